@@ -84,7 +84,7 @@ fn run<const WORDS: usize>(precise: bool, threads: u64, objects: u64, most: u64)
     (median(retire_ns), median(collect_ns))
 }
 
-/// Returns the median frame, so that frames in which the thread was suspended do not count.
+/// Returns the median frame. Frames in which the thread was suspended then do not count.
 fn median(mut frames: Vec<f64>) -> f64 {
     frames.sort_by(f64::total_cmp);
     frames[frames.len() / 2]

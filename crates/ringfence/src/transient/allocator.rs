@@ -38,8 +38,8 @@ impl<D: Device> TransientAllocator<D> {
         Execution::new(self)
     }
 
-    /// Begins an execution whose resources are all known: plans their offsets, or reuses the plan of an earlier frame
-    /// of the same shape, and acquires them. [`TransientAllocator::planned`] returns the handles,
+    /// Begins an execution with all resources known up front: plans their offsets, or reuses the plan of an earlier
+    /// frame of the same shape, and acquires them. [`TransientAllocator::planned`] returns the handles,
     /// [`TransientAllocator::frame_pass`] the passes. Resources need not be discarded.
     ///
     /// While a new shape is planned and the plan is not proven to be optimal, `go_on` is called as in
@@ -78,7 +78,7 @@ impl<D: Device> TransientAllocator<D> {
     /// # Errors
     /// - [`TransientError::NotPlanned`]: a pass does not exist, a resource has no use, or the passes of a pair are not
     ///   in order now.
-    /// - [`TransientError::Passes`]: there are more than 92,680 passes, so that their table would exceed 1 GiB.
+    /// - [`TransientError::Passes`]: there are more than 92,680 passes, and their table would exceed 1 GiB.
     /// - The driver rejects a description.
     ///
     /// # Example

@@ -46,7 +46,7 @@ impl Queue {
 /// The order of all passes of a transient allocator. See the [module](self).
 pub(super) struct Order {
     owner: u32,
-    /// Number of the allocator whose timelines identify queues. Timelines of other allocators are rejected.
+    /// Number of the allocator that created the timelines. Timelines of other allocators are rejected.
     allocator: u32,
     queues: Vec<Queue>,
     /// Passes that the host has seen complete.

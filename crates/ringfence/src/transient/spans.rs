@@ -114,7 +114,7 @@ impl Spans {
     }
 
     /// Removes released tenants and completed uses, and merges spans that then have the same history. Returns the
-    /// ranges whose uses were removed.
+    /// ranges from which uses were removed.
     pub(super) fn tidy(&mut self, is_gone: impl Fn(u32) -> bool, completed: &Clock) -> SmallVec<[Range<u64>; 8]> {
         let mut forgotten = SmallVec::new();
         for span in &mut self.0 {

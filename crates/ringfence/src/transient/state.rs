@@ -63,7 +63,7 @@ pub(super) struct State<D: Device> {
     pub(super) is_open: bool,
 }
 
-/// Maximum number of descriptions whose requirements are cached.
+/// Maximum number of cached memory requirements.
 const MEASURED_MAX: usize = 4096;
 
 /// A request for an object.

@@ -58,8 +58,7 @@ impl Views {
         Self::new(Profile::d3d12_modern())
     }
 
-    /// Allocates a few bytes in each memory that the host or the device uses, so that the next allocations come after
-    /// them.
+    /// Allocates a few bytes in each memory that the host or the device uses. The next allocations come after these.
     fn make_odd(&mut self) {
         for location in Location::ALL {
             for size in [8, 24, 104] {

@@ -118,7 +118,7 @@ fn a_view_shows_as_much_as_the_device_allows() {
     }
 }
 
-/// A hundred inserts and a hundred removes per frame, with two or three frames in flight, each of which reads the
+/// There are a hundred inserts and a hundred removes per frame, and two or three frames in flight. Each frame reads the
 /// indices that it knows. A slot that is reused too early would be a hazard: the device checks every pending
 /// descriptor.
 #[test]

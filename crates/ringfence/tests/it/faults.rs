@@ -21,7 +21,8 @@ const KIB: u64 = 1 << 10;
 /// Errors that a call is made to fail with. `release/lost.rs` tests the loss of a device.
 const ERRORS: [DeviceError; 2] = [DeviceError::OutOfDeviceMemory, DeviceError::Other(-7)];
 
-/// Makes every driver call of the scenario fail, on a device whose host writes need a flush and on one without.
+/// Makes every driver call of the scenario fail, on a device that needs a flush after host writes and on one that does
+/// not.
 fn every_call_fails_once(scenario: impl Fn(&mut World) -> Outcome) {
     for profile in [Profile::h200(), Profile::non_coherent()] {
         let open = || {

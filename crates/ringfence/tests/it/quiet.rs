@@ -7,7 +7,7 @@ use ringfence::sim::{self, Fence, Memory, Profile, SimOptions};
 use ringfence_testkit::counting_allocator::uncounted;
 use std::time::Duration;
 
-/// A simulated device whose host allocations are not counted.
+/// A simulated device that excludes its host allocations from the count.
 #[derive(Clone, Debug)]
 pub struct Quiet(sim::Device);
 

@@ -350,7 +350,7 @@ fn watched() -> Fixture {
     Fixture::new(FixtureDesc { allocator, ..Default::default() })
 }
 
-/// Returns the names of the resources whose contents debugging reports as lost.
+/// Returns the names of the resources with contents that debugging reports as lost.
 fn lost(fixture: &Fixture) -> Vec<String> {
     let findings = fixture.memory.debug().take_findings().into_iter();
     let name = |finding| if let Finding::LostContent(owner) = finding { Some(owner.name.to_string()) } else { None };

@@ -176,7 +176,7 @@ fn writers_never_meet_even_if_frames_are_submitted_under_their_hands() {
     assert!(timeline.wait(last, Duration::MAX).expect("the device is not lost"));
     // No frame is open now, so the dropped frame holds nothing any more.
     memory.reclaim();
-    // Later frames can reuse the ring space of a frame whose last write came too late.
+    // If the last write of a frame came too late, later frames can still reuse its ring space.
     let frame = timeline.begin();
     ring.write_for(&frame, &[1; 10_000], 4).expect("there is room");
 }

@@ -87,7 +87,7 @@ fn a_limit_of_the_callers_own_makes_the_card_smaller() {
     world.finish();
 }
 
-/// A card whose host-visible window into device memory has the default size of PCI.
+/// A card with a host-visible window into device memory, of the default size on PCI.
 #[test]
 fn a_small_window_is_not_used_up_by_default() {
     let mut profile = Profile::h200();

@@ -13,7 +13,7 @@ use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 use crate::memory::world::{KIB, MIB, info};
 
-/// A device with one memory type, whose resources have a smaller alignment than the distance.
+/// A device with one memory type. The alignment of its resources is smaller than the distance.
 fn close(class_granularity_bytes: u64) -> Profile {
     let mut profile = Profile::lavapipe();
     profile.capabilities.class_granularity_bytes = class_granularity_bytes;

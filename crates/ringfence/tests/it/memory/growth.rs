@@ -298,7 +298,7 @@ fn a_second_thread_that_ends_leaves_the_first_at_work() {
     for count in 2..5 {
         while world.memory.statistics().total().block_count < count {
             let total = world.memory.statistics().total();
-            // Keeps some bytes free, so that only the thread creates blocks.
+            // Keeps some bytes free: then only the thread creates blocks.
             if total.block_bytes - total.range_bytes > 2 * MIB || held.is_empty() {
                 held.push(world.buffer(MIB, on_device()).expect("room"));
             }

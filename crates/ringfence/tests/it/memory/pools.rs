@@ -219,7 +219,7 @@ fn figures_of_a_pool_are_those_of_its_snapshot() {
         let sizes = [5000, 300, 2600, 4096, 700];
         let mut held: Vec<_> = sizes.map(|size| pool.allocate(needs(size, 16), desc).expect("there is room")).into();
         agree(5);
-        // Frees from the middle, whose bytes a linear block cannot reuse yet.
+        // Frees ranges in the middle. A linear block cannot reuse their bytes yet.
         for count in (0..5).rev() {
             drop(held.remove(count / 2));
             world.memory.reclaim();
@@ -230,7 +230,7 @@ fn figures_of_a_pool_are_those_of_its_snapshot() {
     }
 }
 
-/// A buddy allocator has at most 2^29 granules, each of which takes host memory.
+/// A buddy allocator has at most 2^29 granules; each takes host memory.
 #[test]
 fn a_pool_of_more_granules_than_a_buddy_has_is_refused() {
     let world = world();

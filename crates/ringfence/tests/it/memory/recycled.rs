@@ -119,7 +119,7 @@ fn what_a_submission_uses_serves_no_other_owner_before_that_is_complete() {
     world.finish();
 }
 
-/// Each request differs in one property from the first, whose objects are kept: none of them reuses one.
+/// Each request differs in one property from the first request. None of them reuses a recycled object of the first.
 #[test]
 fn an_object_serves_no_request_that_differs_in_anything() {
     let plain = AllocationDesc::default();
@@ -306,7 +306,7 @@ fn a_trim_says_what_goes_of_that_which_is_kept() {
     assert_eq!((world.memory.budgets().trim_to(0), reserved()), (100 * MIB, 0));
     keep_dedicated(&world, 3, MIB);
     assert_eq!((world.memory.budgets().trim(), reserved()), (3, 0));
-    // In blocks, some of which are freed together with their last object.
+    // In blocks; some are freed together with their last object.
     for _ in 0..3 {
         let held: Vec<_> = (0..40).map(|_| world.buffer(MIB, AllocationDesc::default()).expect("room")).collect();
         drop((held, round(&world, 40)));

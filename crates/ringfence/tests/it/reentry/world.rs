@@ -40,7 +40,7 @@ impl Deref for Limited {
 }
 
 impl Limited {
-    /// Creates an allocator over a device with a single memory type, so that a shortage affects all requests.
+    /// Creates an allocator over a device with a single memory type: a shortage then affects all requests.
     pub fn new(desc: AllocatorDesc) -> Self {
         Self(Fixture::new(FixtureDesc { profile: Profile::lavapipe(), allocator: desc, ..Default::default() }))
     }

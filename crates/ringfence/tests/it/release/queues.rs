@@ -9,7 +9,7 @@ const FRAMES: u64 = 10_000;
 struct Gone {
     users: [u64; QUEUES],
     waits: [u64; QUEUES],
-    /// The first frame at whose end all its uses were complete.
+    /// The first frame that ended with all its uses complete.
     free_since: Option<u64>,
 }
 

@@ -88,7 +88,7 @@ fn threads_that_drop_destroy_what_the_device_is_done_with() {
     assert!(device.take_hazards().is_empty());
 }
 
-/// One thread runs many frames, each of which is complete before the next one ends. Completed objects never pile up,
+/// One thread runs many frames, and each is complete before the next one ends. Completed objects never pile up,
 /// although no call reclaims, and the device is queried at most once in 32 drops and once per frame.
 #[test]
 fn what_has_passed_does_not_pile_up_between_frames_and_the_device_is_rarely_asked() {

@@ -314,7 +314,7 @@ fn only_targets_are_cleared() {
     let _ = gpu.only_hazard(HazardKind::Misuse);
 }
 
-/// On Direct3D 12 depth and stencil are separate planes, whose rows drivers align to 512 bytes.
+/// On Direct3D 12 depth and stencil are separate planes. Drivers align the rows of these planes to 512 bytes.
 #[test]
 fn rows_of_depth_and_stencil_have_an_alignment_of_their_own() {
     for (format, is_found) in [(Format::D24UnormS8Uint, true), (Format::D32Float, false)] {
