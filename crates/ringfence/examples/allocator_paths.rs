@@ -1,6 +1,6 @@
 //! A fixed amount of work on each hot path of the allocator, for counting instructions: `ci/callgrind.sh`.
 //!
-//! The device is the simulated one, which none of these paths calls. Each path is one function that is not inlined and
+//! The device is the simulated one, but none of these paths calls it. Each path is one function that is not inlined and
 //! does [`OPERATIONS`] operations, half of them allocations and half of them frees.
 
 use std::hint::black_box;
@@ -11,10 +11,10 @@ use ringfence::lifetime::RetireBin;
 use ringfence::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::{Allocation, AllocationDesc, Allocator, AllocatorDesc, Location, Timeline};
 
-/// Allocations and frees, in each path.
+/// Allocations and frees in each path.
 const OPERATIONS: usize = 20_000;
 
-/// What is made again and again.
+/// The buffer that is created repeatedly.
 const BUFFER: BufferDesc = BufferDesc { size: 4096, usage: BufferUsage::STORAGE };
 
 /// xorshift64*: the same numbers in every run.
@@ -28,14 +28,14 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// From a power of two up to the one `magnitudes` above it.
+    /// Returns a size from a power of two up to the one `magnitudes` above it.
     fn size(&mut self, least: u64, magnitudes: u64) -> u64 {
         let power = least << (self.next() % magnitudes);
         power + self.next() % power
     }
 }
 
-/// What lives in an allocator, and what is done to it.
+/// An allocator, its live allocations, and the steps to execute on them.
 struct Churn {
     memory: Allocator<Device>,
     live: Vec<Option<Allocation<Device>>>,
@@ -68,7 +68,7 @@ impl Churn {
         let mut steps: Vec<_> = (0..OPERATIONS).map(|_| (0, size())).collect();
         steps.iter_mut().for_each(|(at, _)| *at = (random.next() % live as u64) as usize);
         let mut churn = Self { memory, live: held, steps };
-        // To a steady state: as many holes as there will be.
+        // Reaches the steady state, with as many holes as there will be.
         churn.run(|held, _| free(held));
         churn.memory.reclaim();
         churn.steps.truncate(OPERATIONS / 2);
@@ -88,13 +88,13 @@ impl Churn {
 
 #[inline(always)]
 fn free(held: Allocation<Device>) {
-    // SAFETY: nothing was placed there.
+    // SAFETY: no resource was placed there.
     unsafe { held.destroy_now() };
 }
 
 #[inline(never)]
 fn slots_free_now(churn: &mut Churn) {
-    black_box("slots_free_now"); // Else the linker folds it with its equals.
+    black_box("slots_free_now"); // Otherwise the linker merges identical functions.
     churn.run(|held, _| free(held));
 }
 
@@ -104,14 +104,14 @@ fn ranges_free_now(churn: &mut Churn) {
     churn.run(|held, _| free(held));
 }
 
-/// The same with 50 times as many of few sizes: hundreds of pools.
+/// Like `slots_free_now`, with 50 times as many slots of few sizes: hundreds of pools.
 #[inline(never)]
 fn slots_of_many(churn: &mut Churn) {
     black_box("slots_of_many");
     churn.run(|held, _| free(held));
 }
 
-/// Released as a program does: dropped, and reclaimed once a frame of 100.
+/// Drops allocations, as programs do, and reclaims once a frame of 100.
 #[inline(never)]
 fn slots_drop_and_reclaim(churn: &mut Churn) {
     let memory = churn.memory.clone();
@@ -123,13 +123,13 @@ fn slots_drop_and_reclaim(churn: &mut Churn) {
     });
 }
 
-/// Frames in which nothing was released: what every frame costs, here with slots of every size class.
+/// Frames in which nothing is released: the cost of every frame, here with slots of every size class.
 #[inline(never)]
 fn frames_of_nothing(memory: &Allocator<Device>) {
     (0..OPERATIONS).for_each(|_| _ = memory.reclaim());
 }
 
-/// A thousand live descriptors of one slot each, freed and allocated in no order.
+/// A thousand live descriptors of one slot each, freed and allocated in scattered order.
 #[inline(never)]
 fn descriptors_of_one_slot(heap: &CpuDescriptorHeap<Device>, live: &mut [Option<CpuDescriptors<Device>>; 1000]) {
     for number in 0..OPERATIONS / 2 {
@@ -139,7 +139,7 @@ fn descriptors_of_one_slot(heap: &CpuDescriptorHeap<Device>, live: &mut [Option<
     }
 }
 
-/// A timeline on which nothing is ever submitted.
+/// A timeline without submissions.
 struct Clock {
     memory: Allocator<Device>,
     timeline: Timeline<Device>,
@@ -148,13 +148,13 @@ struct Clock {
 impl Clock {
     fn new() -> Self {
         let (memory, fence) = allocator(AllocatorDesc::default());
-        // SAFETY: nothing is ever submitted.
+        // SAFETY: there are no submissions.
         let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
         Self { memory, timeline }
     }
 }
 
-/// Objects of 112 bytes, 200 a frame: retired one by one, and given out.
+/// Objects of 112 bytes, 200 per frame: retired one by one, and released.
 #[inline(never)]
 fn bin_retire_and_release(clock: &Clock, bin: &RetireBin<[u64; 14]>) {
     let object = black_box([7; 14]);
@@ -172,7 +172,7 @@ fn bin_retire_and_release(clock: &Clock, bin: &RetireBin<[u64; 14]>) {
     }
 }
 
-/// Buffers of one size, each made again of the one before: no driver call.
+/// Buffers of one size, each recycled from the one before: no driver call.
 #[inline(never)]
 fn recycled_destroy_now(memory: &Allocator<Device>) {
     for _ in 0..OPERATIONS {
@@ -182,7 +182,7 @@ fn recycled_destroy_now(memory: &Allocator<Device>) {
     }
 }
 
-/// Released as a program does: dropped, and reclaimed once a frame of 100.
+/// Drops buffers, as programs do, and reclaims once a frame of 100.
 #[inline(never)]
 fn recycled_drop_and_reclaim(memory: &Allocator<Device>) {
     for _ in 0..OPERATIONS / 100 {
@@ -193,7 +193,7 @@ fn recycled_drop_and_reclaim(memory: &Allocator<Device>) {
     }
 }
 
-/// Ranges of buffers that others share.
+/// Small buffers, which are ranges of shared driver buffers.
 #[inline(never)]
 fn recycled_small_destroy_now(memory: &Allocator<Device>) {
     for _ in 0..OPERATIONS {

@@ -1,6 +1,7 @@
-//! A whole Direct3D 12 program: a texture with memory, a frame that uses it, and its release while the GPU still may.
+//! A complete Direct3D 12 program: a texture with memory, a frame that uses it, and its release while the GPU may still
+//! use it.
 //!
-//! `cargo run -p ringfence --features d3d12 --example d3d12_texture`, on Windows; elsewhere it says so.
+//! `cargo run -p ringfence --features d3d12 --example d3d12_texture`, on Windows. On other systems it prints a message.
 
 #[cfg(not(all(windows, feature = "d3d12")))]
 fn main() {
@@ -16,9 +17,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     use windows::Win32::Graphics::Direct3D12::*;
     use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_R8G8B8A8_UNORM, DXGI_SAMPLE_DESC};
 
-    // What every program has: a device, a queue, and a fence for the queue.
+    // Every program has these: a device, a queue, and a fence for the queue.
     let mut device: Option<ID3D12Device> = None;
-    // SAFETY: plain calls that make objects.
+    // SAFETY: plain calls that create objects.
     unsafe { D3D12CreateDevice(None, D3D_FEATURE_LEVEL_11_0, &mut device) }?;
     let device = device.ok_or("there is no device")?;
     // SAFETY: as above.

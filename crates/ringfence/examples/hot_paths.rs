@@ -1,7 +1,7 @@
 //! A fixed amount of work on each hot path, for counting instructions: `ci/callgrind.sh`.
 //!
 //! Each path is one function that is not inlined, so that callgrind has a line for it, and does [`OPERATIONS`]
-//! operations. What goes before (filling the heap) is done outside of it. Nothing here depends on time or chance.
+//! operations. The preparation (filling the heap) is done outside of it. The work does not depend on time or chance.
 
 use ringfence_core::blocks::{BlockSource, BlocksDesc, GrowableBlocks};
 use ringfence_core::buddy::Buddy;
@@ -17,7 +17,7 @@ use std::convert::Infallible;
 use std::fmt::Debug;
 use std::hint::black_box;
 
-/// Allocations, frees, retirements or releases in each path but that of blocks.
+/// Allocations, frees, retirements or releases in each path, except in that of blocks.
 const OPERATIONS: usize = 20_000;
 const OPERATIONS_OF_BLOCKS: usize = 400_000;
 
@@ -32,15 +32,15 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// Between 256 and 64 Ki, each power of two as often as the next, without a floating-point function whose
-    /// instructions another machine's library may count differently.
+    /// Returns a size between 256 and 64 Ki, with each power of two equally likely. Uses no floating-point function,
+    /// because the libraries of different machines may need different numbers of instructions for those.
     fn size(&mut self) -> u64 {
         let magnitude = 8 + self.next() % 8;
         (1 << magnitude) + self.next() % (1 << magnitude)
     }
 }
 
-/// The live ranges and what to do to them.
+/// The live ranges and the steps to execute on them.
 struct Churn<T> {
     live: Vec<T>,
     steps: Vec<(usize, u64)>,
@@ -56,7 +56,7 @@ impl<T: Copy> Churn<T> {
         let live = (0..count).map(|_| allocator.allocate(size(&mut random), 1).expect("it fits")).collect();
         let step = |_| ((random.next() % count as u64) as usize, size(&mut random));
         let mut churn = Self { live, steps: (0..operations).map(step).collect() };
-        // To a steady state: as many holes as there will be.
+        // Reaches the steady state, with as many holes as there will be.
         churn.play(allocator);
         churn.steps.truncate(operations / 2);
         churn
@@ -77,19 +77,19 @@ impl<T: Copy> Churn<T> {
 
 #[inline(never)]
 fn tlsf_with_room(tlsf: &mut Tlsf, churn: &mut Churn<Range>) {
-    black_box("tlsf_with_room"); // Else the linker folds it with its equals.
+    black_box("tlsf_with_room"); // Otherwise the linker merges identical functions.
     churn.play(tlsf);
 }
 
 #[inline(never)]
 fn tlsf_nearly_full(tlsf: &mut Tlsf, churn: &mut Churn<Range>) {
-    black_box("tlsf_nearly_full"); // Else the linker folds it with its equals.
+    black_box("tlsf_nearly_full"); // Otherwise the linker merges identical functions.
     churn.play(tlsf);
 }
 
 #[inline(never)]
 fn tlsf_one_size(tlsf: &mut Tlsf, churn: &mut Churn<Range>) {
-    black_box("tlsf_one_size"); // Else the linker folds it with its equals.
+    black_box("tlsf_one_size"); // Otherwise the linker merges identical functions.
     churn.play(tlsf);
 }
 
@@ -154,7 +154,7 @@ fn retire_and_reclaim(queue: &mut RetireQueue<u64>) {
     }
 }
 
-/// Blocks of 4 MiB that are nothing but numbers.
+/// A source of blocks of 4 MiB without memory.
 struct Numbers;
 
 impl BlockSource for Numbers {
@@ -169,7 +169,7 @@ impl BlockSource for Numbers {
     fn destroy(&mut self, (): ()) {}
 }
 
-/// Fills an allocator with `count` ranges and hands both over.
+/// Fills an allocator with `count` ranges and passes both to `path`.
 fn with<A: Allocate>(
     mut allocator: A,
     (count, operations): (usize, usize),

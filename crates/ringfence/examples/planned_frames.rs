@@ -1,7 +1,8 @@
-//! What planned frames cost on the host: the first of a shape, and those like it. Prints the rows of `docs/planner.md`.
+//! The host cost of planned frames: the first of a shape, and later ones of the same shape. Prints the rows of
+//! `docs/planner.md`.
 //!
-//! `cargo run --release -p ringfence --example planned_frames`. The device is the simulated one: what a driver takes to
-//! make an object, which only a new shape does, comes on top of the first.
+//! `cargo run --release -p ringfence --example planned_frames`. The device is the simulated one. On a real driver, the
+//! first frame also includes the time to create the objects.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use ringfence::sim;
 use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
 use ringfence::{Allocator, AllocatorDesc};
 
-/// Repeated frames of a run, and runs: the least time of a frame counts.
+/// Repeated frames per run, and number of runs. The minimum time of a frame counts.
 const FRAMES: u32 = 200;
 const RUNS: u32 = 20;
 
@@ -27,11 +28,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The first frame, and one of those after it.
+/// Returns the times of the first frame and of a later one.
 fn run(count: usize) -> Result<(Duration, Duration), Box<dyn std::error::Error>> {
     let gpu = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
     let memory = Allocator::over(gpu.clone(), AllocatorDesc::default());
-    // SAFETY: nothing is submitted.
+    // SAFETY: there are no submissions.
     let timeline = unsafe { memory.timeline(gpu.create_fence(0)) }?;
     let mut transient = TransientAllocator::new(&memory, TransientDesc::default());
     let usage = TextureUsage::RENDER_TARGET | TextureUsage::SAMPLED;

@@ -1,9 +1,9 @@
-//! What it costs to release an object and to get it back, the driver's part left out: nanoseconds an object.
+//! The cost of retiring an object and collecting it again, without the driver: nanoseconds per object.
 //!
 //! `cargo run --release -p ringfence --example retire_cost [FRAMES]`
 //!
-//! With few frames it is short enough for `valgrind --tool=callgrind`: the instructions that a frame
-//! takes are the difference between two runs.
+//! With few frames it is short enough for `valgrind --tool=callgrind`: the difference between two runs is the number of
+//! instructions of the additional frames.
 
 use std::time::Instant;
 
@@ -36,12 +36,12 @@ fn table<const WORDS: usize>(most: u64) {
     }
 }
 
-/// Frames in which each thread releases this many objects, on three timelines with three frames in flight. Nanoseconds
-/// an object, of a thread, in the middle frame: for release, for getting back.
+/// Runs frames in which each thread retires `objects` objects, on three timelines with three frames in flight. Returns
+/// the nanoseconds per object and thread in the median frame: for retiring, and for collecting.
 fn run<const WORDS: usize>(precise: bool, threads: u64, objects: u64, most: u64) -> (f64, f64) {
     let memory =
         Allocator::over(sim::Device::new(sim::Profile::h200(), sim::SimOptions::default()), AllocatorDesc::default());
-    // SAFETY: nothing is ever submitted.
+    // SAFETY: there are no submissions.
     let timeline = || unsafe { memory.timeline(memory.device().create_fence(0)) }.expect("the device is not lost");
     let timelines: Vec<Timeline<sim::Device>> = (0..3).map(|_| timeline()).collect();
     let bin = RetireBin::<[u64; WORDS]>::new();
@@ -73,7 +73,7 @@ fn run<const WORDS: usize>(precise: bool, threads: u64, objects: u64, most: u64)
         retire_ns.push(ns as f64 / objects as f64);
         let started = Instant::now();
         bin.collect([number.saturating_sub(IN_FLIGHT); 3].as_slice(), usize::MAX, &mut passed);
-        // The reclaim visits each object.
+        // The measurement of `reclaim` includes a visit to each object.
         passed.iter().for_each(|object| _ = std::hint::black_box(object[0]));
         let count = passed.len();
         passed.clear();
@@ -84,7 +84,7 @@ fn run<const WORDS: usize>(precise: bool, threads: u64, objects: u64, most: u64)
     (median(retire_ns), median(collect_ns))
 }
 
-/// The frame in the middle: one in which the thread was put to sleep does not count.
+/// Returns the median frame. Frames in which the thread was suspended then do not count.
 fn median(mut frames: Vec<f64>) -> f64 {
     frames.sort_by(f64::total_cmp);
     frames[frames.len() / 2]

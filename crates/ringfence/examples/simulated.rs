@@ -1,4 +1,4 @@
-//! No GPU: a buffer, a copy and a mistake on the simulated device.
+//! A program without a GPU: a buffer, a copy and a mistake on the simulated device.
 //!
 //! `cargo run -p ringfence --example simulated`
 
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let back_desc = AllocationDesc { name: "back", location: Location::Readback, ..Default::default() };
     let back = memory.create_buffer(&info, back_desc)?;
 
-    // A frame: bytes go up, over, and down again.
+    // A frame: upload the bytes, copy them, and read them back.
     let frame = timeline.begin();
     let value = frame.value();
     let staged = upload.write(&[7; 256], 16)?;
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     gpu.submit(0, &[], commands, (fence, value))?;
     timeline.submitted(frame)?;
 
-    // Dropped at once, while the device may still read it: it is retired, and goes when the frame is over.
+    // Dropped while the device may still read it: it is retired, and destroyed when the frame is complete.
     drop(target);
     println!("after the drop: {} object waits for the device", memory.statistics().retired_count);
     timeline.wait(value, Duration::from_secs(1))?;
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("after the frame: {} object destroyed, every byte right", memory.reclaim().objects);
     assert!(gpu.take_hazards().is_empty(), "a correct program has no hazards");
 
-    // A mistake: reading what a submission writes, without waiting for it.
+    // A mistake: reading the result of a submission without waiting for it.
     let frame = timeline.begin();
     let staged = upload.write(&[9; 256], 16)?;
     let commands = vec![copy(staged.buffer, staged.offset, *back.object())];

@@ -1,5 +1,5 @@
 //! Streaming: each frame loads some assets through an upload ring and drops others that the device may still read. The
-//! run is recorded; `ringfence report streaming.rft --output page.html` shows it.
+//! run is recorded; view it with `ringfence report streaming.rft --output page.html`.
 //!
 //! `cargo run -p ringfence --example streaming [FILE.rft]`
 
@@ -13,7 +13,7 @@ use ringfence::{AllocationDesc, Allocator, AllocatorDesc, UploadDesc, UploadRing
 
 const FRAMES: u64 = 240;
 const FRAMES_IN_FLIGHT: u64 = 3;
-/// How many assets are kept at once.
+/// Maximum number of live assets.
 const ASSETS: usize = 200;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for number in 0..FRAMES {
         let frame = timeline.begin();
         let value = frame.value();
-        // Never more than this many frames ahead of the device.
+        // The host is at most this many frames ahead of the device.
         if value > FRAMES_IN_FLIGHT {
             timeline.wait(value - FRAMES_IN_FLIGHT, Duration::from_secs(1))?;
         }
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: bytes.len() as u64, usage })?;
             let name = format!("terrain/tile {number}/{part}");
             let asset = memory.create_buffer(&info, AllocationDesc { name: &name, ..Default::default() })?;
-            // Waits only if the ring is full, and then for the oldest frame only.
+            // Waits only if the ring is full, and then only for the oldest frame.
             let staged = upload.write_for(&frame, &bytes, 16)?;
             commands.push(Command::CopyBuffer {
                 src: staged.buffer,
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             });
             assets.push_back(asset);
         }
-        // Out with the oldest; frames in flight may still draw with them, so they are retired.
+        // Drop the oldest assets. They are retired, because frames in flight may still draw with them.
         while assets.len() > ASSETS {
             assets.pop_front();
         }

@@ -1,7 +1,7 @@
-//! What a trace costs: nanoseconds for a buffer that comes and goes, with nothing recorded and with everything, and
-//! bytes of the trace for each event; and what it adds to a frame in which little happens.
+//! The cost of a trace: nanoseconds to create and drop a buffer, without and with a trace; bytes per event; and the
+//! additional time of a frame with few events.
 //!
-//! `cargo run --release -p ringfence --example trace_cost [FILE]` (without a file the trace goes nowhere)
+//! `cargo run --release -p ringfence --example trace_cost [FILE]` (without a file, the trace is discarded)
 
 use std::fs::File;
 use std::hint::black_box;
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for named in [false, true] {
         let mut best = [f64::MAX; 2];
         let mut summary_of_run = None;
-        // In turn, so that what else the machine does falls on both.
+        // Alternate between both, so that other load on the machine affects both.
         for _ in 0..7 {
             for on in [false, true] {
                 let to: Option<Box<dyn Write + Send>> = match (&path, on) {
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let summary = summary_of_run.unwrap_or_default();
         let bytes = summary.bytes as f64 / summary.event_count as f64;
         println!("{:>10} {named:>8} {:>16.1} {:>12} {bytes:>14.1}", "on", best[1], summary.event_count);
-        // A buffer is three events: allocated, released, free again.
+        // A buffer causes three events: allocated, released, and free again.
         println!("{:>10} {named:>8} {:>16.1} an event", "", (best[1] - best[0]) / 3.0);
     }
     let mut best = [f64::MAX; 2];
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 type Run = (f64, Option<ringfence::trace::TraceSummary>);
 
-/// Frames in which this many buffers come and go. The best frame's nanoseconds a buffer.
+/// Runs frames that create and drop buffers. Returns the nanoseconds per buffer in the best frame.
 fn run(named: bool, to: Option<Box<dyn Write + Send>>) -> Result<Run, Box<dyn std::error::Error>> {
     let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
     let memory = Allocator::over(device, AllocatorDesc::default());
@@ -77,14 +77,15 @@ fn run(named: bool, to: Option<Box<dyn Write + Send>>) -> Result<Run, Box<dyn st
     Ok((best, memory.trace().stop()?))
 }
 
-/// A frame that writes to a ring eight times, keeps all its buffers and reclaims: the median's nanoseconds.
+/// Returns the median time in nanoseconds of a frame that writes to a ring eight times, keeps all its buffers and
+/// reclaims.
 fn quiet_frame(is_traced: bool) -> Result<f64, Box<dyn std::error::Error>> {
     let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
     let memory = Allocator::over(device.clone(), AllocatorDesc::default());
     if is_traced {
         memory.trace().start(io::sink())?;
     }
-    // SAFETY: nothing is submitted.
+    // SAFETY: there are no submissions.
     let timeline = unsafe { memory.timeline(device.create_fence(0)) }?;
     let ring = UploadRing::new(&memory, UploadDesc { capacity: 1 << 20, ..Default::default() })?;
     let mut times = Vec::with_capacity(20_000);

@@ -1,4 +1,4 @@
-//! A frame's render targets in the bytes of each other: planned once, found again in every frame of the same shape.
+//! Render targets of a frame that share memory: planned once, and reused in every frame of the same shape.
 //!
 //! `cargo run -p ringfence --example transient_frame [FILE.rft]`; `ringfence report FILE.rft --output page.html` draws
 //! the plan.
@@ -52,15 +52,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let calls_before = memory.statistics().calls.made();
         let frame = timeline.begin();
         let value = frame.value();
-        // The search may go on for as long as it says; here it is proven best long before anybody would stop it.
+        // The callback may limit the search; here the plan is proven optimal quickly.
         let execution = transient.plan(&passes, &resources, |_progress| true)?;
         for (at, (name, ..)) in TARGETS.iter().enumerate().filter(|_| number == 0) {
             let target = execution.planned(at)?;
             let (_heap, bytes) = execution.place(target)?;
-            let _image = execution.texture(target)?; // the driver's object: record draws into it
+            let _image = execution.texture(target)?; // the driver's object, for draws
             println!("{name:>8} in bytes {:>9} to {:>9}", bytes.start, bytes.end);
         }
-        // Before each pass: what `execution.barriers()` lists for it; then its draws.
+        // Before each pass: record its barriers from `execution.barriers()`, then its draws.
         let figures = execution.figures();
         gpu.submit(0, &[], vec![], (fence, value))?;
         execution.finish(&[timeline.submitted(frame)?]);

@@ -1,4 +1,4 @@
-//! Vulkan: bytes go up through the ring into a buffer on the device, and come back.
+//! Vulkan: uploads bytes through a ring into a buffer on the device, and reads them back.
 //!
 //! `cargo run -p ringfence --features vulkan --example vulkan_buffer`
 
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn copy_there_and_back(program: &Program) -> Result<(), Box<dyn std::error::Error>> {
     let Program { instance, physical, device, semaphore, .. } = program;
-    // SAFETY: `device` was made from `physical` with timeline semaphores, for Vulkan 1.2; it is destroyed after
+    // SAFETY: `device` was created from `physical` with timeline semaphores, for Vulkan 1.2; it is destroyed after
     // `memory`.
     let memory = unsafe { vulkan::Allocator::new(instance, *physical, device.clone(), AllocatorDesc::default()) }?;
     // SAFETY: the one submission below signals this semaphore with the value of its frame.
@@ -34,16 +34,16 @@ fn copy_there_and_back(program: &Program) -> Result<(), Box<dyn std::error::Erro
     let frame = timeline.begin();
     let value = frame.value();
     let staged = upload.write(&bytes, 16)?;
-    // SAFETY: the buffers live until the submission is complete: it is waited for below.
+    // SAFETY: the buffers live until the submission is complete: the program waits for it below.
     unsafe { program.submit_copies(staged.buffer, staged.offset, vertices.raw(), back.raw(), size, value) }?;
     timeline.submitted(frame)?;
 
     drop(vertices); // Retired, not destroyed: the device may still read it.
-    assert!(timeline.wait(value, Duration::from_secs(10))?, "the copies take no ten seconds");
+    assert!(timeline.wait(value, Duration::from_secs(10))?, "the copies take less than ten seconds");
     let mut returned = vec![0; bytes.len()];
     back.read(0, &mut returned)?;
     assert_eq!(returned, bytes);
-    println!("{}: {size} bytes there and back", memory.snapshot().device);
+    println!("{}: {size} bytes uploaded and read back", memory.snapshot().device);
     println!("reclaimed: {:?}", memory.reclaim());
 
     drop((back, upload));
@@ -51,7 +51,7 @@ fn copy_there_and_back(program: &Program) -> Result<(), Box<dyn std::error::Erro
     Ok(())
 }
 
-/// What any Vulkan program has.
+/// Objects that every Vulkan program has.
 struct Program {
     instance: ash::Instance,
     physical: vk::PhysicalDevice,
@@ -64,8 +64,8 @@ struct Program {
 
 impl Program {
     fn new() -> Result<Self, Box<dyn std::error::Error>> {
-        // SAFETY: the loader is the system's own; every handle is used with what it was made from, and as long as that
-        // is alive.
+        // SAFETY: the loader is the system's own. Every handle is used with the object that it was created from, while
+        // that is alive.
         unsafe {
             let entry = ash::Entry::load()?;
             let app = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_2);
@@ -91,7 +91,7 @@ impl Program {
     /// Copies from the ring to `to`, then from there to `back`.
     ///
     /// # Safety
-    /// The buffers are this device's and live until the submission is complete.
+    /// The buffers must belong to this device and live until the submission is complete.
     unsafe fn submit_copies(
         &self,
         from: vk::Buffer,
@@ -101,7 +101,7 @@ impl Program {
         size: u64,
         value: u64,
     ) -> Result<(), vk::Result> {
-        // SAFETY: the caller promises it of the buffers; everything else is this program's own.
+        // SAFETY: the caller promises it for the buffers; all other objects belong to this program.
         unsafe {
             let info = vk::CommandBufferAllocateInfo::default().command_pool(self.pool).command_buffer_count(1);
             let commands = self.device.allocate_command_buffers(&info)?[0];
@@ -126,7 +126,7 @@ impl Program {
     }
 
     fn destroy(self) {
-        // SAFETY: the work was waited for, and nothing made from the device is left.
+        // SAFETY: the work is complete, and all other objects created from the device were destroyed.
         unsafe {
             self.device.destroy_semaphore(self.semaphore, None);
             self.device.destroy_command_pool(self.pool, None);

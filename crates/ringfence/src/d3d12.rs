@@ -1,4 +1,4 @@
-//! The allocator over a Direct3D 12 device, and the API's own objects of what it makes.
+//! The allocator over a Direct3D 12 device, and types and handles of that API.
 
 mod transient;
 
@@ -14,16 +14,16 @@ use ringfence_memory::memory::AllocatorDesc;
 native_types!("Direct3D 12");
 
 impl Allocator {
-    /// Makes an allocator over a device that was opened with optional features.
+    /// Creates an allocator over a device that was opened with optional features.
     #[must_use]
     pub fn over(device: Device, desc: AllocatorDesc) -> Self {
         Self(ringfence_memory::Allocator::over(device, desc))
     }
 
-    /// Makes an allocator over the program's device. Without an adapter, the device's own is looked up.
+    /// Creates an allocator over the program's device. Without an adapter, the adapter of the device is looked up.
     ///
     /// # Errors
-    /// A query that every device supports has failed: the device is lost, or out of memory.
+    /// A query that every device supports fails: the device is lost or out of memory.
     pub fn new(
         device: &ID3D12Device,
         adapter: Option<&IDXGIAdapter>,
@@ -34,16 +34,16 @@ impl Allocator {
 }
 
 impl Binding<Device> {
-    /// Sets the heaps on a command list: once, before anything else is recorded.
+    /// Sets the heaps on a command list. Call it once, before you record anything else.
     ///
     /// # Errors
-    /// [`DescriptorError::AlreadyBound`] at every later call.
+    /// [`DescriptorError::AlreadyBound`] for every later call.
     ///
     /// # Safety
-    /// The list is open, of this device, and was not given descriptor heaps before.
+    /// The list must be open, belong to this device, and have no descriptor heaps set.
     pub unsafe fn set(&mut self, list: &ID3D12GraphicsCommandList) -> Result<(), DescriptorError> {
         let heaps: SmallVec<[_; 2]> = self.set_once()?.map(|heap| Some(heap.raw().clone())).collect();
-        // SAFETY: the caller promises that the list is open; the heaps are alive, of two kinds at most, each once.
+        // SAFETY: the caller promises that the list is open. The heaps are alive, of at most two kinds, each once.
         unsafe { list.SetDescriptorHeaps(&heaps) };
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! The chapters of the guide, whose code is compiled and run as tests. `guide` links to the folder `docs/guide` of the
-//! repository, so that the package has them.
+//! The chapters of the guide, whose code is compiled and run as tests. `guide` is a symbolic link to the folder
+//! `docs/guide` of the repository, so that the package contains the chapters.
 
 macro_rules! chapters {
     ($($name:ident = $file:literal),* $(,)?) => {

@@ -1,12 +1,12 @@
-//! Maps whose keys are hashes already.
+//! Maps with keys that are hashes already.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// What stands under a hash.
+/// A map from a hash to a value.
 pub(crate) type ByHash<T> = HashMap<u64, T, BuildHasherDefault<Hashed>>;
 
-/// Takes a number that is a hash for its own hash.
+/// A hasher that returns its input, which is already a hash.
 #[derive(Default)]
 pub(crate) struct Hashed(u64);
 
@@ -16,7 +16,7 @@ impl Hasher for Hashed {
     }
 
     fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("only whole numbers are hashed");
+        unreachable!("the keys are `u64`");
     }
 
     fn write_u64(&mut self, number: u64) {

@@ -1,6 +1,6 @@
-//! Mistakes that do not compile. Compiled as tests only: each of these has to be refused.
+//! Mistakes that do not compile. This module is compiled only for tests, which check that each mistake is rejected.
 
-/// How all of them begin.
+/// The common beginning of all examples.
 macro_rules! beginning {
     () => {
         r#"
@@ -19,7 +19,7 @@ let frame = timeline.begin();
     };
 }
 
-/// What the beginning does when nothing is wrong:
+/// The beginning compiles and runs if the rest has no mistake:
 #[doc = concat!("```\n", beginning!(), "timeline.submitted(frame).unwrap();\ndrop(buffer);\n```")]
 struct Possible;
 
@@ -32,68 +32,68 @@ macro_rules! refused {
 }
 
 refused! {
-    /// Use after it was released:
+    /// Use of a resource after its release:
     UsedAfterRelease = "E0382", "
 drop(buffer);
 let _ = buffer.object();";
 
-    /// The bytes of a resource freed by hand, which is what libraries do that build on the allocator:
+    /// Freeing the bytes of a resource by hand, as libraries built on the allocator do:
     FreedByHand = "E0133", "
 let (shared, _object, place) = buffer.into_parts();
-shared.destroy_place(place); // The device may still use them.";
+shared.destroy_place(place); // The device may still use the bytes.";
 
-    /// A resource made of parts that are not its own:
+    /// Building a resource from parts that do not belong to it:
     MadeOfParts = "E0133", "
 let (shared, RawObject::Buffer(object), place) = buffer.into_parts() else { unreachable!() };
 let larger = Buffer::new(shared, Placed { object, mapped: None }, place, 1 << 40, Location::Upload);";
 
-    /// The memory under a place whose allocator may be gone:
+    /// Access to the memory of a place after its allocator may have been dropped:
     UnderAPlace = "E0133", "
 let (shared, _object, place) = buffer.into_parts();
 drop(shared);
 let _ = memory.shared().memory_under(&place);";
 
-    /// Freed twice:
+    /// Freeing a resource twice:
     FreedTwice = "E0382", "
 unsafe { buffer.destroy_now() };
 unsafe { buffer.destroy_now() };";
 
-    /// Two owners:
+    /// Two owners of a resource:
     TwoOwners = "E0599", "let other = buffer.clone();";
 
-    /// Freed at once, during use maybe, without a word of the caller's own that it is not in use:
+    /// Freeing a resource immediately, without the caller's promise that it is not in use:
     FreedAtOnce = "E0133", "buffer.destroy_now();";
 
-    /// A fence without the promise that submissions signal it:
+    /// Using a fence without the promise that submissions signal it:
     NoPromise = "E0133", "let other = memory.timeline(device.create_fence(0)).unwrap();";
 
-    /// A frame that is submitted twice:
+    /// Submitting a frame twice:
     SubmittedTwice = "E0382", "
 timeline.submitted(frame).unwrap();
 timeline.submitted(frame).unwrap();";
 
-    /// Two writers of one buffer at once:
+    /// Two simultaneous writers of one buffer:
     TwoWriters = "E0499", "
 std::thread::scope(|scope| {
     scope.spawn(|| buffer.write(0, &[1]));
     scope.spawn(|| buffer.write(0, &[2]));
 });";
 
-    /// Descriptor tables of a frame that is over:
+    /// Using descriptor tables of a frame that is over:
     TablesOfThePast = "E0505", "
 let heap = ShaderVisibleHeap::new(&memory, ShaderVisibleDesc::default()).unwrap();
 let mut frame_tables = heap.frame_descriptors(&frame).unwrap();
 timeline.submitted(frame).unwrap();
 let _ = frame_tables.table(&[]);";
 
-    /// A view of what is gone:
+    /// Using a view of a dropped resource:
     ViewOfNothing = "E0505", "
 let kind = BufferViewKind::Storage { stride: 0, writes: false };
 let view = View::buffer(&buffer, BufferView { kind, offset: 0, size: 256 }).unwrap();
 drop(buffer);
 drop(view);";
 
-    /// A block of a pool that is freed twice:
+    /// Freeing a block of a pool twice:
     BlockFreedTwice = "E0382", "
 let chain = ringfence::algorithms::pool_chain::PoolChain::<u32>::new(16, 1);
 let block = chain.reserve(4).unwrap().open(0);

@@ -1,21 +1,21 @@
-//! What the modules of the two backends share: names for their device's types, and an allocator with a constructor of
-//! its own.
+//! Items that the modules of both backends share: aliases for their device's types, and an allocator type with its own
+//! constructor.
 
-/// The types of one backend. `$api` is its name in the documentation.
+/// Defines the types of one backend. `$api` is its name in the documentation.
 macro_rules! native_types {
     ($api:literal) => {
         #[doc = concat!("A buffer of a ", $api, " device.")]
         pub type Buffer = ringfence_memory::Buffer<Device>;
         #[doc = concat!("A texture of a ", $api, " device.")]
         pub type Texture = ringfence_memory::Texture<Device>;
-        #[doc = concat!("A queue's progress on a ", $api, " device.")]
+        #[doc = concat!("The progress of a queue on a ", $api, " device.")]
         pub type Timeline = ringfence_memory::lifetime::Timeline<Device>;
         #[doc = concat!("An upload ring of a ", $api, " device.")]
         pub type UploadRing = crate::upload::UploadRing<Device>;
 
-        #[doc = concat!("An allocator over a ", $api, " device, made from the API's own objects.")]
+        #[doc = concat!("An allocator over a ", $api, " device, created from the API's own objects.")]
         ///
-        /// It is a [`ringfence_memory::Allocator`] in all else, and goes wherever a reference to one does.
+        /// It dereferences to [`ringfence_memory::Allocator`] and can be used wherever a reference to one is expected.
         #[derive(Clone, Debug)]
         pub struct Allocator(ringfence_memory::Allocator<Device>);
 

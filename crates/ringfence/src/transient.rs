@@ -1,55 +1,60 @@
-//! Transient memory: resources that live for a few passes of a frame are aliased.
+//! Transient memory: resources that are used for a few passes of a frame share memory.
 //!
 //! ```text
 //!   pass      1    2    3    4    5    6
 //!   offset 0  ▓▓▓▓ depth ▓▓▓▓░░░░ bloom ░░    the same bytes, one after the other
 //!         40  ▓▓ normals ░░░░ blur ░░░▓▓▓▓
 //!
-//!   begin ─▶ pass, acquire, discard … ─▶ finish ─▶ flush: what was not used for long goes, empty heaps to a cache
-//!                     │                                                                          │
-//!                     └ barriers, as data                                       end_frame: idle heaps go
+//!   begin ─▶ pass, acquire, discard … ─▶ finish ─▶ flush: releases unused objects, caches empty heaps
+//!                     │                                                                │
+//!                     └ barriers, as data                             end_frame: releases idle heaps
 //! ```
 //!
 //! [`TransientAllocator`] allocates the resources of graph executions, in one of two ways:
 //!
-//! - *As it goes*: [`Execution::acquire_texture`] and [`Execution::discard`] in the order of the passes. It tries the
-//!   existing heaps, first fit, else makes one. An object that was made before from the same description at the same
-//!   offset is reused: a frame like the last makes nothing.
-//! - *Planned*: all resources with first and last passes are declared up front ([`TransientAllocator::plan`]) and laid
-//!   out by [`ringfence_alias`]; a frame of the same shape as an earlier one reuses its plan.
+//! - *Pass by pass*: [`Execution::acquire_texture`] and [`Execution::discard`], in the order of the passes. The
+//!   allocator searches the existing heaps first fit, and creates a heap if none fits. An object that was created
+//!   earlier from the same description at the same offset is reused: a frame like the last one creates nothing.
+//! - *Planned*: all resources are declared up front with their first and last passes ([`TransientAllocator::plan`]),
+//!   and [`ringfence_alias`] lays them out. A frame of the same shape as an earlier one reuses its plan.
 //!
-//! # When two may share bytes
+//! # When two resources may share bytes
 //!
-//! On one queue, when one is discarded before the other is acquired. With several queues that is not enough: a pass on
-//! the compute queue may still run when a later one on the graphics queue begins. Passes are therefore a partial order:
-//! those of one queue in their order, those of different queues where one waits for the other ([`Execution::pass`]), or
-//! where the host knows that one is complete. A resource may have bytes of another iff every last use of the other
-//! comes before its own first use. The same rule holds from one execution to the next: a frame that begins on the
-//! graphics queue while the last frame's async compute still runs gets other bytes.
+//! On one queue, two resources may share bytes if one is discarded before the other is acquired. With several queues
+//! that is not sufficient: a pass on the compute queue may still run when a later pass on the graphics queue begins.
+//! Passes are therefore partially ordered:
 //!
-//! # When objects and heaps go
+//! - passes of one queue are in the order in which they were added;
+//! - passes of different queues are ordered if one waits for the other ([`Execution::pass`]);
+//! - a pass that the host knows to be complete comes before every later pass.
 //!
-//! In Unreal Engine an object is destroyed when it is beyond the cache's capacity and has not been used for a number of
-//! frames, on the assumption that the device is no further behind than that. Here both conditions start a release, and
-//! like every resource it then waits for the submissions that had begun: however far behind the device is, nothing is
-//! destroyed that it uses.
+//! A resource may use bytes of another one iff every last use of the other comes before its own first use. The same
+//! rule applies across executions: a frame that begins on the graphics queue while the last frame's async compute still
+//! runs gets other bytes.
+//!
+//! # When objects and heaps are released
+//!
+//! Unreal Engine destroys an object when the cache exceeds its capacity and the object has not been used for a number
+//! of frames, which assumes that the device is at most that many frames behind. Here both conditions only start a
+//! release. Like every resource, the object then waits for the submissions that had begun. So objects that the device
+//! still uses are never destroyed, however far behind it is.
 //!
 //! # Barriers
 //!
 //! [`TransientAllocator::barriers`] returns the barriers that aliasing needs: see [`Barrier`].
 //!
-//! Of the layouts of a planned frame that need equally much memory, one with few aliasing barriers is taken
-//! ([`TransientDesc::transition_steps`]). [`TransientAllocator::suggest_order`] looks for an order of the passes that
-//! needs less memory.
+//! If several layouts of a planned frame need the same amount of memory, the planner searches for one with few aliasing
+//! barriers ([`TransientDesc::transition_steps`]). [`TransientAllocator::suggest_order`] searches for an order of the
+//! passes that needs less memory.
 //!
-//! # Deviations from Unreal Engine
+//! # Differences from Unreal Engine
 //!
-//! - The placement is by first fit over the history of the bytes rather than a free list, since a range can be free for
-//!   one queue and not yet for another.
+//! - Resources are placed first fit over the history of the bytes rather than from a free list, since a range can be
+//!   free for one queue and not yet for another.
 //! - Resources that require dedicated memory ([`requires_dedicated`](crate::device::Requirements)) are cached by their
 //!   description too, and share bytes with no other resource.
-//! - Buffers, textures and render targets share heaps where the device allows it (`class_groups`), else they have heaps
-//!   of their own, as on heap tier 1.
+//! - Buffers, textures and render targets share heaps if the device allows it (`class_groups`). Otherwise each class
+//!   has its own heaps, as on heap tier 1.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -59,8 +64,8 @@
 //!
 //! # Threads
 //!
-//! Resources are placed in the order of the passes, so that one thread makes an execution; there is no lock. Objects
-//! are released through the allocator's retirement, which all threads share.
+//! Resources are placed in the order of the passes, so an execution is built by one thread, without a lock. Objects are
+//! released through the allocator's retirement, which all threads share.
 
 mod advice;
 mod allocator;

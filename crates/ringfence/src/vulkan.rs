@@ -1,4 +1,4 @@
-//! The allocator over a Vulkan device, and Vulkan's own handles of what it makes.
+//! The allocator over a Vulkan device, and types and handles of that API.
 
 use ash::vk;
 use smallvec::SmallVec;
@@ -12,29 +12,29 @@ pub use ringfence_vulkan::*;
 native_types!("Vulkan");
 
 impl Allocator {
-    /// An allocator over a device: for one with optional features.
+    /// Creates an allocator over a device that was opened with optional features.
     #[must_use]
     pub fn over(device: Device, desc: AllocatorDesc) -> Self {
         Self(ringfence_memory::Allocator::over(device, desc))
     }
 
-    /// An allocator over a device that the program has made, without optional features. For those there is
+    /// Creates an allocator over the program's device, without optional features. For optional features, use
     /// [`Device::new`] with a [`DeviceDesc`], and [`Allocator::over`].
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] if the device is older than Vulkan 1.2, or out of memory.
+    /// [`DeviceError::Unsupported`] if the device is older than Vulkan 1.2; or the device is out of memory.
     ///
     /// # Safety
-    /// - `device` was made from `physical`, with the feature `timelineSemaphore` enabled, and `physical` comes from
-    ///   `instance`, which was made for Vulkan 1.2 or newer.
-    /// - Instance and device outlive the allocator and all that it makes.
+    /// - `device` must have been created from `physical` with the feature `timelineSemaphore` enabled, and `physical`
+    ///   from `instance`, which must have been created for Vulkan 1.2 or newer.
+    /// - Instance and device must outlive the allocator and everything created from it.
     pub unsafe fn new(
         instance: &ash::Instance,
         physical: vk::PhysicalDevice,
         device: ash::Device,
         desc: AllocatorDesc,
     ) -> Result<Self, DeviceError> {
-        // SAFETY: the caller promises the same; no feature is claimed.
+        // SAFETY: the caller makes the same promises, and no feature is claimed.
         let device = unsafe { Device::new(instance, physical, device, DeviceDesc::default()) }?;
         Ok(Self::over(device, desc))
     }
@@ -42,13 +42,14 @@ impl Allocator {
 
 impl Binding<Device> {
     /// Binds the heaps to a command buffer, once: the first at set number `first_set` of the layout, the second at the
-    /// next. With descriptor buffers, call [`Binding::set_offsets`] for other layouts and bind points.
+    /// next number. With descriptor buffers, call [`Binding::set_offsets`] for other layouts and bind points.
     ///
     /// # Errors
-    /// [`DescriptorError::AlreadyBound`] at every later call.
+    /// [`DescriptorError::AlreadyBound`] for every later call.
     ///
     /// # Safety
-    /// The command buffer is being recorded, and is of this device; the layout has the heaps' set layouts there.
+    /// The command buffer must be in the recording state and belong to this device. The layout must have the heaps' set
+    /// layouts at these numbers.
     pub unsafe fn set(
         &mut self,
         device: &Device,
@@ -58,16 +59,16 @@ impl Binding<Device> {
         first_set: u32,
     ) -> Result<(), DescriptorError> {
         let _ = self.set_once()?;
-        // SAFETY: as the caller promises, and nothing was bound before.
+        // SAFETY: the caller makes the same promises, and no heap was bound before.
         unsafe { device.bind_heaps(&self.heaps(), commands, point, layout, first_set) };
         Ok(())
     }
 
-    /// Has another pipeline layout or bind point of the same command buffer go through the same heaps. This binds
-    /// nothing else; sets are the same sets.
+    /// Makes the bound heaps available to another pipeline layout or bind point of the same command buffer. For
+    /// descriptor buffers it only sets offsets; sets are bound again.
     ///
     /// # Safety
-    /// As [`Binding::set`], which has been called.
+    /// As [`Binding::set`], which must have been called before.
     pub unsafe fn set_offsets(
         &self,
         device: &Device,
@@ -76,11 +77,11 @@ impl Binding<Device> {
         layout: vk::PipelineLayout,
         first_set: u32,
     ) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller makes the same promises.
         unsafe { device.set_heap_offsets(&self.heaps(), commands, point, layout, first_set) };
     }
 
-    /// The resources first.
+    /// Returns the bound heaps, the one of resources first.
     fn heaps(&self) -> SmallVec<[&Bound; 2]> {
         [HeapKind::Resources, HeapKind::Samplers].into_iter().filter_map(|kind| self.bound(kind)).collect()
     }

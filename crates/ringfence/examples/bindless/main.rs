@@ -1,9 +1,10 @@
-//! Bindless: materials that shaders reach by index, coming and going while frames are in flight. The same scene on the
-//! simulated device, and, with the feature `vulkan`, on a Vulkan device, whatever way of keeping descriptors it has.
+//! Bindless: materials that shaders access by index, created and dropped while frames are in flight. The scene runs on
+//! the simulated device and, with the feature `vulkan`, on a Vulkan device with any kind of descriptor heap.
 //!
 //! `cargo run -p ringfence --features vulkan --example bindless`
 //!
-//! The shader is in WGSL, and the same one in GLSL (`shader.comp`): with the path of a SPIR-V file, that is run instead.
+//! The shader is in WGSL, with a GLSL copy (`shader.comp`). If you pass the path of a SPIR-V file, that file runs
+//! instead.
 
 mod simulated;
 #[cfg(all(feature = "vulkan", not(windows)))]
@@ -19,7 +20,7 @@ use ringfence::device::descriptors::{BufferView, BufferViewKind, Descriptors, He
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Timeline};
 
-/// Materials that are drawn with in a frame.
+/// Materials that a frame draws with.
 const PICKS: usize = 4;
 const MATERIALS: usize = 8;
 const FRAMES: u32 = 200;
@@ -29,19 +30,20 @@ const BYTES: u64 = 256;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// What the shader receives: where to write, and what to read. All are slots of one heap.
+/// Parameters of the shader: the destination and the sources. All are slots of one heap.
 #[derive(Clone, Copy)]
 struct Draw {
     to: u32,
     from: [u32; PICKS],
 }
 
-/// A device that can run the shader: word i of what `to` shows becomes the first word of what `from[i]` shows.
+/// A device that can run the shader. It sets word i of the buffer in slot `to` to the first word of the buffer in slot
+/// `from[i]`.
 trait Gpu {
     type Device: Descriptors;
     fn device(&self) -> Self::Device;
     fn fence(&self) -> <Self::Device as Driver>::Fence;
-    /// Submits one command list that goes through the binding, and signals the fence with `value`.
+    /// Submits one command list that uses the binding, and signals the fence with `value`.
     fn submit(
         &mut self,
         binding: &mut Binding<Self::Device>,
@@ -58,7 +60,7 @@ struct Material<D: Descriptors> {
     _buffer: Buffer<D>,
 }
 
-/// A frame that the device may still be working on: what it writes to, and what should be there.
+/// A frame that the device may still execute, with its destination and the expected result.
 struct InFlight<D: Descriptors> {
     value: u64,
     expected: [u32; PICKS],
@@ -75,9 +77,9 @@ fn main() -> Result<(), Failure> {
 
 fn run<G: Gpu>(mut gpu: G) -> Result<(), Failure> {
     let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
-    // SAFETY: every submission signals the fence with the value of its frame, and is waited for below.
+    // SAFETY: every submission signals the fence with the value of its frame, and the program waits for it below.
     let timeline = unsafe { memory.timeline(gpu.fence()) }?;
-    // Few slots do on every device; a program would have thousands where `visible_slots_max` allows it.
+    // Every device supports this many slots; a program would use thousands if `visible_slots_max` allows it.
     let types = ViewTypes::STORAGE_BUFFER;
     let slots = memory.device().visible_slots_max(HeapKind::Resources, types).min(1024);
     let desc = ShaderVisibleDesc { types, frame_slots: 0, persistent_slots: slots, ..Default::default() };
@@ -89,7 +91,7 @@ fn run<G: Gpu>(mut gpu: G) -> Result<(), Failure> {
     let mut flights = VecDeque::new();
 
     for colour in next.take(FRAMES as usize) {
-        // The oldest material goes while frames that draw with it are in flight. Its slot comes back after them.
+        // Drops the oldest material while frames that draw with it are in flight. Its slot is reused after them.
         drop(materials.pop_front().expect("there are some"));
         materials.push_back(material(&memory, &table, colour)?);
 
@@ -123,7 +125,7 @@ fn run<G: Gpu>(mut gpu: G) -> Result<(), Failure> {
         memory.device().capabilities().name,
         memory.device().descriptor_support().model
     );
-    println!("  {FRAMES} frames, {} materials came and went, every word right", FRAMES as usize + MATERIALS);
+    println!("  {FRAMES} frames, {} materials created, every word correct", FRAMES as usize + MATERIALS);
     for region in memory.snapshot().descriptors {
         println!("  {}: {} of {} slots in use", region.region, region.used_count, region.slot_count);
     }
@@ -132,10 +134,10 @@ fn run<G: Gpu>(mut gpu: G) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits for a frame and looks at what the shader has read.
+/// Waits for a frame and checks the words that the shader has read.
 fn land<D: Descriptors>(timeline: &Timeline<D>, flight: Option<InFlight<D>>) -> Result<(), Failure> {
     let InFlight { value, expected, result, .. } = flight.expect("a frame is in flight");
-    assert!(timeline.wait(value, PATIENCE)?, "a frame takes no ten seconds");
+    assert!(timeline.wait(value, PATIENCE)?, "a frame takes less than ten seconds");
     let mut bytes = [0; PICKS * 4];
     result.read(0, &mut bytes)?;
     let found: Vec<_> =

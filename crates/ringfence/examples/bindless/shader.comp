@@ -1,7 +1,7 @@
-// The same as shader.wgsl. glslangValidator -V -e run --source-entrypoint main shader.comp -o shader.spv
+// A copy of shader.wgsl in GLSL. glslangValidator -V -e run --source-entrypoint main shader.comp -o shader.spv
 #version 450
 
-// Each slot of the heap. The host specializes it.
+// Number of slots of the heap. The host specializes this constant.
 layout(constant_id = 0) const uint SLOTS = 1;
 
 layout(set = 0, binding = 1) buffer Words {

@@ -1,6 +1,6 @@
 enable wgpu_binding_array;
 
-// SLOTS is put in by the host.
+// The host replaces SLOTS by the number of slots.
 
 struct Words {
     data: array<u32>,

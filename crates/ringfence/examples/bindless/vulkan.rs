@@ -1,4 +1,4 @@
-//! The shader on a Vulkan device, with whatever way of keeping descriptors the device has.
+//! The shader on a Vulkan device, with any kind of descriptor heap.
 
 use std::ffi::CStr;
 
@@ -17,14 +17,14 @@ pub struct Vulkan {
     queue: vk::Queue,
     pool: vk::CommandPool,
     semaphore: vk::Semaphore,
-    /// Made for the heap that is met first.
+    /// Pipeline for the first heap that is bound.
     pipeline: Option<(vk::PipelineLayout, vk::Pipeline)>,
     _entry: ash::Entry,
 }
 
 impl Vulkan {
     pub fn new() -> Result<Self, Failure> {
-        // SAFETY: the loader is the system's own; every handle is used with what it was made from.
+        // SAFETY: the loader is the system's own. Every handle is used with the object that it was created from.
         unsafe {
             let entry = ash::Entry::load()?;
             let app = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_2);
@@ -45,16 +45,17 @@ impl Vulkan {
     }
 }
 
-/// Enables the best way of keeping descriptors that there is, and says which: bytes in buffers, else sets that are
-/// written while they are bound, else plain sets, with null descriptors where the device has them.
+/// Enables the best available kind of descriptors, and returns it: descriptor buffers, or sets that are updated while
+/// bound, or plain sets, with null descriptors if the device has them.
 ///
 /// # Safety
-/// The physical device is the instance's, of Vulkan 1.2.
+/// The physical device must belong to the instance and support Vulkan 1.2.
 unsafe fn make_device(
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,
 ) -> Result<(ash::Device, DeviceDesc), Failure> {
-    // SAFETY: as the caller promises; what is chained is an extension's that the device lists, or Vulkan 1.2's.
+    // SAFETY: the caller makes the same promises. Every chained structure belongs to an extension that the device
+    // lists, or to Vulkan 1.2.
     unsafe {
         let listed = instance.enumerate_device_extension_properties(physical)?;
         let has = |name: &CStr| listed.iter().any(|held| held.extension_name_as_c_str() == Ok(name));
@@ -65,7 +66,7 @@ unsafe fn make_device(
         let core = vk::PhysicalDeviceFeatures::default().shader_storage_buffer_array_dynamic_indexing(true);
         let by_address = twelve.buffer_device_address == vk::TRUE;
         let descriptor_buffer = by_address && has(ext::descriptor_buffer::NAME) && has(khr::synchronization2::NAME);
-        // Storage buffers alone are in the heap of this example.
+        // The heap of this example contains only storage buffers.
         let update = twelve.descriptor_binding_partially_bound
             & twelve.descriptor_binding_update_unused_while_pending
             & twelve.descriptor_binding_storage_buffer_update_after_bind;
@@ -125,14 +126,14 @@ impl Gpu for Vulkan {
         let (layout, pipeline) = self.pipeline.expect("it was just made");
         let (raw, point) = (self.device.raw(), vk::PipelineBindPoint::COMPUTE);
         let numbers = [draw.to, draw.from[0], draw.from[1], draw.from[2], draw.from[3]].map(u32::to_ne_bytes);
-        // SAFETY: all is the device's and alive; the layout has the heap's set layout at 0 and room for the numbers.
-        // Command buffers are never used again: the pool takes them along.
+        // SAFETY: all objects belong to the device and are alive. The layout has the heap's set layout at 0 and space
+        // for the numbers. Command buffers are not reused; they are freed with the pool.
         unsafe {
             let info = vk::CommandBufferAllocateInfo::default().command_pool(self.pool).command_buffer_count(1);
             let commands = raw.allocate_command_buffers(&info)?[0];
             raw.begin_command_buffer(commands, &vk::CommandBufferBeginInfo::default())?;
             raw.cmd_bind_pipeline(commands, point, pipeline);
-            // Once a command buffer; every dispatch then says by numbers what it reads.
+            // Once per command buffer. Each dispatch then passes the slots that it reads as numbers.
             binding.set(&self.device, commands, point, layout, 0)?;
             raw.cmd_push_constants(commands, layout, vk::ShaderStageFlags::COMPUTE, 0, numbers.as_flattened());
             raw.cmd_dispatch(commands, PICKS as u32, 1, 1);
@@ -150,7 +151,7 @@ impl Gpu for Vulkan {
     }
 }
 
-/// The shader in SPIR-V, with an array of `slots`.
+/// Compiles the shader to SPIR-V, with an array of `slots`.
 fn compile(slots: u32) -> Result<Vec<u32>, Failure> {
     let source = include_str!("shader.wgsl").replace("SLOTS", &slots.to_string());
     let module = naga::front::wgsl::parse_str(&source)?;
@@ -174,8 +175,8 @@ fn make_pipeline(
     let layouts = [bound.set_layout()];
     let size = 4 * (1 + PICKS as u32);
     let draw = [vk::PushConstantRange { stage_flags: vk::ShaderStageFlags::COMPUTE, offset: 0, size }];
-    // SAFETY: the set layout is the device's and alive; the shader is valid and has the layout's binding: naga has checked it,
-    // and a file is checked by the compiler that wrote it.
+    // SAFETY: the set layout belongs to the device and is alive. The shader is valid and has the layout's binding: naga
+    // has checked it, or, for a file, the compiler that wrote it.
     unsafe {
         let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&layouts).push_constant_ranges(&draw);
         let layout = device.create_pipeline_layout(&info, None)?;
@@ -197,7 +198,7 @@ fn make_pipeline(
 impl Drop for Vulkan {
     fn drop(&mut self) {
         let device = self.device.raw();
-        // SAFETY: the work was waited for, and nothing that was made through the device is left.
+        // SAFETY: the work is complete, and all other objects created through the device were destroyed.
         unsafe {
             if let Some((layout, pipeline)) = self.pipeline {
                 device.destroy_pipeline(pipeline, None);

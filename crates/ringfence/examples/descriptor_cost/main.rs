@@ -1,4 +1,4 @@
-//! What descriptors cost a thread, the driver's part left out: nanoseconds each, the least of many rounds.
+//! The cost of descriptors for a thread, without the driver: nanoseconds per operation, the minimum of many rounds.
 //!
 //! `cargo run --release -p ringfence --example descriptor_cost`; with `once`, a single round, for callgrind.
 
@@ -29,7 +29,7 @@ struct World {
     table: BindlessTable<Nowhere>,
 }
 
-/// What is measured, and how often in a round.
+/// Name, function, and operations per round of a measurement.
 type Path = (&'static str, fn(&World), usize);
 
 fn main() {
@@ -37,7 +37,7 @@ fn main() {
     let device = sim::Device::new(Profile::h200(), SimOptions::default());
     let fence = device.create_fence(0);
     let memory = Allocator::over(Nowhere(device), AllocatorDesc::default());
-    // SAFETY: nothing is ever submitted.
+    // SAFETY: there are no submissions.
     let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
     let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: 256, usage: BufferUsage::STORAGE });
     let buffer =
@@ -67,7 +67,7 @@ fn main() {
     }
 }
 
-/// 1,000 are held; each of `COUNT` frees one and allocates one.
+/// With 1,000 live descriptors, each of `COUNT` operations frees one and allocates one.
 #[inline(never)]
 fn cpu_only(world: &World) {
     let mut held: Vec<_> = (0..1000).map(|_| world.cpu.allocate(1).expect("blocks grow")).collect();

@@ -1,5 +1,5 @@
-//! A device whose descriptors are numbers: what is measured over it is the library alone. The rest is the simulated
-//! device.
+//! A device with numbers for descriptors, so that a measurement contains only the library's time. Everything else is
+//! the simulated device.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use ringfence::sim::{self, Fence, Memory};
 #[derive(Clone, Debug)]
 pub struct Nowhere(pub sim::Device);
 
-// SAFETY: everything is the simulated device's, which keeps the promises.
+// SAFETY: every call is forwarded to the simulated device, which keeps the promises.
 unsafe impl Driver for Nowhere {
     type Pageable = ();
     type Memory = Memory;
@@ -25,7 +25,7 @@ unsafe impl Driver for Nowhere {
     }
 
     unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {
-        // SAFETY: the caller's promise is the same; so in all that follows.
+        // SAFETY: the caller makes the same promise; the same holds for all following methods.
         unsafe { self.0.allocate_memory(desc) }
     }
 
@@ -121,7 +121,7 @@ where
     }
 }
 
-// SAFETY: heaps are numbers, and nothing is ever read through them.
+// SAFETY: heaps are numbers, and no descriptor is ever read through them.
 unsafe impl Descriptors for Nowhere {
     type Heap = u32;
     type Bound = u32;

@@ -1,11 +1,11 @@
-//! A frame as renderers have them, in calls of the library alone: what the example `frame_loop` counts in instructions,
-//! and the benchmark `frames` in time.
+//! A typical frame of a renderer, with only the calls to the library. The example `frame_loop` counts its instructions,
+//! and the benchmark `frames` measures its time.
 //!
 //! ```text
 //!   begin │ 200 constants │ 64 small buffers, 8 large ones, 4 textures made │ 32 views written │ as many dropped │ reclaim
 //! ```
 //!
-//! A buffer or texture lives for 1 to [`AGE_MAX`] frames, so that what comes back is of all sizes and in no order.
+//! A buffer or texture lives for 1 to [`AGE_MAX`] frames, so ranges of all sizes are freed in scattered order.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ const LARGE_BUFFERS: usize = 8;
 const TEXTURES: usize = 4;
 const VIEWS: usize = 32;
 const AGE_MAX: usize = 8;
-/// Frames that the device has at a time.
+/// Frames in flight on the device.
 const IN_FLIGHT: usize = 3;
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
@@ -38,14 +38,14 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// From `least` up to the power of two `magnitudes` above it.
+    /// Returns a size from `least` up to the power of two `magnitudes` above it.
     fn size(&mut self, least: u64, magnitudes: u64) -> u64 {
         let power = least << (self.next() % magnitudes);
         power + self.next() % power
     }
 }
 
-/// Buffers and textures that go together.
+/// Buffers and textures that are dropped together.
 pub struct Group<D: Device> {
     pub buffers: Vec<Buffer<D>>,
     pub textures: Vec<Texture<D>>,
@@ -62,19 +62,19 @@ impl<D: Device> Group<D> {
     }
 }
 
-/// Drops what is in a group.
+/// A function that drops the contents of a group.
 pub type Dropper<D> = Box<dyn FnMut(&mut Group<D>)>;
 
 /// A renderer.
 pub struct Renderer<D: Device + Descriptors> {
     memory: Allocator<D>,
     timeline: Timeline<D>,
-    /// Kept for its writer.
+    /// Keeps the constants of the writer alive.
     _constants: FastConstants<D>,
     writer: FastWriter<D>,
     heap: CpuDescriptorHeap<D>,
     views: Vec<CpuDescriptors<D>>,
-    /// What goes at the end of each of the next frames.
+    /// Resources to drop at the end of each of the next frames.
     groups: VecDeque<Group<D>>,
     in_flight: VecDeque<u64>,
     dropper: Dropper<D>,
@@ -83,10 +83,10 @@ pub struct Renderer<D: Device + Descriptors> {
 
 impl<D: Device + Descriptors> Renderer<D> {
     /// # Safety
-    /// Every value that [`Renderer::frame`] is given out for submission is signalled by `fence`, which outlives
+    /// Every value that [`Renderer::frame`] passes to `submit` must be signalled on `fence`, which must outlive
     /// `memory`.
     pub unsafe fn new(memory: Allocator<D>, fence: <D as Driver>::Fence, dropper: Dropper<D>) -> Self {
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller makes the same promise.
         let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
         let constants = FastConstants::new(&memory, FastConstantsDesc::default());
         let first = timeline.begin();
@@ -108,7 +108,7 @@ impl<D: Device + Descriptors> Renderer<D> {
         }
     }
 
-    /// A frame: how long the library took for it. `submit` has the queue signal a value.
+    /// Runs a frame and returns the time that the library took. `submit` makes the queue signal a value.
     pub fn frame(&mut self, submit: &mut dyn FnMut(u64)) -> Duration {
         if self.in_flight.len() == IN_FLIGHT {
             let value = self.in_flight.pop_front().expect("there are three");
@@ -120,7 +120,7 @@ impl<D: Device + Descriptors> Renderer<D> {
         recording + self.reclaim()
     }
 
-    /// All that comes before the submission, and the value that this is to signal.
+    /// Does all work before the submission. Returns the value that the submission signals, and the time.
     #[inline(never)]
     fn record(&mut self) -> (u64, Duration) {
         let start = Instant::now();
@@ -153,7 +153,7 @@ impl<D: Device + Descriptors> Renderer<D> {
         start.elapsed()
     }
 
-    /// The group in which something made now goes.
+    /// Returns the group for a new resource.
     fn group(&mut self) -> &mut Group<D> {
         let age = self.random.next() as usize % AGE_MAX;
         &mut self.groups[age]
@@ -185,7 +185,7 @@ impl<D: Device + Descriptors> Renderer<D> {
         self.group().textures.push(texture);
     }
 
-    /// Views of the buffers that go with this frame; the views go too.
+    /// Writes views of the buffers that are dropped with this frame; the views are dropped too.
     fn write_views(&mut self) {
         let kind = BufferViewKind::Storage { stride: 0, writes: false };
         for buffer in self.groups[0].buffers.iter().take(VIEWS) {

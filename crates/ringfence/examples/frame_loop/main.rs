@@ -6,7 +6,7 @@ use frames::Renderer;
 use ringfence::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::{Allocator, AllocatorDesc};
 
-/// Frames before the first that is counted: till caches have their sizes.
+/// Frames before the first counted one, until the caches have reached their sizes.
 const WARM_UP: usize = 200;
 const FRAMES: usize = 200;
 
@@ -27,7 +27,7 @@ fn main() {
     let device = Device::new(Profile::h200(), SimOptions::default());
     let fence = device.create_fence(0);
     let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-    // SAFETY: each value is submitted at once; fences live as long as the device.
+    // SAFETY: each value is submitted immediately; fences live as long as the device.
     let mut renderer = unsafe { Renderer::new(memory, fence, Box::new(|group| group.clear())) };
     play(&mut renderer, &device, fence, WARM_UP);
     a_frame(&mut renderer, &device, fence);

@@ -1,4 +1,4 @@
-//! The barriers of transient memory, recorded.
+//! Recording the barriers of transient memory.
 
 use std::mem::ManuallyDrop;
 
@@ -10,23 +10,23 @@ use crate::transient::{Direct3d12Barrier, Pass, TransientAllocator, TransientId}
 use ringfence_memory::RawObject;
 
 impl TransientAllocator<Device> {
-    /// Records the barriers of a pass as they are on Direct3D 12 ([`Barrier::on_direct3d_12`]), in one call of the
-    /// driver: at the beginning of the pass, when everything of it is acquired. An [`Execution`] has it too.
+    /// Records the barriers of a pass ([`Barrier::on_direct3d_12`]) in one driver call. Call it at the beginning of the
+    /// pass, after all its resources were acquired. An [`Execution`] has this method too.
     ///
-    /// The program records changes of state and discards itself, after it.
+    /// After this call, the program records state transitions and discards itself.
     ///
-    /// A list for copy queues gets none of them: the API allows only transitions there. On such a list the program's
-    /// own transitions order the copies: from `COPY_DEST` to the common state after the last use of the previous
-    /// resource, and from the common state to `COPY_DEST` before the first use of the next. A render target or a depth
-    /// buffer begins on a direct or compute list.
+    /// On a list for copy queues, nothing is recorded, because the API allows only transitions there. On such a list
+    /// the program's own transitions order the copies: from `COPY_DEST` to the common state after the last use of the
+    /// previous resource, and from the common state to `COPY_DEST` before the first use of the next one. Start a render
+    /// target or a depth buffer on a direct or compute list.
     ///
     /// # Safety
-    /// The list is of this device, open, and recorded by this thread alone.
+    /// The list must belong to this device, be open, and be recorded by this thread only.
     ///
     /// [`Barrier::on_direct3d_12`]: crate::transient::Barrier::on_direct3d_12
     /// [`Execution`]: crate::transient::Execution
     pub unsafe fn record_barriers(&self, pass: Pass, list: &ID3D12GraphicsCommandList) {
-        // SAFETY: the caller promises that the list is open: a call without arguments on a live object.
+        // SAFETY: the caller promises that the list is open. The call has no arguments, and the object is alive.
         if unsafe { list.GetType() } == D3D12_COMMAND_LIST_TYPE_COPY {
             return;
         }
@@ -34,7 +34,7 @@ impl TransientAllocator<Device> {
         let native = of_pass.flat_map(|barrier| barrier.on_direct3d_12()).map(|barrier| self.native(barrier));
         let barriers: SmallVec<[_; 16]> = native.collect();
         if !barriers.is_empty() {
-            // SAFETY: the caller promises that the list is open; the barriers name live objects, or none.
+            // SAFETY: the caller promises that the list is open. The barriers refer to live objects or to no object.
             unsafe { list.ResourceBarrier(&barriers) };
         }
     }
@@ -59,12 +59,12 @@ impl TransientAllocator<Device> {
         D3D12_RESOURCE_BARRIER { Type: kind, Flags: D3D12_RESOURCE_BARRIER_FLAG_NONE, Anonymous: barrier }
     }
 
-    /// The object for a structure that the driver only reads, without counting a reference for it; null if it has gone.
+    /// Returns the object for a structure that the driver only reads, without counting a reference; null if it was
+    /// released.
     fn borrowed(&self, id: TransientId) -> ManuallyDrop<Option<ID3D12Resource>> {
         match self.raw(id) {
-            // SAFETY: an interface is one pointer, which an option of it is too; the copy is never dropped, so that it
-            // takes no reference away, and the structure is used no longer than `self` is borrowed, which holds the
-            // object.
+            // SAFETY: an interface is one pointer, and so is an option of it. The copy is never dropped, so it releases
+            // no reference. The structure is used only while `self` is borrowed, and `self` owns the object.
             Ok(RawObject::Buffer(raw) | RawObject::Texture(raw)) => unsafe { std::mem::transmute_copy(raw) },
             Err(_) => ManuallyDrop::new(None),
         }

@@ -1,13 +1,13 @@
-//! Advice on the order of passes: one in which less is alive at once, so that every layout can be lower.
+//! Advice on the order of passes: an order in which fewer bytes are alive at once, so that layouts can be smaller.
 //!
 //! ```text
 //!   as recorded   shadows  depth  fog  lit  bloom      load ▁▅██▃
 //!   suggested     depth  shadows  lit  fog  bloom      load ▃▅▆▅▃     each read still comes after its write
 //! ```
 //!
-//! It is a suggestion, for a tool or a log: nothing is laid out by it. Which pass reads what another wrote says which
-//! passes may be exchanged ([`pass_edges`](ringfence_alias::pass_edges)); the caller gives what else orders them.
-//! The search is that of [`ringfence_alias::suggest_order`]: O(passes² · uses) a round, for development rather than
+//! The result is a suggestion for a tool or a log; layouts do not use it. The reads and writes of the passes determine
+//! which passes can be exchanged ([`pass_edges`](ringfence_alias::pass_edges)); the caller adds other constraints. The
+//! search is [`ringfence_alias::suggest_order`]: O(passes² · uses) per round, meant for development rather than for
 //! every frame.
 
 use ringfence_alias::{self as alias, PassGraph, PassItem, PassOrder, PassUse};
@@ -50,5 +50,5 @@ impl<D: Device> State<D> {
 }
 
 fn too_large() -> TransientError {
-    DeviceError::invalid("the sizes of the frame's resources add up to 63 bits or more").into()
+    DeviceError::invalid("the sizes of the frame's resources sum up to 2^63 bytes or more").into()
 }

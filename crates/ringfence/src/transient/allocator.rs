@@ -1,4 +1,4 @@
-//! The transient allocator as its users see it, and one execution of a graph.
+//! The public interface of the transient allocator, and one execution of a graph.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -24,30 +24,30 @@ use ringfence_memory::{Allocator, RawObject};
 pub struct TransientAllocator<D: Device>(State<D>);
 
 impl<D: Device> TransientAllocator<D> {
-    /// Makes a transient allocator over an allocator. No memory is allocated yet.
+    /// Creates a transient allocator over an allocator. No memory is allocated yet.
     #[must_use]
     #[track_caller]
     pub fn new(memory: &Allocator<D>, desc: TransientDesc<'_>) -> Self {
         Self(State::new(memory, desc, panic::Location::caller()))
     }
 
-    /// Begins a graph execution. Handles of the previous one are stale from now on. No driver call.
+    /// Begins a graph execution. Handles of the previous one are stale from now on. Makes no driver call.
     pub fn begin(&mut self) -> Execution<'_, D> {
         self.0.start();
         self.0.plans.forget_frame();
         Execution::new(self)
     }
 
-    /// Begins an execution whose resources are all known: plans their offsets, or takes the plan of an earlier frame of
-    /// the same shape, and acquires them. [`TransientAllocator::planned`] returns the handles, [`TransientAllocator::frame_pass`] the
-    /// passes; nothing needs to be discarded.
+    /// Begins an execution with all resources known up front: plans their offsets, or reuses the plan of an earlier
+    /// frame of the same shape, and acquires them. [`TransientAllocator::planned`] returns the handles,
+    /// [`TransientAllocator::frame_pass`] the passes. Resources need not be discarded.
     ///
-    /// `go_on` is called while a new shape is planned and the plan is not proven to be the best, as by
-    /// [`plan`](ringfence_alias::plan). A frame like the last costs a lookup: no driver call, no host allocation.
+    /// While a new shape is planned and the plan is not proven to be optimal, `go_on` is called as in
+    /// [`plan`](ringfence_alias::plan). A frame like the last one costs a lookup: no driver call, no host allocation.
     ///
     /// # Errors
-    /// An index that the lists do not have, a last use that is not ordered after the first, no memory, or an error of
-    /// the driver. The execution is over then; objects that were made before the failure stay in the caches.
+    /// An index is out of range for the lists, a last use is not ordered after the first, there is no memory, or the
+    /// driver fails. The execution has then ended; objects that were created before the failure stay in the caches.
     pub fn plan(
         &mut self,
         passes: &[FramePass<'_>],
@@ -59,26 +59,27 @@ impl<D: Device> TransientAllocator<D> {
         let plan = self.0.plan_index(passes, resources, go_on)?;
         self.0.start();
         self.0.plans.placed.clear();
-        // From here on a failure ends the execution, as dropping the value does.
+        // From here on a failure ends the execution, because the error path drops `execution`.
         let execution = Execution::new(self);
         execution.transient.0.plan(passes, resources, plan)?;
         Ok(execution)
     }
 
-    /// Looks for an order of the passes of one queue in which the resources need fewer bytes, and returns it with what
-    /// it saves; the present order if none was found. Passes are named by their index in the present order,
-    /// `0..pass_count`. A resource comes with its uses, at least one, in any order; the first one writes. `order` holds
-    /// pairs *(before, after)* that must stay in order besides those that the uses imply: for a pass that writes a
-    /// buffer of another allocator, for example. `go_on` is called before each pass that is tried elsewhere, with the
-    /// load reached so far.
+    /// Searches for an order of the passes of one queue in which the resources need fewer bytes. Returns the order and
+    /// its saving; if none is found, the present order. Passes are given by their index in the present order,
+    /// `0..pass_count`. Each resource comes with its uses, at least one, in any order; the first use is a write.
+    /// `order` contains further pairs *(before, after)* that must keep their order, beyond those that the uses imply:
+    /// for example if a pass writes a buffer of another allocator. `go_on` is called before each pass that is tried at
+    /// another position, with the load reached so far.
     ///
-    /// Loads are sums of the resources' memory requirements, as if all could share one heap. The driver is called for
-    /// requirements that are not known yet; nothing is made.
+    /// A load is the sum of the resources' memory requirements, as if all of them could share one heap. The driver is
+    /// called for requirements that are not known yet; no objects are created.
     ///
     /// # Errors
-    /// A pass that does not exist, a resource without a use, a pair whose passes are not in order now
-    /// ([`TransientError::NotPlanned`]); more passes than 92,680, whose table would be larger than 1 GiB
-    /// ([`TransientError::Passes`]); or the driver refuses a description.
+    /// - [`TransientError::NotPlanned`]: a pass does not exist, a resource has no use, or the passes of a pair are not
+    ///   in order now.
+    /// - [`TransientError::Passes`]: there are more than 92,680 passes, and their table would exceed 1 GiB.
+    /// - The driver rejects a description.
     ///
     /// # Example
     #[cfg_attr(feature = "sim", doc = "```")]
@@ -91,7 +92,7 @@ impl<D: Device> TransientAllocator<D> {
     /// # let gpu = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
     /// # let memory = Allocator::over(gpu, AllocatorDesc::default());
     /// # let mut transient = TransientAllocator::new(&memory, TransientDesc::default());
-    /// // Today: 0 draws shadows, 1 draws reflections, 2 reads reflections, 3 reads shadows.
+    /// // Now: 0 draws shadows, 1 draws reflections, 2 reads reflections, 3 reads shadows.
     /// let target = TextureDesc { width: 512, height: 512, ..Default::default() };
     /// let shadows = (Described::Texture(&target), &[PassUse::write(0), PassUse::read(3)][..]);
     /// let reflections = (Described::Texture(&target), &[PassUse::write(1), PassUse::read(2)][..]);
@@ -111,31 +112,31 @@ impl<D: Device> TransientAllocator<D> {
         self.0.suggest_order(pass_count, resources, order, go_on)
     }
 
-    /// The device underneath.
+    /// Returns the underlying device.
     #[must_use]
     pub fn device(&self) -> &D {
         &self.0.shared.device
     }
 
-    /// The driver's texture of a handle of the last execution.
+    /// Returns the driver's texture for a handle of the last execution.
     ///
     /// # Errors
-    /// [`TransientError::Stale`]; [`TransientError::Taken`] if it was discarded, and another resource was acquired over
-    /// its bytes since. A program that records its passes only after all of them have acquired and discarded gets the
-    /// objects before it discards them, or by [`TransientAllocator::raw`], or plans the frame.
+    /// [`TransientError::Stale`]; [`TransientError::Taken`] if the texture was discarded and another resource was
+    /// acquired over its bytes since. If a program records its passes only after all of them have acquired and
+    /// discarded, it must get the objects before it discards them, use [`TransientAllocator::raw`], or plan the frame.
     pub fn texture(&self, handle: Transient<Textures>) -> Result<&RawTexture<D>, TransientError> {
         self.0.own_object_of(handle)?.texture().ok_or(TransientError::Stale { id: handle.id() })
     }
 
-    /// The driver's buffer of a handle of the last execution.
+    /// Returns the driver's buffer for a handle of the last execution.
     ///
     /// # Errors
-    /// As [`TransientAllocator::texture`].
+    /// Those of [`TransientAllocator::texture`].
     pub fn buffer(&self, handle: Transient<Buffers>) -> Result<&RawBuffer<D>, TransientError> {
         self.0.own_object_of(handle)?.buffer().ok_or(TransientError::Stale { id: handle.id() })
     }
 
-    /// Where the resource lies: the number of its heap (`None` if it has memory of its own), offset and size in bytes.
+    /// Returns the number of the resource's heap (`None` for dedicated memory), and its range there, in bytes.
     ///
     /// # Errors
     /// [`TransientError::Stale`].
@@ -147,21 +148,21 @@ impl<D: Device> TransientAllocator<D> {
         Ok((object.heap, object.offset..object.offset + object.size))
     }
 
-    /// The driver's object that a barrier names.
+    /// Returns the driver's object for an id in a barrier.
     ///
     /// # Errors
-    /// [`TransientError::Stale`] if it was released since, or is of another transient allocator.
+    /// [`TransientError::Stale`] if the object was released since, or belongs to another transient allocator.
     pub fn raw(&self, id: TransientId) -> Result<&RawObject<D>, TransientError> {
         let object = self.0.objects.get(id.object as usize).and_then(Option::as_ref);
         let held = object.filter(|_| id.owner == self.0.owner);
         held.map(|held| &held.raw).ok_or(TransientError::Stale { id })
     }
 
-    /// Goes on with an execution that was suspended.
+    /// Continues a suspended execution.
     ///
     /// # Errors
-    /// [`TransientError::NotSuspended`] if it is another allocator's, or if another execution was begun or everything
-    /// was released since: it ended then, as one that is dropped.
+    /// [`TransientError::NotSuspended`] if it belongs to another allocator, or if another execution began or everything
+    /// was released since. The execution ended then, as if it had been dropped.
     pub fn resume(&mut self, suspended: Suspended) -> Result<Execution<'_, D>, TransientError> {
         let Suspended { owner, execution } = suspended;
         let state = &self.0;
@@ -172,10 +173,10 @@ impl<D: Device> TransientAllocator<D> {
         }
     }
 
-    /// The handle of the resource at this index of the list that the frame was planned from.
+    /// Returns the handle of the resource at index `place` of the list that the frame was planned from.
     ///
     /// # Errors
-    /// [`TransientError::NotPlanned`] if there is none, or it is of the other kind.
+    /// [`TransientError::NotPlanned`] if the index is out of range, or the resource has the other kind.
     pub fn planned<K: TransientKind>(&self, place: usize) -> Result<Transient<K>, TransientError> {
         let placed = self.0.plans.placed.get(place);
         let &(object, acquire) = placed.ok_or(TransientError::NotPlanned { place })?;
@@ -185,47 +186,49 @@ impl<D: Device> TransientAllocator<D> {
         Ok(Transient { owner, object, execution, acquire, kind: PhantomData })
     }
 
-    /// The pass at this index of the list that the frame was planned from; `None` if there is none.
+    /// Returns the pass at index `place` of the list that the frame was planned from; `None` if the index is out of
+    /// range.
     #[must_use]
     pub fn frame_pass(&self, place: usize) -> Option<Pass> {
         self.0.plans.passes.get(place).copied()
     }
 
-    /// The barriers of the last execution, in the order of the acquires.
+    /// Returns the barriers of the last execution, in the order of the acquires.
     #[must_use]
     pub fn barriers(&self) -> &[Barrier] {
         self.0.barriers.list()
     }
 
-    /// Its usage, and how good the layout of a planned frame is. O(heaps + barriers).
+    /// Returns its usage, and the quality of the layout of a planned frame. O(heaps + barriers).
     #[must_use]
     pub fn figures(&self) -> TransientFigures {
         self.0.figures()
     }
 
-    /// Ends a frame: releases heaps that were in the cache for too long, and returns how many. Call it once a frame,
-    /// besides [`Allocator::reclaim`](crate::Allocator::reclaim); the age of objects is counted in these calls.
+    /// Ends a frame: releases heaps that were in the cache for too long, and returns their number. Call it once a
+    /// frame, in addition to [`Allocator::reclaim`](crate::Allocator::reclaim): the age of objects is counted in these
+    /// calls.
     pub fn end_frame(&mut self) -> usize {
         self.0.end_frame()
     }
 
-    /// Releases every object and heap that is not in use, regardless of number and age, and returns how many objects:
-    /// for when memory is short, or the window was resized.
+    /// Releases every object and heap that is not in use, regardless of number and age, and returns the number of
+    /// objects. Use it when memory is short or after the window was resized. A suspended execution ends.
     pub fn trim(&mut self) -> usize {
         self.0.trim()
     }
 
-    /// Checks every rule of its structures. For tests.
+    /// Checks the invariants of its data structures. For tests.
     ///
     /// # Errors
-    /// The first rule that does not hold.
+    /// The first invariant that is violated.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.0.validate()
     }
 }
 
 impl<D: Device> Drop for TransientAllocator<D> {
-    /// Everything is released, and destroyed once the device is done with it.
+    /// Releases everything. Objects and heaps are destroyed once the device has finished with them.
     fn drop(&mut self) {
         self.0.trim();
     }
@@ -241,20 +244,20 @@ impl<D: Device> fmt::Debug for TransientAllocator<D> {
     }
 }
 
-/// A graph execution that was suspended by [`Execution::suspend`], so that the allocator is not borrowed while passes are
-/// recorded. If it is dropped, the execution ends when the next one begins, as one that is dropped.
+/// A graph execution that was suspended by [`Execution::suspend`], so that the allocator is not borrowed while passes
+/// are recorded. If it is dropped, the execution ends when the next one begins, as if it had been dropped.
 #[derive(PartialEq, Eq, Debug)]
-#[must_use = "an execution ends by `TransientAllocator::resume` and `Execution::finish`"]
+#[must_use = "continue the execution with `TransientAllocator::resume`, and end it with `Execution::finish`"]
 pub struct Suspended {
     owner: u32,
     execution: u64,
 }
 
-/// A graph execution under way. Dropping it ends it like [`Execution::finish`] without points, but as one whose passes
-/// may not have been submitted: what they were to wait for orders nothing, and later passes reuse fewer bytes.
+/// A graph execution in progress. Dropping it ends the execution like [`Execution::finish`] without points, but its
+/// passes may not have been submitted: their waits then order nothing, and later passes reuse fewer bytes.
 ///
-/// It dereferences to [`TransientAllocator`], for the methods that read, and borrows it exclusively. A renderer that owns
-/// both its passes and the allocator suspends the execution while it records: [`Execution::suspend`].
+/// It dereferences to [`TransientAllocator`], for the methods that read, and borrows it exclusively. If a renderer owns
+/// both its passes and the allocator, it suspends the execution while it records: [`Execution::suspend`].
 pub struct Execution<'a, D: Device> {
     transient: &'a mut TransientAllocator<D>,
     is_over: bool,
@@ -265,24 +268,24 @@ impl<'a, D: Device> Execution<'a, D> {
         Self { transient, is_over: false }
     }
 
-    /// Adds the next pass of a queue, which begins once the passes of `waits` are over. Those may be of earlier
+    /// Adds the next pass of a queue. It begins once the passes of `waits` are over; these may belong to earlier
     /// executions.
     ///
-    /// Passes of a queue are numbered in the order of these calls. The caller makes the queue wait for `waits`, by
-    /// semaphores or fences, with all commands from there on (on Vulkan `ALL_COMMANDS` as the stages that wait).
-    /// O(waits).
+    /// Passes of a queue are numbered in the order of these calls. The caller makes the queue wait for `waits` by
+    /// semaphores or fences. All commands from there on must wait (on Vulkan with `ALL_COMMANDS` as the waiting
+    /// stages). O(waits).
     ///
     /// # Errors
-    /// A pass of another transient allocator; a timeline of another allocator; or more than
+    /// A pass belongs to another transient allocator, the timeline belongs to another allocator, or there are more than
     /// [`QUEUES_MAX`](super::QUEUES_MAX) queues.
     pub fn pass(&mut self, queue: TimelineId, waits: &[Pass]) -> Result<Pass, TransientError> {
         self.transient.0.order.pass(queue, waits)
     }
 
-    /// Acquires a buffer from `pass` on. Its contents are undefined at first. See [`Execution::acquire_texture`].
+    /// Acquires a buffer from `pass` on. Its initial contents are undefined. See [`Execution::acquire_texture`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Execution::acquire_texture`].
     pub fn acquire_buffer(
         &mut self,
         info: &BufferInfo<'_, D>,
@@ -292,16 +295,16 @@ impl<'a, D: Device> Execution<'a, D> {
         self.acquire(info, pass, name)
     }
 
-    /// Acquires a texture from `pass` on, which is its first use: all other uses come after that pass. Its contents are
-    /// undefined at first, and [`TransientAllocator::barriers`] returns what has to be recorded at the beginning of the
+    /// Acquires a texture from `pass` on, which is its first use: all other uses come after that pass. Its initial
+    /// contents are undefined. [`TransientAllocator::barriers`] returns the barriers to record at the beginning of the
     /// pass.
     ///
     /// A new driver object gets the name, and keeps it when it is reused. Passes of one queue acquire in their order.
-    /// O(spans of the existing heaps); makes an object or a heap only if no existing one can be used.
+    /// O(spans of the existing heaps). Creates an object or a heap only if no existing one can be used.
     ///
     /// # Errors
-    /// No memory; the driver refuses the description; a pass that is not of this execution, or earlier than one that
-    /// has acquired something. Nothing has changed then.
+    /// There is no memory, the driver rejects the description, the pass does not belong to this execution, or a later
+    /// pass of its queue has already acquired a resource. Nothing has changed then.
     pub fn acquire_texture(
         &mut self,
         info: &TextureInfo<'_, D>,
@@ -331,12 +334,12 @@ impl<'a, D: Device> Execution<'a, D> {
         Ok(transient.handle(object, pass))
     }
 
-    /// Ends a resource's use: `last` are the passes after which no pass uses it, each after the one that acquired it.
-    /// With none, that pass was its only use. Its bytes may then be given to another resource, from when on the handle
-    /// has no object any more ([`TransientError::Taken`]); the object is kept for reuse. O(log spans).
+    /// Ends a resource's use. `last` are the last passes that use it, each ordered after the pass that acquired it; if
+    /// it is empty, that pass was the only use. The bytes can then be given to another resource, after which the handle
+    /// has no object any more ([`TransientError::Taken`]). The object is kept for reuse. O(log spans).
     ///
     /// # Errors
-    /// The handle is stale, or discarded already; or a last use is not ordered after the first. Nothing has changed
+    /// The handle is stale or was already discarded, or a last use is not ordered after the first. Nothing has changed
     /// then.
     pub fn discard<K: TransientKind>(&mut self, handle: Transient<K>, last: &[Pass]) -> Result<(), TransientError> {
         let stale = TransientError::Stale { id: handle.id() };
@@ -358,22 +361,23 @@ impl<'a, D: Device> Execution<'a, D> {
     }
 
     /// Suspends the execution: it stays open, and the [`TransientAllocator`] is not borrowed until
-    /// [`TransientAllocator::resume`]. Its methods that read know the resources of the execution meanwhile.
+    /// [`TransientAllocator::resume`]. In the meantime, the allocator's methods that read return the execution's
+    /// resources.
     pub fn suspend(mut self) -> Suspended {
         self.is_over = true;
         Suspended { owner: self.transient.0.owner, execution: self.transient.0.execution }
     }
 
-    /// Ends the execution, whose passes are submitted, or will be: where their frame is discarded
-    /// ([`Frame::discard`](crate::Frame::discard)), drop the execution instead. Of the objects that were not used for
-    /// long, those beyond the number that each heap keeps are released, and heaps without objects go to the cache.
+    /// Ends the execution. Its passes must have been submitted or be submitted later; if their frame is discarded
+    /// ([`Frame::discard`](crate::Frame::discard)), drop the execution instead. Releases objects that were not used for
+    /// long, beyond the number that each heap keeps, and moves heaps without objects to the cache.
     ///
-    /// `ends` holds for each queue the point at which the execution's passes there are complete: that of the last frame
-    /// that holds them ([`Frame::point`](crate::Frame::point)). By it the next executions see what is complete; without
-    /// it (points of other allocators' timelines are ignored) they treat passes of other queues as still running, and
-    /// reuse none of their bytes.
+    /// `ends` contains for each queue the point at which the execution's passes there are complete: the point of the
+    /// last frame that contains them ([`Frame::point`](crate::Frame::point)). The next executions use it to find out
+    /// which passes are complete. Without a point (those of other allocators' timelines are ignored) they treat passes
+    /// of other queues as still running, and reuse none of their bytes.
     ///
-    /// Resources that were not discarded count as used by every pass; returns how many there were. O(heaps · objects).
+    /// Resources that were not discarded count as used by every pass; returns the number of these. O(heaps · objects).
     pub fn finish(mut self, ends: &[SyncPoint]) -> usize {
         self.is_over = true;
         self.transient.0.end(Some(ends));

@@ -5,62 +5,66 @@
 //!   bytes A   ▓▓▓▓▓▓▓▓▓         ░░░░░░░░░              depth, then blur
 //!   bytes B   ▓▓▓▓▓▓▓▓▓                  ░░░░░░░░░     normals, then bloom
 //!                               ▲        ▲
-//!                        dependency      none: the one before pass 3 comes after pass 2 too
+//!                        dependency      no barrier: the one before pass 3 comes after pass 2 too
 //! ```
 //!
-//! Two things are needed where one resource takes over bytes of another:
+//! If one resource reuses bytes of another, up to two things are needed:
 //!
-//! - A *dependency*: the earlier commands of the same queue that used the bytes have to be over, and what they wrote
-//!   available, before the pass writes there (a memory barrier; on Direct3D 12 an unordered-access barrier for all
-//!   resources, since of the uses of one resource only those are in no order of their own). A dependency covers all
-//!   commands before it, so that one at the beginning of a pass suffices for everything that was last used before that
-//!   pass, and for later passes too, whatever stages they use. Each is placed as late as possible, at the first pass
-//!   that needs one, which gives the fewest. A use on another queue needs none: the wait between the queues orders it,
-//!   or it is complete already.
-//! - The new owner has to be *activated*: on Direct3D 12 by an aliasing barrier, if other resources used bytes of it
-//!   since it was last active, and then for render targets and depth by a discard, a clear or a copy of the whole; on
-//!   Vulkan a texture's layout begins as `UNDEFINED`.
+//! - A *dependency* orders the pass after the earlier commands of the same queue that used the bytes, and makes their
+//!   writes available. It is a memory barrier; on Direct3D 12, an unordered-access barrier for all resources, because
+//!   only unordered accesses need one (transitions order all other uses of a resource). A dependency covers all
+//!   commands before it. So one at the beginning of a pass suffices for everything that was last used before that pass,
+//!   and for later passes too, whatever stages they use. Each dependency is placed as late as possible, at the first
+//!   pass that needs it, which gives the fewest. A use on another queue needs no dependency: the wait between the
+//!   queues orders it, or it is already complete.
+//! - The new owner is *activated*. On Direct3D 12, an aliasing barrier does that if other resources used some of its
+//!   bytes since it was last active; render targets and depth buffers then need a discard, a clear or a copy to the
+//!   whole. On Vulkan, the layout of a texture starts as `UNDEFINED`.
 
 use super::error::TransientError;
 use super::pass::{Clock, Pass, QUEUES_MAX, TransientId};
 use super::spans::NO_OBJECT;
 
-/// What has to be recorded at the beginning of a pass.
+/// A barrier that must be recorded at the beginning of a pass.
 ///
 /// | | Vulkan | Direct3D 12 |
 /// |---|---|---|
 /// | `depends` | one memory barrier for the pass: all commands, memory writes → all commands, memory reads and writes | one unordered-access barrier for the pass, without a resource |
 /// | `aliases` | – | aliasing barrier from `before` (null for `None`) to `after` |
-/// | `discards` | image barrier from layout `UNDEFINED`: all commands, memory writes → what the pass does with it | `DiscardResource`, clear or whole copy first |
+/// | `discards` | image barrier from layout `UNDEFINED`: all commands, memory writes → the uses of the pass | `DiscardResource`, a clear or a whole copy first |
 ///
-/// On Vulkan the memory barrier is for all that comes, not for its pass alone: a later pass of the queue, with other
-/// stages, gets bytes that are covered by it and no barrier of its own. For the same reason the image barrier begins
-/// with all commands (or with the stages that use the texture), and not with `TOP_OF_PIPE`: it has to come after the
-/// memory barrier of its pass or an earlier one. Waits between queues are for all commands too.
+/// On Vulkan the memory barrier is for all later commands, not only for its pass: a later pass of the queue, with other
+/// stages, may reuse bytes that this barrier covers, and gets no barrier of its own. For the same reason the source
+/// stages of the image barrier are all commands (or the stages that use the texture), not `TOP_OF_PIPE`: the image
+/// barrier must come after the memory barrier of its pass or of an earlier one. Waits between queues are for all
+/// commands too.
 ///
-/// The image barrier's transition writes the texture's bytes, which may be another resource's: memory writes as its
-/// source access order it after those. Synchronization validation reports a hazard without them.
+/// The transition of the image barrier writes the texture's bytes, which another resource may have written. Memory
+/// writes as source access order the transition after those writes; without them, synchronization validation reports a
+/// hazard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Barrier {
-    /// At whose beginning.
+    /// The pass that begins with the barrier.
     pub pass: Pass,
-    /// The resource that had these bytes; `None` if several resources had them, or if it was released.
+    /// Previous resource in these bytes; `None` if there were several, or if it was released.
     pub before: Option<TransientId>,
-    /// The resource that begins here.
+    /// Resource that begins in the pass.
     pub after: TransientId,
-    /// Whether all earlier commands on the pass's queue have to be complete. At most one barrier of a pass has it.
+    /// `true` if all earlier commands on the queue of the pass must be complete. At most one barrier of a pass sets
+    /// this.
     pub depends: bool,
-    /// Whether other resources used bytes of it since it was last active.
+    /// `true` if other resources used some of its bytes since it was last active.
     pub aliases: bool,
-    /// Whether it is a texture, whose layout and contents are undefined now.
+    /// `true` if it is a texture. Its layout and contents are then undefined.
     pub discards: bool,
 }
 
-/// A [`Barrier`] as recorded on Direct3D 12, with the names of that API.
+/// A [`Barrier`] in the terms of Direct3D 12.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Direct3d12Barrier {
-    /// `D3D12_RESOURCE_BARRIER_TYPE_UAV` without a resource: an object that is used again has the same bytes and may be
-    /// in the same state, so that neither an aliasing barrier nor a transition lies between two passes that write it.
+    /// `D3D12_RESOURCE_BARRIER_TYPE_UAV` without a resource. An object that is acquired again has the same bytes and
+    /// may be in the same state, so two passes that write it have neither an aliasing barrier nor a transition between
+    /// them.
     UnorderedAccess,
     /// `D3D12_RESOURCE_BARRIER_TYPE_ALIASING`.
     Aliasing {
@@ -72,8 +76,8 @@ pub enum Direct3d12Barrier {
 }
 
 impl Barrier {
-    /// The barriers to record on Direct3D 12, in this order; `TransientAllocator::record_barriers` records them. The
-    /// program records changes of state, and the discard that [`discards`](Self::discards) asks for.
+    /// Returns the barriers to record on Direct3D 12, in this order; `TransientAllocator::record_barriers` records
+    /// them. The program records state transitions, and the discard that [`discards`](Self::discards) requires.
     pub fn on_direct3d_12(&self) -> impl Iterator<Item = Direct3d12Barrier> + use<> {
         let Self { before, after, depends, aliases, .. } = *self;
         let unordered = depends.then_some(Direct3d12Barrier::UnorderedAccess);
@@ -86,11 +90,11 @@ impl Barrier {
 #[derive(Default)]
 pub(super) struct Barriers {
     list: Vec<Barrier>,
-    /// Of each queue the pass before which the latest dependency lies.
+    /// For each queue, the pass before which the latest dependency is recorded.
     last_dependency: [u64; QUEUES_MAX],
-    /// That of the executions before this one.
+    /// `last_dependency` at the begin of this execution.
     last_at_begin: [u64; QUEUES_MAX],
-    /// Of each queue the latest pass that acquired something.
+    /// For each queue, the latest pass that acquired a resource.
     last_acquire: [u64; QUEUES_MAX],
 }
 
@@ -99,25 +103,25 @@ impl Barriers {
         &self.list
     }
 
-    /// Forgets the barriers; what they order stays ordered.
+    /// Clears the barriers for a new execution. Their dependencies stay in effect.
     pub(super) fn begin(&mut self) {
         self.list.clear();
         self.last_at_begin = self.last_dependency;
     }
 
-    /// The barriers are not recorded: what they would order is not ordered.
+    /// Discards the dependencies of this execution, because its barriers are not recorded.
     pub(super) fn forget(&mut self) {
         self.last_dependency = self.last_at_begin;
     }
 
-    /// Refuses an acquire for a pass before one that has acquired already.
+    /// Rejects an acquire for a pass if a later pass of its queue has already acquired a resource.
     pub(super) fn check(&self, pass: Pass) -> Result<(), TransientError> {
         let latest = self.last_acquire[pass.queue as usize];
         if pass.number < latest { Err(TransientError::OutOfOrder { pass, latest }) } else { Ok(()) }
     }
 
-    /// Notes that `object` begins in `pass` on bytes whose last tenants and uses are these. With `is_forgotten` others
-    /// used them since it was last active, of whom the tenants do not tell.
+    /// Records that `object` begins in `pass`, on bytes with the tenants and uses in `past`. If `is_forgotten`, other
+    /// objects that `past` does not show used the bytes since `object` was last active.
     pub(super) fn acquire<'a>(
         &mut self,
         pass: Pass,
@@ -135,7 +139,7 @@ impl Barriers {
                 before = Some(id(tenant));
                 others += 1;
             } else if tenant == NO_OBJECT && *users != Clock::default() {
-                // An object that no longer exists.
+                // A released object.
                 others += 2;
             }
         }

@@ -1,4 +1,4 @@
-//! Errors of transient resources. Nothing has changed then.
+//! Errors of transient resources. A call that fails has changed nothing.
 
 use ringfence_alias::{ItemError, PassError};
 use ringfence_core::sync::TimelineId;
@@ -7,79 +7,81 @@ use super::pass::{Pass, TransientId};
 use crate::device::DeviceError;
 use ringfence_memory::Error;
 
-/// Why a request was refused. Nothing has changed.
+/// Reason why a request failed. The request has changed nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransientError {
-    /// No memory, or the driver failed.
+    /// There is no memory, or the driver failed.
     #[error(transparent)]
     Memory(#[from] Error),
-    /// The pass is not of this allocator, or of an execution that is over.
-    #[error("{pass:?} is no pass of this execution")]
+    /// The pass belongs to another allocator, or to an execution that has ended.
+    #[error("{pass:?} is not a pass of this execution; add it with `Execution::pass` first")]
     UnknownPass {
-        /// What was given.
+        /// The given pass.
         pass: Pass,
     },
-    /// The timeline of the queue is of another allocator.
-    #[error("{queue} is not of the transient allocator's own allocator")]
+    /// The timeline of the queue belongs to another allocator.
+    #[error("{queue} belongs to another allocator; use a timeline of the allocator below this transient allocator")]
     ForeignQueue {
-        /// What was given.
+        /// The given timeline.
         queue: TimelineId,
     },
-    /// A later pass of the queue has acquired something already.
-    #[error("{pass:?} comes before pass {latest} of its queue, for which something was acquired already")]
+    /// A later pass of the queue has already acquired a resource.
+    #[error("{pass:?} is before pass {latest} of its queue, which acquired a resource already; acquire in pass order")]
     OutOfOrder {
-        /// What was given.
+        /// The given pass.
         pass: Pass,
-        /// The number of the later pass.
+        /// Number of the later pass.
         latest: u64,
     },
-    /// A last use that does not come after the first one.
-    #[error("{last:?} is not ordered after {first:?}, where the resource begins")]
+    /// A last use is not ordered after the first use.
+    #[error("{last:?} is not ordered after {first:?}, the first use of the resource; let the later pass wait")]
     NotAfter {
-        /// Where the resource was acquired.
+        /// The pass that acquired the resource.
         first: Pass,
         /// The last use that was given.
         last: Pass,
     },
-    /// The handle is not of this allocator, or its execution is over, or the resource was discarded before.
-    #[error("the handle of {id:?} is stale or foreign")]
+    /// The handle belongs to another allocator, its execution has ended, or the resource was already discarded.
+    #[error("the handle of {id:?} is stale or foreign; acquire the resource in this execution")]
     Stale {
-        /// Which object it named.
+        /// Object of the handle.
         id: TransientId,
     },
-    /// The resource was discarded, and another one has some or all of its bytes since: its contents are gone, and
-    /// commands that use it from here on would read or damage the other's. Get the driver's object before.
-    #[error("{id:?} was discarded, and {by:?} was acquired over its bytes")]
+    /// The resource was discarded, and another one was acquired over some or all of its bytes. Its contents are lost,
+    /// and commands that use it from now on would read or overwrite the other resource. Get the driver's object before
+    /// you discard the resource.
+    #[error("{id:?} was discarded, and {by:?} was acquired over its bytes; get the driver's object before the discard")]
     Taken {
-        /// Which object the handle named.
+        /// Object of the handle.
         id: TransientId,
-        /// The object that has the bytes, or had them since: the same one, if it was acquired again.
+        /// Object that uses the bytes now or has used them since; the same object if it was acquired again.
         by: TransientId,
     },
-    /// The lists of the planned frame do not have this index, or the resource there is of the other kind.
-    #[error("the planned frame has no such pass or resource at place {place} of its list")]
+    /// The index is out of range for the lists of the planned frame, or the resource at that index has the other kind.
+    #[error("the planned frame has no such pass or resource at index {place} of its list")]
     NotPlanned {
-        /// The place that was named.
+        /// The given index.
         place: usize,
     },
-    /// The execution that was suspended is another allocator's, or it ended: another one was begun since, or everything
-    /// was released.
-    #[error("execution {execution} is not suspended in this transient allocator")]
+    /// The suspended execution belongs to another allocator, or it has ended: another execution began since, or
+    /// everything was released.
+    #[error("execution {execution} is not suspended in this transient allocator; it has ended or is foreign")]
     NotSuspended {
-        /// Its number.
+        /// Number of the execution.
         execution: u64,
     },
-    /// The passes of a frame cannot be ordered: the planner's table of them would be too large.
-    #[error("the passes cannot be planned: {0}")]
+    /// The passes of a frame cannot be ordered, because the planner's table of passes would be too large.
+    #[error("the passes of the frame cannot be ordered: {0}")]
     Passes(PassError),
-    /// The resources of a frame cannot be planned together: the planner's table of them would be too large.
-    #[error("the resources cannot be planned: {0}")]
+    /// The resources of a frame cannot be planned together, because the planner's table of resources would be too
+    /// large.
+    #[error("the resources of the frame cannot be planned together: {0}")]
     Resources(ItemError),
-    /// More queues than a transient allocator supports.
-    #[error("a transient allocator works with {max} queues at the most")]
+    /// The execution uses more queues than a transient allocator supports.
+    #[error("a transient allocator supports at most {max} queues")]
     TooManyQueues {
-        /// How many are allowed.
+        /// Maximum number of queues.
         max: usize,
     },
 }

@@ -1,11 +1,11 @@
-//! How objects and heaps go: by age and number, then proven by sync points.
+//! The release of objects and heaps: chosen by age and number, then destroyed once their sync points are reached.
 //!
 //! ```text
-//!   object   in use ──discard──▶ unused ──more than are kept, and older than the latency──▶ released
-//!                       ▲           │                                                          │ the device has passed
-//!                       └──acquire──┘                                                          ▼ all that had begun
-//!                                                                                          destroyed
-//!   heap     with objects ──the last one went──▶ in the cache ──idle for long──▶ released ──▶ freed
+//!   object   in use ──discard──▶ unused ──surplus, and older than the latency──▶ released
+//!                       ▲           │                                               │ every submission that had
+//!                       └──acquire──┘                                               ▼ begun is complete
+//!                                                                               destroyed
+//!   heap     with objects ──last object released──▶ in the cache ──idle for long──▶ released ──▶ freed
 //! ```
 
 use ringfence_core::sync::SyncPoint;
@@ -17,8 +17,8 @@ use ringfence_memory::extend::Place;
 use ringfence_memory::trace::Event;
 
 impl<D: Device> State<D> {
-    /// Ends the execution. With `None` its passes were not submitted: what was freed for the end of one of them may
-    /// still be in use by a pass that this one was to wait for.
+    /// Ends the execution. `None` means that its passes were not submitted. Bytes that were freed at the end of one of
+    /// them may then still be in use by a pass that it was to wait for.
     pub(super) fn end(&mut self, ends: Option<&[SyncPoint]>) {
         self.is_open = false;
         let all = self.order.end_of_all();
@@ -45,11 +45,11 @@ impl<D: Device> State<D> {
         self.figures.left_in_use = left_in_use;
     }
 
-    /// Releases what is beyond the number that is kept and older than the latency, the oldest first.
+    /// Releases unused objects beyond the number that is kept, if they are older than the latency, oldest first.
     fn release_unused(&mut self) -> usize {
         let mut scratch = std::mem::take(&mut self.scratch);
         let before = self.figures.released;
-        // Objects with memory of their own count like those of one more heap.
+        // Objects with dedicated memory count as those of one more heap.
         let heaps = (0..self.heaps.len() as u32).map(Some).chain([None]);
         for (heap, is_texture) in heaps.flat_map(|heap| [(heap, false), (heap, true)]) {
             scratch.clear();
@@ -59,7 +59,7 @@ impl<D: Device> State<D> {
                 (object.last_execution < self.execution).then_some((object.last_execution, number))
             });
             scratch.extend(unused);
-            // Those that no acquire can find again go at once, whatever their number and age.
+            // Objects that no acquire can find again are released immediately, whatever their number and age.
             scratch.retain(|&(_, number)| {
                 let found_again = self.objects[number as usize].as_ref().is_some_and(|object| object.key.is_some());
                 if !found_again {
@@ -83,9 +83,9 @@ impl<D: Device> State<D> {
         (self.figures.released - before) as usize
     }
 
-    /// Releases an object: it is destroyed once everything that had begun is complete.
+    /// Releases an object. It is destroyed once everything that had begun is complete.
     fn release(&mut self, number: u32) {
-        let object = self.objects[number as usize].take().expect("a number in the list is an object's");
+        let object = self.objects[number as usize].take().expect("the number belongs to an object");
         self.free_objects.push(number);
         self.figures.released += 1;
         match (object.heap, &object.key) {
@@ -101,11 +101,11 @@ impl<D: Device> State<D> {
             (None, Some(key)) => self.solo.remove(key, number),
             (None, None) => {}
         }
-        // SAFETY: it was made there by this allocator, and its only owner gives it up here.
+        // SAFETY: this allocator created it there and is its only owner, and gives up that ownership here.
         unsafe { self.shared.retire(Some(object.raw), object.place) };
     }
 
-    /// Has the spans forget objects that are gone.
+    /// Removes released objects from the spans.
     fn tidy(&mut self) {
         let completed = self.order.completed();
         let Self { heaps, objects, .. } = self;
@@ -121,14 +121,14 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Ends an execution that was forgotten (`mem::forget`): as one that was dropped.
+    /// Ends an execution that was leaked (`mem::forget`), as if it had been dropped.
     pub(super) fn end_forgotten(&mut self) {
         if self.is_open {
             self.end(None);
         }
     }
 
-    /// Heaps without objects go to the cache.
+    /// Moves heaps without objects to the cache.
     fn cache_empty_heaps(&mut self) {
         for number in 0..self.heaps.len() {
             if let Some(heap) = self.heaps[number].take_if(|heap| heap.object_count == 0) {
@@ -138,7 +138,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Ends a frame: frees the heaps that were idle for too long.
+    /// Ends a frame. Releases the heaps that were idle for too long, and returns their number.
     pub(super) fn end_frame(&mut self) -> usize {
         self.frame += 1;
         let (frame, idle_frames) = (self.frame, self.desc.heap_idle_frames);
@@ -152,13 +152,13 @@ impl<D: Device> State<D> {
         count
     }
 
-    /// Releases an empty heap: it is freed once everything that had begun is complete.
+    /// Releases an empty heap. It is freed once everything that had begun is complete.
     fn release_heap(&self, heap: Heap<D>) {
-        // SAFETY: the heap is this allocator's; what lies in it was retired before.
+        // SAFETY: the heap belongs to this allocator, and all objects in it were retired before.
         unsafe { self.shared.retire(None, Place::share_of(heap.whole)) };
     }
 
-    /// Retires every object and heap that is not in use, whatever their numbers and ages.
+    /// Retires every object and heap that is not in use, whatever their number and age.
     pub(super) fn trim(&mut self) -> usize {
         self.end_forgotten();
         let before = self.figures.released;
@@ -167,7 +167,7 @@ impl<D: Device> State<D> {
                 self.release(number);
             }
         }
-        self.execution += 1; // no handle finds its object any more
+        self.execution += 1; // all handles are stale from now on
         self.plans.forget_frame();
         self.barriers.begin();
         self.tidy();

@@ -1,4 +1,4 @@
-//! What a planned frame is described with, and how good its layout is: plain data.
+//! The description of a planned frame.
 
 use ringfence_core::sync::TimelineId;
 
@@ -9,24 +9,23 @@ use crate::device::{BufferInfo, Device, TextureInfo};
 /// A pass of a planned frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FramePass<'a> {
-    /// The queue that it runs on.
+    /// Timeline of the queue that executes it.
     pub queue: TimelineId,
-    /// The passes of other queues that it waits for, with all commands, by index in the list; each comes before it
-    /// there.
+    /// Indices of the passes on other queues that it waits for, with all commands. Each index is smaller than its own.
     pub waits: &'a [usize],
-    /// The passes of earlier executions that it waits for.
+    /// Passes of earlier executions that it waits for.
     pub waits_before: &'a [Pass],
 }
 
 impl FramePass<'_> {
-    /// A pass that waits for nothing but its queue.
+    /// Returns a pass that waits only for earlier passes of its queue.
     #[must_use]
     pub const fn on(queue: TimelineId) -> Self {
         Self { queue, waits: &[], waits_before: &[] }
     }
 }
 
-/// What a resource of a planned frame is described with.
+/// Description of a resource of a planned frame.
 pub enum Described<'a, 'i, D: Device> {
     /// A buffer.
     Buffer(&'a BufferInfo<'i, D>),
@@ -42,19 +41,19 @@ impl<D: Device> Clone for Described<'_, '_, D> {
 
 impl<D: Device> Copy for Described<'_, '_, D> {}
 
-/// A resource of a planned frame. Passes are named by index in the list.
+/// A resource of a planned frame. Passes are given by their index in the list.
 pub struct FrameResource<'a, 'i, D: Device> {
-    /// What it is.
+    /// Description of the resource.
     pub info: Described<'a, 'i, D>,
-    /// The pass that uses it first; every other use comes after that pass.
+    /// First pass that uses it; every other use comes after that pass.
     pub first: usize,
-    /// The passes after which no pass uses it; none if `first` is its only use.
+    /// Last passes that use it; empty if `first` is the only use.
     pub last: &'a [usize],
-    /// For debuggers.
+    /// Name for debuggers.
     pub name: &'a str,
 }
 
-/// Refuses places that the lists do not have.
+/// Rejects indices that are out of range for the lists.
 pub(super) fn check_places<D: Device>(
     passes: &[FramePass<'_>],
     resources: &[FrameResource<'_, '_, D>],

@@ -6,12 +6,12 @@ use std::marker::PhantomData;
 use super::pass::TransientId;
 use crate::device::{Buffers, Textures};
 
-/// A transient resource of the execution that acquired it. Stale once the next execution begins.
+/// A transient resource of the execution that acquired it. The handle is stale once the next execution begins.
 pub struct Transient<K> {
     pub(super) owner: u32,
     pub(super) object: u32,
     pub(super) execution: u64,
-    /// Which acquire of the execution it was.
+    /// Number of the acquire.
     pub(super) acquire: u32,
     pub(super) kind: PhantomData<K>,
 }
@@ -22,7 +22,7 @@ pub type TransientBuffer = Transient<Buffers>;
 pub type TransientTexture = Transient<Textures>;
 
 impl<K> Transient<K> {
-    /// What barriers call it.
+    /// Returns the id of the resource in barriers.
     #[must_use]
     pub fn id(self) -> TransientId {
         TransientId { owner: self.owner, object: self.object }

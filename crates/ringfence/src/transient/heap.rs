@@ -1,10 +1,10 @@
-//! A heap of aliased memory for the resources of executions, and the objects that were made in it.
+//! A heap of aliased memory for the resources of executions, and the objects that were created in it.
 //!
 //! ```text
 //!   memory   │ depth 0..40 │ blur 40..64 │          │
-//!            │ bloom 0..48       │ output 48..96    │      other objects, made earlier, idle at the moment
+//!            │ bloom 0..48       │ output 48..96    │      other objects, created earlier, unused at the moment
 //!
-//!   cache    (description, offset) ──▶ object           a hit makes nothing
+//!   cache    (description, offset) ──▶ object           a hit creates nothing
 //! ```
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use crate::device::{Buffers, Device, InfoKey, RawBuffer, RawTexture, Textures};
 use ringfence_memory::extend::Place;
 use ringfence_memory::{RawObject, ResourceKind};
 
-/// What an object was made from. Buffers and textures have keys of their own.
+/// Description of an object. Buffers and textures have different keys.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct ObjectKey {
     is_texture: bool,
@@ -29,15 +29,15 @@ impl ObjectKey {
         Self { is_texture: K::IS_TEXTURE, info }
     }
 
-    /// As numbers, for the shape of a frame.
+    /// Returns the key as numbers, for the shape of a frame.
     pub(super) fn words(&self) -> impl Iterator<Item = u64> + '_ {
         std::iter::once(u64::from(self.is_texture)).chain(self.info.pairs().iter().copied())
     }
 }
 
-/// The kinds of which there are transient resources: [`Buffers`] and [`Textures`].
+/// The kinds of transient resources: [`Buffers`] and [`Textures`].
 pub trait TransientKind: ResourceKind + sealed::Sealed {
-    /// Whether what it holds has a layout.
+    /// `true` if resources of this kind have a layout.
     #[doc(hidden)]
     const IS_TEXTURE: bool;
 }
@@ -56,30 +56,30 @@ impl TransientKind for Textures {
     const IS_TEXTURE: bool = true;
 }
 
-/// A driver object that was made for an execution and is kept for the next ones.
+/// A driver object that was created for an execution and is cached for later ones.
 pub(super) struct Object<D: Device> {
     pub(super) raw: RawObject<D>,
     pub(super) place: Place<D>,
-    /// `None` for one that cannot be found again.
+    /// `None` if the object cannot be found again.
     pub(super) key: Option<ObjectKey>,
-    /// The heap's number; `None` if it has memory of its own.
+    /// Number of the heap; `None` for dedicated memory.
     pub(super) heap: Option<u32>,
-    /// In the heap.
+    /// Offset in the heap, in bytes.
     pub(super) offset: u64,
     pub(super) size: u64,
     pub(super) is_texture: bool,
-    /// Its number in traces, if it is in a heap.
+    /// Number in traces, if the object is in a heap.
     pub(super) traced: u64,
-    /// `Some` iff it is in use.
+    /// `Some` iff the object is in use.
     pub(super) tenancy: Option<Tenancy>,
-    /// When its last use is over; only read where it has memory of its own.
+    /// Time at which its last use is over. Only read for dedicated memory.
     pub(super) users: Clock,
-    /// Others used its bytes since it was last active, and its bytes do not tell: its activation was not recorded, or
-    /// they are gone.
+    /// `true` if other objects may have used its bytes since it was last active and the spans do not show it: its
+    /// activation was not recorded, or those objects were released.
     pub(super) is_forgotten: bool,
-    /// Which acquire was the last, of all.
+    /// Number of its last acquire.
     pub(super) last_acquire: u32,
-    /// Frame and execution of the last acquire.
+    /// Frame and execution of its last acquire.
     pub(super) last_frame: u64,
     pub(super) last_execution: u64,
 }
@@ -88,7 +88,7 @@ pub(super) struct Object<D: Device> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tenancy {
     pub(super) first: Pass,
-    /// Which acquire it was, of all.
+    /// Number of the acquire.
     pub(super) acquire: u32,
 }
 
@@ -110,30 +110,30 @@ impl<D: Device> Object<D> {
 
 /// See the [module](self).
 pub(super) struct Heap<D: Device> {
-    /// The last reference frees the memory: this one, or that of the last object that waits for the device.
+    /// The memory. It is freed with the last reference: this one, or that of the last object that waits for the device.
     pub(super) whole: Arc<Place<D>>,
     pub(super) arena: u32,
     pub(super) bytes: u64,
-    /// With which it was made.
+    /// Alignment with which it was created.
     pub(super) alignment: u64,
     pub(super) spans: Spans,
     pub(super) cache: Cache,
-    /// Objects in it, those that cannot be found again too.
+    /// Number of objects in it, including those that cannot be found again.
     pub(super) object_count: usize,
-    /// Whether it is for planned frames, which lay out a heap as a whole.
+    /// `true` if the heap is for planned frames, which lay out a heap as a whole.
     pub(super) is_planned: bool,
-    /// The frame in which it became empty, if it is.
+    /// Frame in which it became empty, if it is empty.
     pub(super) idle_since: Option<u64>,
-    /// Which plan it was last laid out by, if by one and by nothing else since.
+    /// Plan of its last layout, if it was planned and has not been used otherwise since.
     pub(super) last_plan: Option<u64>,
 }
 
-/// Objects by what they were made from, each with its offset, ascending.
+/// Objects by description, each with its offset, in ascending order.
 #[derive(Default)]
 pub(super) struct Cache(HashMap<ObjectKey, Vec<(u64, u32)>, BuildHasherDefault<WordHasher>>);
 
 impl Cache {
-    /// The objects that were made from a description, by offset.
+    /// Returns the objects with this description, by offset.
     pub(super) fn all(&self, key: &ObjectKey) -> &[(u64, u32)] {
         self.0.get(key).map_or(&[], Vec::as_slice)
     }
@@ -158,21 +158,22 @@ impl Cache {
     }
 }
 
-/// Where in a heap a resource can go.
+/// A location in a heap for a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Fit {
     pub(super) offset: u64,
-    /// The object that lies there already, if one was made from the same description.
+    /// Existing object at this offset with the same description.
     pub(super) object: Option<u32>,
 }
 
 impl<D: Device> Heap<D> {
-    /// Room for a pass that begins at `clock`: where such an object was made before, as low as possible, or else the
-    /// lowest range that is free.
+    /// Returns a location for a pass that begins at `clock`: the lowest free one with an existing object of the same
+    /// description, or else the lowest free range.
     ///
-    /// On one queue, and as long as requests are the same in the same order, this is first fit: what first fit found
-    /// before is the lowest range that is free now, and the object is there. With several queues, what is free when an
-    /// execution begins depends on how far the device is; taking what is made already then saves making it elsewhere.
+    /// On one queue, and while the requests are the same in the same order, this is first fit: the lowest free range is
+    /// the one that first fit found before, and the object is there. With several queues, the ranges that are free when
+    /// an execution begins depend on the progress of the device. Reusing an existing object then saves creating another
+    /// one.
     pub(super) fn find(&self, key: Option<&ObjectKey>, size: u64, alignment: u64, clock: &Clock) -> Option<Fit> {
         let made = key.map_or(&[][..], |key| self.cache.all(key));
         let hit = made.iter().find(|(offset, _)| self.spans.is_free(*offset, size, clock));
@@ -184,7 +185,7 @@ impl<D: Device> Heap<D> {
     }
 }
 
-/// Hashes words by multiplying and rotating: keys are sizes, formats and flags which no attacker chooses.
+/// Hashes words by multiplication and rotation. Keys are sizes, formats and flags, which no attacker chooses.
 #[derive(Default)]
 pub(super) struct WordHasher(u64);
 

@@ -1,8 +1,8 @@
-//! Offsets for the resources of a frame, by the planner of [`ringfence_alias`].
+//! Offsets for the resources of a frame, computed by the planner of [`ringfence_alias`].
 //!
-//! On one queue a resource lives from its first pass to its last: intervals. On several queues two may share bytes only
-//! where every last use of the one comes before the first use of the other, so that the planner is given the partial
-//! order.
+//! On one queue, the lifetime of a resource is the interval from its first pass to its last. On several queues, two
+//! resources may share bytes only if every last use of one comes before the first use of the other, so the planner gets
+//! the partial order.
 
 use ringfence_alias::{self as alias, Item, ItemError, Lifetime, PassGraph, PassItem, Problem, Progress};
 
@@ -10,7 +10,7 @@ use super::error::TransientError;
 use super::frame::FramePass;
 use crate::device::DeviceError;
 
-/// A resource as the planner sees it. Passes are named by their place in the list.
+/// A resource in the form that the planner takes. Passes are given by their index in the list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece<'a> {
     pub(super) size: u64,
@@ -19,27 +19,29 @@ pub(super) struct Piece<'a> {
     pub(super) last: &'a [usize],
 }
 
-/// Where each piece goes.
+/// The offset of each piece.
 pub(super) struct Layout {
     pub(super) offsets: Vec<u64>,
     pub(super) height: u64,
     pub(super) lower_bound: u64,
 }
 
-/// The layout of the frame before.
+/// The layout of the previous frame.
 #[derive(Clone, Debug)]
 pub(super) struct LastLayout {
-    /// Of each piece where it lay, if it was there.
+    /// For each piece its previous offset, if it existed.
     pub(super) offsets: Vec<Option<u64>>,
     pub(super) height: u64,
 }
 
-/// Of more pieces the transitions are left as they are: to look at them once would take longer than to plan.
+/// Number of pieces beyond which transitions are not reduced, because even one look at all pieces would take longer
+/// than planning.
 const LOWERED_MAX: usize = 2_000;
 
-/// Plans the offsets of the pieces, as long as `go_on` says so. Pieces stay where they lay, as many as can without
-/// making the heap higher than both it was and it has to be. Those that did not lie anywhere are then moved about at no
-/// more height so that fewer begin on others' bytes, for `transition_steps` of work.
+/// Plans the offsets of the pieces, for as long as `go_on` returns `true`. Keeps the previous offsets of as many pieces
+/// as possible, without making the heap higher than the larger of its previous height and the height of a new plan.
+/// Then moves the other pieces, at no more height, so that fewer begin on bytes of another piece, for
+/// `transition_steps` of work.
 pub(super) fn plan(
     passes: &[FramePass<'_>],
     pieces: &[Piece<'_>],
@@ -68,7 +70,7 @@ pub(super) fn plan(
 fn refused(error: ItemError) -> TransientError {
     match error {
         ItemError::RelationTooLarge { .. } => TransientError::Resources(error),
-        _ => DeviceError::invalid("the sizes of the frame's resources add up to 63 bits or more").into(),
+        _ => DeviceError::invalid("the sizes of the frame's resources sum up to 2^63 bytes or more").into(),
     }
 }
 
@@ -132,6 +134,6 @@ mod tests {
             assert_eq!((lowered.height, lowered.lower_bound), (plain.height, plain.lower_bound));
             moved_count += (0..30).filter(|at| lowered.offsets[*at] != plain.offsets[*at]).count();
         }
-        assert!(moved_count > 0, "what is new may lie elsewhere");
+        assert!(moved_count > 0, "new pieces may be placed elsewhere");
     }
 }

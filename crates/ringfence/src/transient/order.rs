@@ -1,4 +1,4 @@
-//! Which pass comes before which: passes on several queues, ordered by their queue and by what they wait for.
+//! The order of passes on several queues: each queue orders its own passes, and waits order passes across queues.
 //!
 //! ```text
 //!   graphics   ──1──────2──────────3──▶        clock of graphics 3: { graphics: 2, compute: 1 }
@@ -8,14 +8,14 @@
 //!   a comes before b   iff   the clock of b holds at least the number of a on the queue of a
 //! ```
 //!
-//! A *clock* holds for each queue the number of its last pass that is over. The clock of a pass joins those of the pass
-//! before it on its queue, of the passes that it waits for, and what the host has seen the device complete. Numbers go
-//! on from one graph execution to the next, so that the order reaches across them.
+//! A *clock* contains for each queue the number of its last pass that is over. The clock of a pass joins the clocks of
+//! the pass before it on its queue and of the passes that it waits for, and the passes that the host has seen complete.
+//! Numbers continue across graph executions, so passes of different executions are ordered too.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | a new pass | O(queues) for each pass that it waits for |
-//! | whether something comes before a pass | O(queues) |
+//! | comparing two passes | O(queues) |
 
 use std::collections::VecDeque;
 
@@ -24,20 +24,20 @@ use ringfence_core::sync::{SyncPoint, TimelineId};
 use super::error::TransientError;
 use super::pass::{Clock, Pass, QUEUES_MAX};
 
-/// What is kept of one queue.
+/// State of one queue.
 struct Queue {
     timeline: TimelineId,
-    /// The clocks of passes `first..first + clocks.len()`: those of this execution and of the one before.
+    /// Clocks of the passes `first..first + clocks.len()`: those of this execution and of the previous one.
     clocks: VecDeque<Clock>,
     first: u64,
-    /// How many of them are of the execution before.
+    /// Number of `clocks` that belong to the previous execution.
     old: usize,
-    /// Passes up to this number are complete once the point has passed; ascending.
+    /// Passes up to the number are complete once the point is reached; ascending.
     ends: VecDeque<(u64, SyncPoint)>,
 }
 
 impl Queue {
-    /// The number of its last pass; 0 if it had none.
+    /// Returns the number of its last pass; 0 if it had none.
     fn last(&self) -> u64 {
         self.first + self.clocks.len() as u64 - 1
     }
@@ -46,10 +46,10 @@ impl Queue {
 /// The order of all passes of a transient allocator. See the [module](self).
 pub(super) struct Order {
     owner: u32,
-    /// The number of the allocator, whose timelines stand for queues. Those of others are refused.
+    /// Number of the allocator that created the timelines. Timelines of other allocators are rejected.
     allocator: u32,
     queues: Vec<Queue>,
-    /// What the host has seen the device complete.
+    /// Passes that the host has seen complete.
     completed: Clock,
 }
 
@@ -58,12 +58,12 @@ impl Order {
         Self { owner, allocator: 0, queues: Vec::with_capacity(QUEUES_MAX), completed: Clock::default() }
     }
 
-    /// The same, for the timelines of this allocator, and those without an owner.
+    /// Restricts the order to timelines of this allocator, and timelines without an owner.
     pub(super) fn of_allocator(self, allocator: u32) -> Self {
         Self { allocator, ..self }
     }
 
-    /// The next pass of a queue, which begins when those of `waits` are over.
+    /// Adds the next pass of a queue. It begins when the passes of `waits` are over.
     pub(super) fn pass(&mut self, timeline: TimelineId, waits: &[Pass]) -> Result<Pass, TransientError> {
         for &wait in waits {
             self.check(wait)?;
@@ -88,7 +88,7 @@ impl Order {
         Pass { owner: self.owner, queue, number: self.queues[queue as usize].last() }
     }
 
-    /// The slot of a queue, given when it is first used.
+    /// Returns the index of a queue, which is assigned at its first use.
     fn queue(&mut self, timeline: TimelineId) -> Result<u32, TransientError> {
         if let Some(at) = self.queues.iter().position(|held| held.timeline == timeline) {
             return Ok(at as u32);
@@ -100,14 +100,14 @@ impl Order {
         Ok(self.queues.len() as u32 - 1)
     }
 
-    /// Refuses a pass that this order has not given.
+    /// Rejects a pass that this order did not create.
     pub(super) fn check(&self, pass: Pass) -> Result<(), TransientError> {
         let known = pass.owner == self.owner
             && self.queues.get(pass.queue as usize).is_some_and(|held| (1..=held.last()).contains(&pass.number));
         if known { Ok(()) } else { Err(TransientError::UnknownPass { pass }) }
     }
 
-    /// Refuses a pass that is not of this execution.
+    /// Rejects a pass that does not belong to this execution.
     pub(super) fn check_current(&self, pass: Pass) -> Result<(), TransientError> {
         self.check(pass)?;
         let held = &self.queues[pass.queue as usize];
@@ -115,34 +115,35 @@ impl Order {
         if is_current { Ok(()) } else { Err(TransientError::UnknownPass { pass }) }
     }
 
-    /// What is over when the pass begins. Of a pass that is long past only what is over for sure.
+    /// Returns the passes that are over when the pass begins. For a pass older than the previous execution, returns
+    /// only the passes known to be complete.
     pub(super) fn begin_of(&self, pass: Pass) -> &Clock {
         let held = &self.queues[pass.queue as usize];
         let index = pass.number.checked_sub(held.first).and_then(|index| held.clocks.get(index as usize));
         index.unwrap_or(&self.completed)
     }
 
-    /// What is over when the pass ends.
+    /// Returns the passes that are over when the pass ends.
     pub(super) fn end_of(&self, pass: Pass) -> Clock {
         let mut clock = *self.begin_of(pass);
         clock.join(&Clock::of(pass));
         clock
     }
 
-    /// Whether `first` is over when `last` ends. A pass is over when it ends itself.
+    /// Returns `true` if `first` is over when `last` ends, also if they are the same pass.
     pub(super) fn ends_after(&self, last: Pass, first: Pass) -> bool {
         let is_later = last.queue == first.queue && last.number >= first.number;
         is_later || self.begin_of(last).on(first.queue) >= first.number
     }
 
-    /// The clock that is reached when every pass there is will be over.
+    /// Returns the clock at which every existing pass is over.
     pub(super) fn end_of_all(&self) -> Clock {
         let mut clock = Clock::default();
         (0..self.queues.len() as u32).for_each(|queue| clock.join(&Clock::of(self.last_of(queue))));
         clock
     }
 
-    /// Takes note of what has passed since, `seen` telling how far a timeline has come.
+    /// Updates the completed passes. `seen` returns the value that a timeline has reached.
     pub(super) fn refresh(&mut self, seen: impl Fn(TimelineId) -> u64) {
         for (slot, queue) in self.queues.iter_mut().enumerate() {
             let Some(&(_, next)) = queue.ends.front() else { continue };
@@ -160,14 +161,14 @@ impl Order {
         self.completed
     }
 
-    /// As if the device had completed what the clock holds.
+    /// Marks the passes in `completed` as complete.
     #[cfg(test)]
     pub(super) fn refresh_to(&mut self, completed: Clock) {
         self.completed.join(&completed);
     }
 
-    /// Takes back what the passes of this execution wait for, as they are never submitted: a later pass of their queue
-    /// comes after no more than what comes before it without them.
+    /// Removes the waits of this execution's passes, because the passes are never submitted. A later pass of their
+    /// queue is then ordered only after passes that precede it without these waits.
     pub(super) fn forget_waits(&mut self) {
         for (slot, Queue { clocks, first, old, .. }) in self.queues.iter_mut().enumerate() {
             let mut clock = self.completed;
@@ -179,13 +180,13 @@ impl Order {
         }
     }
 
-    /// Ends an execution: the passes of each queue are complete with its point in `ends`. Passes of a queue that has
-    /// none are taken to be complete with the queue's next point.
+    /// Ends an execution: the passes of each queue are complete at its point in `ends`. Passes of a queue without a
+    /// point count as complete at the queue's next point.
     pub(super) fn close(&mut self, ends: &[SyncPoint]) {
         for queue in &mut self.queues {
             let last = queue.last();
             for point in ends.iter().filter(|point| point.timeline == queue.timeline) {
-                // A point that does not rise says nothing about what came after it.
+                // A point that is not greater than the last one does not prove that later passes are complete.
                 let rises = queue.ends.back().is_none_or(|(number, held)| *number < last && held.value < point.value);
                 if rises && last > 0 {
                     queue.ends.push_back((last, *point));
@@ -241,12 +242,12 @@ mod tests {
         order.close(&[SyncPoint::new(timeline(0), 5), SyncPoint::new(timeline(1), 3)]);
         let g2 = order.pass(timeline(0), &[]).unwrap();
         assert!(is_before(&order, g1, g2));
-        assert!(!is_before(&order, c1, g2), "nothing orders the queues");
+        assert!(!is_before(&order, c1, g2), "no wait orders the queues");
         let c2 = order.pass(timeline(1), &[g2]).unwrap();
         order.close(&[SyncPoint::new(timeline(0), 6)]);
         let g3 = order.pass(timeline(0), &[c2]).unwrap();
-        assert!(is_before(&order, c1, g3), "waiting for a pass of the execution before");
-        // The host sees the first execution's compute work end, which then comes before all that is new.
+        assert!(is_before(&order, c1, g3), "g3 waits for a pass of the previous execution");
+        // The host sees the first execution's compute work complete, so that work comes before all new passes.
         order.refresh(|timeline| if timeline.index() == 1 { 3 } else { 0 });
         let copy = order.pass(timeline(2), &[]).unwrap();
         assert!(is_before(&order, c1, copy));

@@ -1,33 +1,33 @@
-//! Planned frames: every resource with its first and last passes is known up front, so that offsets can be planned.
+//! Planned frames: the first and last passes of every resource are known up front, so offsets can be planned.
 //!
 //! ```text
 //!   passes, resources ──▶ shape, as words ──▶ a plan with the same words? ── no ──▶ measured, grouped, planned
 //!                                                      │ yes                              │
 //!                                                      ▼                                  ▼
-//!               a heap for each group in which every range is free in time, else one is made
+//!               for each group a heap in which every range is free in time, existing or new
 //!                                                      ▼
-//!                        each object by description and offset: found, or made
+//!                        each object by description and offset, existing or new
 //! ```
 //!
-//! A group is a set of resources that one heap may hold: on heap tier 1 render targets, textures and buffers apart,
-//! elsewhere all together. A group's heap has the size of its plan. While async compute of the previous frame still
-//! runs, its heap is not used for a frame that does not wait for it: another is made, so that there are as many as
-//! frames overlap.
+//! A group is a set of resources that one heap can contain: on heap tier 1, render targets, textures and buffers are
+//! separate groups; otherwise all are one group. The heap of a group has the size of its plan. While async compute of
+//! the previous frame still runs, its heap is not used for a frame that does not wait for it. Another heap is created,
+//! so there are as many heaps as overlapping frames.
 //!
-//! A new shape keeps offsets of the previous frame where that does not make its heap larger: objects that are in the
-//! caches need not be made.
+//! A new shape keeps offsets of the previous frame if that does not make its heap larger: cached objects can then be
+//! reused.
 //!
-//! Of the plans of that height one with few aliasing barriers is looked for, once, when the shape is new: that is when
-//! its objects are made, which takes longer. A better plan that came later would make them all again; so the offsets of
-//! a shape never change as long as its plan is kept. The work is counted in steps, not in time: every run of the
-//! program plans alike.
+//! When a shape is new, the planner also searches the plans of that height for one with few aliasing barriers. It does
+//! so only then, because the objects of the shape are created at that time, which takes longer than the search. A
+//! better plan found later would create all objects again. So the offsets of a shape never change while its plan is
+//! kept. The work is counted in steps, not in time, so every run of the program produces the same plan.
 //!
-//! Plans are compared word by word, not by their hash alone, so that no two frames are ever taken for one another.
+//! Plans are compared word by word, not by hash alone, so two different frames are never confused.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | a frame of a shape that is known | O(words of the shape + resources · log spans); no driver call, no host allocation |
-//! | a new shape | that of planning it, and of making what is not in the caches |
+//! | a frame of a known shape | O(words of the shape + resources · log spans); no driver call, no host allocation |
+//! | a new shape | planning it, and creating the objects that are not cached |
 
 use ringfence_alias::Progress;
 use smallvec::SmallVec;
@@ -45,7 +45,7 @@ use ringfence_memory::memory::Location;
 use ringfence_memory::trace::{Event, PlannedRange};
 
 impl<D: Device> State<D> {
-    /// Lays a planned frame out and acquires its resources, once the execution has begun.
+    /// Lays out a planned frame and acquires its resources. The execution has begun.
     pub(super) fn plan(
         &mut self,
         passes: &[FramePass<'_>],
@@ -61,7 +61,7 @@ impl<D: Device> State<D> {
         self.lay_out(index, resources)
     }
 
-    /// The plan of the frame's shape, made if it is new, and whether it was there.
+    /// Returns the plan of the frame's shape, and `true` if it existed already. Plans a new shape.
     pub(super) fn plan_index(
         &mut self,
         passes: &[FramePass<'_>],
@@ -83,7 +83,7 @@ impl<D: Device> State<D> {
         Ok((index, is_reused))
     }
 
-    /// The shape as words: two frames with the same words can have the same layout.
+    /// Writes the shape into `words`. Two frames with the same words can have the same layout.
     fn describe(
         &mut self,
         passes: &[FramePass<'_>],
@@ -119,7 +119,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Measures, groups and lays out; keeps the plan and says where.
+    /// Measures the resources, groups them and plans their layout. Keeps the plan and returns its index.
     fn make_plan(
         &mut self,
         passes: &[FramePass<'_>],
@@ -155,7 +155,7 @@ impl<D: Device> State<D> {
         Ok(self.plans.keep(plan))
     }
 
-    /// One event for each heap of the plan that is about to be kept.
+    /// Records one event for each heap of a plan that is about to be kept.
     fn trace_plan(
         &self,
         pass_count: usize,
@@ -178,7 +178,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// The group for such a resource: that of the best memory type for it, and its class.
+    /// Returns the group of a resource: that of its best memory type and its class.
     fn group_of(&self, needs: Requirements, groups: &mut Vec<Group>) -> Result<u32, TransientError> {
         let bits = needs.memory_type_bits;
         let none = Error::NoMemoryType { location: Location::Device, memory_type_bits: bits };
@@ -193,7 +193,7 @@ impl<D: Device> State<D> {
         Ok(groups.len() as u32 - 1)
     }
 
-    /// Gives the execution its passes, and checks what can be checked only with their order.
+    /// Adds the passes to the execution.
     fn declare(&mut self, passes: &[FramePass<'_>]) -> Result<(), TransientError> {
         self.plans.passes.clear();
         for pass in passes {
@@ -205,7 +205,7 @@ impl<D: Device> State<D> {
         Ok(())
     }
 
-    /// Acquires everything at the plan's offsets.
+    /// Acquires every resource at the plan's offset.
     fn lay_out(&mut self, index: usize, resources: &[FrameResource<'_, '_, D>]) -> Result<(), TransientError> {
         self.plans.placed.clear();
         self.plans.placed.resize(resources.len(), (u32::MAX, 0));
@@ -222,7 +222,8 @@ impl<D: Device> State<D> {
             }?;
             let mut users = Clock::of(pass);
             resource.last.iter().for_each(|last| users.join(&Clock::of(self.plans.passes[*last])));
-            // At once: the layout keeps those apart that live at the same time, and the order separates the others.
+            // The bytes are freed at once: the layout separates resources that are alive at the same time, and the
+            // order of passes separates the others.
             self.occupy(object, pass, Some(users));
             self.plans.kept[index].resources[number].object = object;
             self.acquires = self.acquires.wrapping_add(1);
@@ -248,8 +249,8 @@ impl<D: Device> State<D> {
         Ok(())
     }
 
-    /// A heap for each group: one in which every resource's bytes are free when its first pass begins, best one that
-    /// was laid out by this plan before.
+    /// Chooses a heap for each group: one in which every resource's bytes are free when its first pass begins,
+    /// preferably one that this plan has laid out before.
     fn choose_heaps(&mut self, index: usize, resources: &[FrameResource<'_, '_, D>]) -> Result<(), TransientError> {
         let mut chosen = std::mem::take(&mut self.plans.heaps);
         chosen.clear();
@@ -303,7 +304,7 @@ impl<D: Device> State<D> {
         Ok(self.add_heap(Heap { is_planned: true, ..heap }))
     }
 
-    /// The object of a planned resource, found or made.
+    /// Returns the object of a planned resource. Creates it if there is none.
     fn place_planned<K: TransientKind>(
         &mut self,
         info: &<D as Create<K>>::Info<'_>,
@@ -339,7 +340,7 @@ impl<D: Device> State<D> {
     }
 }
 
-/// A resource of a plan as a trace has it.
+/// Returns a planned resource in the format of a trace.
 fn planned_range<'a, D: Device>(planned: &Planned, resource: &FrameResource<'a, '_, D>) -> PlannedRange<&'a str> {
     PlannedRange {
         first_pass: resource.first as u64,

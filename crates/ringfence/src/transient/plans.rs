@@ -1,4 +1,4 @@
-//! Plans of planned frames that are kept, and the working memory of a frame.
+//! The cache of plans of planned frames, and the working memory of a frame.
 //!
 //! ```text
 //!   shape, as words ──▶ the same as the last plan's? ── no ──▶ hash ──▶ kept plan with that hash ──▶ the same words?
@@ -13,32 +13,32 @@ use super::layout::LastLayout;
 use super::pass::Pass;
 use crate::device::Requirements;
 
-/// Which group a resource is in, if any.
+/// Group of a resource with dedicated memory.
 pub(super) const OWN_MEMORY: u32 = u32::MAX;
 
-/// A resource in a plan that is kept.
+/// A resource in a cached plan.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Planned {
     pub(super) key: Option<ObjectKey>,
     pub(super) needs: Requirements,
-    /// [`OWN_MEMORY`] for what shares with no other resource.
+    /// [`OWN_MEMORY`] if it shares memory with no other resource.
     pub(super) group: u32,
     pub(super) offset: u64,
-    /// The object that it was last; it may have gone since.
+    /// Object of its last use, which may have been released since.
     pub(super) object: u32,
 }
 
-/// What one heap holds.
+/// The resources that share one heap.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
     pub(super) arena: u32,
     pub(super) height: u64,
     pub(super) lower_bound: u64,
-    /// The strictest of its resources.
+    /// Strictest requirements of its resources.
     pub(super) needs: Requirements,
 }
 
-/// A frame's shape and its layout.
+/// The shape of a frame and its layout.
 pub(super) struct Plan {
     pub(super) hash: u64,
     pub(super) words: Vec<u64>,
@@ -47,36 +47,36 @@ pub(super) struct Plan {
     /// The resources in the order of their first passes.
     pub(super) order: Vec<u32>,
     pub(super) id: u64,
-    /// The execution that used it last.
+    /// Execution that used it last.
     pub(super) used: u64,
 }
 
-/// Plans that are kept, and the working memory of a frame.
+/// The cache of plans, and the working memory of a frame.
 #[derive(Default)]
 pub(super) struct Plans {
     pub(super) kept: Vec<Plan>,
-    /// The plan that was used last; any number if there is none.
+    /// Index of the plan that was used last; arbitrary if there is none.
     pub(super) last: usize,
     pub(super) made: u64,
     pub(super) words: Vec<u64>,
     pub(super) passes: Vec<Pass>,
-    /// Of each resource the object and the acquire.
+    /// Object and acquire of each resource.
     pub(super) placed: Vec<(u32, u32)>,
-    /// Of each group the heap.
+    /// Heap of each group.
     pub(super) heaps: Vec<u32>,
 }
 
-/// Shapes that are kept; the one that was not used for longest goes.
+/// Maximum number of cached shapes. The least recently used one is replaced.
 const PLANS_MAX: usize = 16;
 
 impl Plans {
-    /// The execution that begins has no plan.
+    /// Clears the working memory for an execution without a plan.
     pub(super) fn forget_frame(&mut self) {
         self.placed.clear();
         self.passes.clear();
     }
 
-    /// The plan of exactly this shape, the last one first.
+    /// Returns the plan with exactly this shape. Compares the last plan first.
     pub(super) fn find(&self, words: &[u64]) -> Option<usize> {
         if self.kept.get(self.last).is_some_and(|plan| plan.words == words) {
             return Some(self.last);
@@ -85,7 +85,8 @@ impl Plans {
         self.kept.iter().position(|plan| plan.hash == hash && plan.words == words)
     }
 
-    /// Where resources with these keys lay in the frame before, and how high that frame's heap for the arena was.
+    /// Returns the offsets of resources with these keys in the previous frame, and the height of that frame's heap for
+    /// the arena.
     pub(super) fn last_offsets(&self, arena: u32, keys: impl Iterator<Item = Option<ObjectKey>>) -> Option<LastLayout> {
         let last = self.kept.iter().max_by_key(|plan| plan.used)?;
         let number = last.groups.iter().position(|group| group.arena == arena)? as u32;
@@ -98,13 +99,13 @@ impl Plans {
         Some(LastLayout { offsets: offsets.collect(), height: last.groups[number as usize].height })
     }
 
-    /// Keeps a plan in place of the one that was not used for longest, if there are many.
+    /// Caches a plan and returns its index. Replaces the least recently used plan if the cache is full.
     pub(super) fn keep(&mut self, plan: Plan) -> usize {
         if self.kept.len() < PLANS_MAX {
             self.kept.push(plan);
             return self.kept.len() - 1;
         }
-        let oldest = (0..self.kept.len()).min_by_key(|at| self.kept[*at].used).expect("as many as are kept");
+        let oldest = (0..self.kept.len()).min_by_key(|at| self.kept[*at].used).expect("the cache is full");
         self.kept[oldest] = plan;
         oldest
     }

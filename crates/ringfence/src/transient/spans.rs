@@ -1,4 +1,4 @@
-//! The bytes of a transient heap: which resource has them or had them last, and when they are free for a given pass.
+//! The bytes of a transient heap: their current or last owner, and the time from which a pass may use them.
 //!
 //! ```text
 //!   offset 0         40        64             128
@@ -7,13 +7,14 @@
 //!                      └ may be taken by a pass iff compute 3 comes before it
 //! ```
 //!
-//! First fit by address, as engines place transient resources. A range is taken only if everything that used its bytes
-//! before comes before the pass that takes it: being freed is not enough, where there are several queues.
+//! Ranges are allocated first fit by address, as engines place transient resources. A pass can take a range only if
+//! everything that used its bytes comes before that pass. With several queues it is not sufficient that the range is
+//! free.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | fit | O(spans) |
-//! | is free, take, free | O(log spans) and a move of the spans behind |
+//! | is free, take, free | O(log spans), and moving the later spans |
 
 use std::ops::Range;
 
@@ -25,19 +26,19 @@ use super::pass::Clock;
 /// No object.
 pub(super) const NO_OBJECT: u32 = u32::MAX;
 
-/// A run of bytes with one history.
+/// A range of bytes with the same history.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Span {
     pub(super) offset: u64,
     pub(super) end: u64,
-    /// Whose bytes they are, or were last.
+    /// Current or last owner of the bytes.
     pub(super) tenant: u32,
     pub(super) in_use: bool,
-    /// When the last use is over; of a free span.
+    /// For a free span, the time at which the last use is over.
     pub(super) users: Clock,
 }
 
-/// See the [module](self). The spans cover the heap without a gap.
+/// See the [module](self). The spans cover the heap without gaps.
 #[derive(Clone, Debug)]
 pub(super) struct Spans(Vec<Span>);
 
@@ -46,7 +47,7 @@ impl Spans {
         Self(vec![Span { offset: 0, end: bytes, tenant: NO_OBJECT, in_use: false, users: Clock::default() }])
     }
 
-    /// The lowest offset at which a pass that begins at `clock` may have `size` bytes.
+    /// Returns the lowest offset at which a pass that begins at `clock` may use `size` bytes.
     pub(super) fn fit(&self, size: u64, alignment: u64, clock: &Clock) -> Option<u64> {
         let mut start = None;
         for span in &self.0 {
@@ -66,12 +67,12 @@ impl Spans {
         None
     }
 
-    /// Whether a pass that begins at `clock` may have these bytes.
+    /// Returns `true` if a pass that begins at `clock` may use these bytes.
     pub(super) fn is_free(&self, offset: u64, size: u64, clock: &Clock) -> bool {
         self.touching(offset, offset + size).iter().all(|span| span.is_free_at(clock))
     }
 
-    /// The spans that have bytes in `offset..end`.
+    /// Returns the spans that overlap `offset..end`.
     pub(super) fn touching(&self, offset: u64, end: u64) -> &[Span] {
         &self.0[self.indices(offset, end)]
     }
@@ -82,12 +83,12 @@ impl Spans {
         first..first + count
     }
 
-    /// Makes `offset..offset + size` the tenant's.
+    /// Makes `tenant` the owner of `offset..offset + size`.
     pub(super) fn take(&mut self, offset: u64, size: u64, tenant: u32) {
         self.put(Span { offset, end: offset + size, tenant, in_use: true, users: Clock::default() });
     }
 
-    /// Frees a tenant's bytes, to be used again when `users` is over.
+    /// Frees a tenant's bytes; they can be reused once `users` is over.
     pub(super) fn free(&mut self, offset: u64, size: u64, tenant: u32, users: Clock) {
         self.put(Span { offset, end: offset + size, tenant, in_use: false, users });
     }
@@ -112,8 +113,8 @@ impl Spans {
         }
     }
 
-    /// Forgets tenants that are gone and uses that are over, and joins what then has the same history. Says which bytes
-    /// have forgotten that they were used.
+    /// Removes released tenants and completed uses, and merges spans that then have the same history. Returns the
+    /// ranges from which uses were removed.
     pub(super) fn tidy(&mut self, is_gone: impl Fn(u32) -> bool, completed: &Clock) -> SmallVec<[Range<u64>; 8]> {
         let mut forgotten = SmallVec::new();
         for span in &mut self.0 {
@@ -142,9 +143,9 @@ impl Spans {
     pub(super) fn validate(&self, bytes: u64) -> Result<(), Invalid> {
         let mut at = 0;
         for span in &self.0 {
-            Invalid::unless(span.offset == at, "the spans cover the heap without a gap", at)?;
+            Invalid::unless(span.offset == at, "the spans cover the heap without gaps", at)?;
             Invalid::unless(span.offset < span.end, "no span is empty", at)?;
-            Invalid::unless(!span.in_use || span.tenant != NO_OBJECT, "what is in use has a tenant", at)?;
+            Invalid::unless(!span.in_use || span.tenant != NO_OBJECT, "a span in use has a tenant", at)?;
             at = span.end;
         }
         Invalid::unless(at == bytes, "the spans cover the heap to its end", at)
@@ -166,7 +167,7 @@ mod tests {
 
     const BYTES: u64 = 96;
 
-    /// Each byte's history by itself.
+    /// The history of each byte separately.
     struct Twin(Vec<(Option<u32>, Clock)>);
 
     impl Twin {
@@ -183,7 +184,8 @@ mod tests {
     }
 
     proptest! {
-        /// Resources come and go on three queues, some passes waiting for others.
+        /// A fit finds the same offset as a map of every byte, while resources come and go on three queues and passes
+        /// wait for passes of other queues.
         #[test]
         fn a_fit_is_what_a_map_of_every_byte_finds(
             steps in prop::collection::vec(
@@ -217,7 +219,7 @@ mod tests {
                     let completed = if shift == 0 { order.end_of_all() } else { Clock::default() };
                     let held = live.clone();
                     spans.tidy(|tenant| tenant % 2 == 0 && !held.iter().any(|live| live.0 == tenant), &completed);
-                    // Forgetting uses is only right for clocks that hold them.
+                    // Removing uses is correct only if the later clocks contain them.
                     if shift == 0 {
                         order.refresh_to(completed);
                     }

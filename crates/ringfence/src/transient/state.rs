@@ -1,4 +1,4 @@
-//! The heaps and objects of a transient allocator, and how a request finds an object.
+//! The heaps and objects of a transient allocator, and the search for an object.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -23,50 +23,50 @@ use ringfence_memory::memory::Location;
 use ringfence_memory::trace::Event;
 use ringfence_memory::{AllocationDesc, Allocator, Dedicated, Error};
 
-/// What every heap is aligned to at least, in bytes.
+/// Minimum alignment of a heap, in bytes.
 const HEAP_ALIGNMENT: u64 = 64 << 10;
 
-/// Heaps and objects of a transient allocator, and how a request finds one.
+/// State of a transient allocator: its heaps, objects and plans.
 pub(super) struct State<D: Device> {
     pub(super) shared: Arc<Shared<D>>,
     pub(super) desc: TransientDesc<'static>,
     pub(super) name: Box<str>,
-    /// The line of the program that made it.
+    /// Source location at which the allocator was created.
     at: &'static panic::Location<'static>,
-    /// In passes and handles, to refuse those of other transient allocators.
+    /// Its number in passes and handles, to reject those of other transient allocators.
     pub(super) owner: u32,
     pub(super) order: Order,
     pub(super) barriers: Barriers,
-    /// By number; `None` where one has gone.
+    /// Heaps by number; `None` for a released one.
     pub(super) heaps: Vec<Option<Heap<D>>>,
-    /// Empty heaps, for when one is needed.
+    /// Cache of empty heaps.
     pub(super) idle_heaps: Vec<Heap<D>>,
-    /// By number; `None` where one has gone.
+    /// Objects by number; `None` for a released one.
     pub(super) objects: Vec<Option<Object<D>>>,
     pub(super) free_objects: Vec<u32>,
-    /// Objects with memory of their own.
+    /// Objects with dedicated memory.
     pub(super) solo: Cache,
-    /// What the driver measured, by description.
+    /// Memory requirements, by description.
     measured: HashMap<ObjectKey, Requirements, BuildHasherDefault<WordHasher>>,
-    /// Of each heap the highest end that this execution has used.
+    /// For each heap, the end of the highest range that this execution has used.
     pub(super) peaks: Vec<u64>,
-    /// Acquired in this execution; some twice.
+    /// Objects that this execution has acquired; some are listed twice.
     pub(super) acquired: Vec<u32>,
-    /// What flush sorts; kept for its memory.
+    /// Scratch list for `release_unused`, kept to reuse its allocation.
     pub(super) scratch: Vec<(u64, u32)>,
     pub(super) plans: Plans,
     pub(super) execution: u64,
     pub(super) frame: u64,
     pub(super) figures: TransientFigures,
     pub(super) acquires: u32,
-    /// From the begin of an execution to its end.
+    /// `true` from the begin of an execution to its end.
     pub(super) is_open: bool,
 }
 
-/// Descriptions whose measures are kept.
+/// Maximum number of cached memory requirements.
 const MEASURED_MAX: usize = 4096;
 
-/// What is wanted of a place.
+/// A request for an object.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) key: Option<ObjectKey>,
@@ -122,8 +122,8 @@ impl<D: Device> State<D> {
         object.ok_or(TransientError::Stale { id: handle.id() })
     }
 
-    /// As [`State::object_of`], of a resource whose bytes no other one was acquired over since. In a planned frame
-    /// every resource has its bytes for its passes, whenever they are recorded.
+    /// Returns the object like [`State::object_of`]. Fails if another resource was acquired over its bytes since. In a
+    /// planned frame this cannot happen: every resource has its bytes during its passes, whenever they are recorded.
     pub(super) fn own_object_of<K: TransientKind>(&self, handle: Transient<K>) -> Result<&Object<D>, TransientError> {
         let object = self.object_of(handle)?;
         let other = match object.heap {
@@ -161,13 +161,13 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Bytes of objects with memory of their own that this execution uses.
+    /// Returns the size of the objects with dedicated memory that this execution uses, in bytes.
     fn solo_bytes(&self) -> u64 {
         let used = |object: &&Object<D>| object.heap.is_none() && object.last_execution == self.execution;
         self.objects.iter().flatten().filter(used).map(|object| object.size).sum()
     }
 
-    /// What the driver measured for a description; one driver call for each.
+    /// Returns the memory requirements for a description. Calls the driver once per description.
     pub(super) fn measure<K: TransientKind>(
         &mut self,
         info: &<D as Create<K>>::Info<'_>,
@@ -203,7 +203,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// An object for a pass that begins at `clock`, as it goes: from a cache, or made.
+    /// Returns an object for a pass that begins at `clock`, without a planned offset: a cached or a new one.
     pub(super) fn find_or_make<K: TransientKind>(
         &mut self,
         info: &<D as Create<K>>::Info<'_>,
@@ -226,7 +226,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// A place in an existing heap, or in a new one, memory type by memory type.
+    /// Returns a location in an existing heap or in a new one. Tries the memory types in order of preference.
     fn find_fit(&mut self, wanted: Wanted<'_>, clock: &Clock) -> Result<(u32, Fit), TransientError> {
         let shared = Arc::clone(&self.shared);
         let bits = wanted.needs.memory_type_bits;
@@ -261,7 +261,7 @@ impl<D: Device> State<D> {
         Ok((self.add_heap(heap), Fit { offset: 0, object: None }))
     }
 
-    /// Asks the driver for a heap; for one of just what is needed if there is no room for more.
+    /// Creates a heap. If there is no memory for `bytes`, tries the size of the request alone.
     pub(super) fn make_heap(&self, arena: u32, bytes: u64, needs: Requirements) -> Result<Heap<D>, TransientError> {
         let capabilities = self.shared.device.capabilities();
         let group = |class: ResourceClass| capabilities.class_groups[class as usize];
@@ -313,14 +313,14 @@ impl<D: Device> State<D> {
     }
 
     pub(super) fn heap(&mut self, number: u32) -> &mut Heap<D> {
-        self.heaps[number as usize].as_mut().expect("a heap stays as long as it has objects, or is being filled")
+        self.heaps[number as usize].as_mut().expect("a heap is not released while it has objects or is being filled")
     }
 
     pub(super) fn object(&mut self, number: u32) -> &mut Object<D> {
-        self.objects[number as usize].as_mut().expect("an object that was acquired stays until the flush")
+        self.objects[number as usize].as_mut().expect("an acquired object is not released before the flush")
     }
 
-    /// Makes an object at an offset of a heap, whatever else lies there.
+    /// Creates an object at an offset of a heap, regardless of other objects there.
     pub(super) fn make_in_heap<K: TransientKind>(
         &mut self,
         info: &<D as Create<K>>::Info<'_>,
@@ -334,13 +334,13 @@ impl<D: Device> State<D> {
         let shared = Arc::clone(&self.shared);
         let place = Place::aliased(&self.heap(heap).whole, offset);
         let desc = AllocationDesc { name: wanted.name, location: Location::Device, ..Default::default() };
-        // SAFETY: what is returned was placed here. Descriptions with equal keys have equal requirements (see
-        // `Create::key`), and one without a key was measured for this acquire: the heap is of their memory type and
-        // class, the range inside and aligned.
+        // SAFETY: the returned object was placed here. Descriptions with equal keys have equal requirements (see
+        // `Create::key`), and a description without a key was measured for this acquire. So the heap has the right
+        // memory type and class, and the range is inside it and aligned.
         let ((placed, place), _) =
             unsafe { shared.create_with::<K>(info, desc, |unplaced, _| Ok(shared.place_at::<K>(unplaced, place)?)) }?;
         let traced = shared.transient_number();
-        // SAFETY: the place was made just now, by this allocator.
+        // SAFETY: this allocator has just created the place.
         let block = unsafe { shared.memory_under(&place) }.block;
         shared.record(|| Event::TransientMade {
             object: traced,
@@ -358,7 +358,7 @@ impl<D: Device> State<D> {
         Ok(object)
     }
 
-    /// An object with memory of its own.
+    /// Returns an object with dedicated memory: a cached or a new one.
     fn find_or_make_solo<K: TransientKind>(
         &mut self,
         info: &<D as Create<K>>::Info<'_>,
@@ -380,7 +380,7 @@ impl<D: Device> State<D> {
         let dedicated = Dedicated::Always;
         let desc = AllocationDesc { name: wanted.name, location: Location::Device, dedicated, ..Default::default() };
         let ((placed, place), _) = self.shared.create::<K>(info, desc)?;
-        // SAFETY: the place was made just now, by this allocator.
+        // SAFETY: this allocator has just created the place.
         unsafe { self.shared.note_line(&place, self.at) };
         let object = self.add_object::<K>(placed.object, place, wanted, None, 0);
         if let Some(key) = wanted.key {
@@ -389,7 +389,7 @@ impl<D: Device> State<D> {
         Ok(object)
     }
 
-    /// An object made just now; `heap` is its number and the offset there.
+    /// Adds a new object and returns its number. `heap` is the number of its heap and the offset there.
     fn add_object<K: TransientKind>(
         &mut self,
         object: <D as Create<K>>::Object,
@@ -430,19 +430,19 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Makes the object's bytes its own from `pass` on, and works out the barrier. Where `over` is given, the bytes are
-    /// freed at once, to be used again when it is reached.
+    /// Gives the object its bytes from `pass` on, and records the barriers. With `over`, the bytes are freed
+    /// immediately and can be reused once `over` is reached.
     pub(super) fn occupy(&mut self, number: u32, pass: Pass, over: Option<Clock>) {
         let (frame, execution) = (self.frame, self.execution);
         let Self { objects, heaps, barriers, peaks, figures, .. } = self;
-        let object = objects[number as usize].as_mut().expect("it was found or made just now");
+        let object = objects[number as usize].as_mut().expect("the object was just found or created");
         object.last_frame = frame;
         object.last_execution = execution;
         let kind = (object.is_texture, std::mem::take(&mut object.is_forgotten));
         figures.requested_bytes += object.size;
         match object.heap {
             Some(heap_number) => {
-                let heap = heaps[heap_number as usize].as_mut().expect("an object's heap stays");
+                let heap = heaps[heap_number as usize].as_mut().expect("the heap of an object is not released");
                 let past = heap.spans.touching(object.offset, object.offset + object.size);
                 let past = past.iter().map(|span| (span.tenant, &span.users));
                 barriers.acquire(pass, number, kind, past);
@@ -463,7 +463,7 @@ impl<D: Device> State<D> {
         self.acquired.push(number);
     }
 
-    /// Frees the object's bytes, to be used again when `users` is over.
+    /// Frees the object's bytes; they can be reused once `users` is over.
     pub(super) fn vacate(&mut self, number: u32, users: Clock) {
         let object = self.object(number);
         object.tenancy = None;
@@ -474,7 +474,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Notes the use of an object that was occupied just now.
+    /// Returns the handle of an object that was just occupied, and marks the object as in use.
     pub(super) fn handle<K>(&mut self, object: u32, first: Pass) -> Transient<K> {
         self.acquires = self.acquires.wrapping_add(1);
         let acquire = self.acquires;

@@ -1,4 +1,4 @@
-//! The rules that heaps, spans, objects and caches keep between calls. O(heaps + objects + spans).
+//! The invariants of heaps, spans, objects and caches between calls. O(heaps + objects + spans).
 
 use ringfence_core::range::Invalid;
 
@@ -12,7 +12,7 @@ impl<D: Device> State<D> {
             let Some(heap) = heap else { continue };
             heap.spans.validate(heap.bytes)?;
             let inside = self.objects.iter().flatten().filter(|object| object.heap == Some(number)).count();
-            rule(inside == heap.object_count, "a heap counts its objects", u64::from(number))?;
+            rule(inside == heap.object_count, "the object count of a heap is correct", u64::from(number))?;
             for span in heap.spans.iter().filter(|span| span.in_use) {
                 let tenant = self.objects[span.tenant as usize].as_ref();
                 let is_whole = tenant.is_some_and(|object| {
@@ -20,7 +20,7 @@ impl<D: Device> State<D> {
                         && object.tenancy.is_some()
                         && (object.offset, object.offset + object.size) == (span.offset, span.end)
                 });
-                rule(is_whole, "a span in use is the whole of an object in use", span.offset)?;
+                rule(is_whole, "a span in use covers exactly one object in use", span.offset)?;
             }
         }
         for heap in &self.idle_heaps {
@@ -28,7 +28,7 @@ impl<D: Device> State<D> {
             rule(heap.object_count == 0 && heap.idle_since.is_some(), "a heap in the cache is empty", heap.bytes)?;
         }
         let free = self.objects.iter().filter(|object| object.is_none()).count();
-        rule(free == self.free_objects.len(), "every free number is known", free as u64)?;
+        rule(free == self.free_objects.len(), "every free object number is in the list", free as u64)?;
         for (number, object) in (0..).zip(&self.objects) {
             let Some(object) = object else { continue };
             let found = object.key.as_ref().map(|key| match object.heap {

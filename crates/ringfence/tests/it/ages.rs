@@ -1,5 +1,5 @@
-//! What is released after many calls of reclaim counts the program's, once a frame, and not those that a shortage of
-//! memory makes within one.
+//! Ages are counted in the program's calls of `reclaim`, one per frame. Reclaims that a shortage of memory causes
+//! within a frame do not count.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 const MIB: u64 = 1 << 20;
 const GRACE: u32 = 3;
 
-/// Device memory for one of these requests and not for two.
+/// Device memory that is large enough for one of these requests, but not for two.
 const MOST: Requirements = Requirements {
     size: 48 * MIB,
     alignment: 256,
@@ -49,7 +49,7 @@ fn a_shortage_is_no_frame_in_the_life_of_what_is_not_used() {
     drop((writer, fixed.expect("there is room"), view.expect("there is room")));
     world.submit_frame(frame, vec![]);
     assert!(world.device.run_until_idle());
-    // Everything has passed, and nothing is used any more.
+    // All submissions are complete, and no resource is in use.
     memory.reclaim();
     let figures = || {
         let heaps = memory.snapshot().descriptors.iter().map(|region| region.heap_count).sum::<u64>();

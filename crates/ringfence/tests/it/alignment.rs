@@ -1,5 +1,5 @@
-//! What the rules of the APIs align lies aligned in its memory too, not in its buffer alone: on a device whose buffers
-//! lie at multiples of 8 bytes, whatever views they are for (tight alignment on Direct3D 12).
+//! Ranges that the APIs require to be aligned are aligned in memory too, not only in their buffer. The device aligns
+//! buffers to 8 bytes only, whatever views they are for (tight alignment on Direct3D 12).
 
 use std::ops::Deref;
 
@@ -33,7 +33,7 @@ const USAGES: [BufferUsage; 10] = [
 struct Views {
     base: Fixture,
     heap: ringfence::sim::DescriptorHeap,
-    /// What puts the next buffer at an odd place.
+    /// Buffers that make the next buffer start at an odd offset.
     odd: Vec<Buffer<Device>>,
 }
 
@@ -58,7 +58,7 @@ impl Views {
         Self::new(Profile::d3d12_modern())
     }
 
-    /// Takes a few bytes in each memory that the host or the device uses, so that what comes next lies behind them.
+    /// Allocates a few bytes in each memory that the host or the device uses. The next allocations come after these.
     fn make_odd(&mut self) {
         for location in Location::ALL {
             for size in [8, 24, 104] {
@@ -69,10 +69,10 @@ impl Views {
         }
     }
 
-    /// The range can be shown as this: the device finds nothing wrong.
+    /// Checks that a view of the range is valid: the device reports no hazard.
     fn shows(&self, buffer: Raw, offset: u64, size: u64, kind: BufferViewKind) {
         let view = View::Shown(BufferRange::new(buffer, offset, size), kind);
-        // SAFETY: the heap has the slot, and the device reports what is wrong with the view.
+        // SAFETY: the heap has the slot, and the device reports any mistake in the view.
         let written = unsafe { self.device.write_view(&self.heap, 0, &view) };
         let hazards: Vec<String> = self.device.take_hazards().iter().map(ToString::to_string).collect();
         assert!(written.is_ok() && hazards.is_empty(), "{kind:?} at {offset}: {hazards:#?}");
@@ -97,7 +97,7 @@ fn buffers_of_any_size_can_be_shown_as_what_they_are_for() {
         }
         world.make_odd();
     }
-    // What needs no view lies as close as the device can.
+    // A buffer without views is placed as densely as the device allows.
     let vertices = BufferDesc { size: 100, usage: BufferUsage::VERTEX };
     let vertices = world.memory.create_buffer(&vertices, AllocationDesc::default()).expect("there is room");
     assert_eq!(vertices.memory_bytes(), 104, "rounded to 8 bytes, not to 256");
@@ -238,7 +238,7 @@ fn a_buffer_lies_at_the_alignment_that_is_asked_for() {
 fn a_mirror_of_a_device_that_asks_for_nothing_stays_as_it_is() {
     let world = Views::new(Profile::lavapipe());
     let desc = BufferDesc { size: 100, usage: BufferUsage::VERTEX };
-    // SAFETY: the description is the device's own, and what was prepared is discarded.
+    // SAFETY: the description is valid for the device, and the prepared object is discarded.
     let needs = unsafe {
         let (unplaced, needs) = Create::<Buffers>::prepare(&world.device, &desc).expect("it is plain");
         Create::<Buffers>::discard(&world.device, unplaced);

@@ -1,5 +1,5 @@
-//! CPU-only descriptors on the simulated device: cached slots beside a naive twin, under threads, and at the end of
-//! life.
+//! CPU-only descriptors on the simulated device: cached slots compared with a naive model, used by several threads, and
+//! dropped after their heap.
 
 use std::collections::HashSet;
 use std::ops::Deref;
@@ -30,7 +30,7 @@ impl Heaps {
         CpuDescriptorHeap::new(&self.memory, desc).expect("small")
     }
 
-    /// So often that unused slots have gone back.
+    /// Reclaims often enough that unused slots are returned.
     fn reclaim(&self) {
         (0..6).for_each(|_| _ = self.memory.reclaim());
     }
@@ -55,17 +55,18 @@ fn cpu_step() -> impl Strategy<Value = CpuStep> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A set of the slots in use, beside caches, singles and blocks: no slot is allocated twice, none is lost.
+    /// No slot is allocated twice and none is lost, across caches, single slots and blocks. The model is a set of the
+    /// used slots.
     #[test]
     fn no_cpu_only_slot_is_had_twice_or_lost(steps in prop::collection::vec(cpu_step(), 1..300)) {
         let world = Heaps::new();
         let heap = world.heap(8);
         let mut held: Vec<CpuDescriptors<Device>> = Vec::new();
-        // The twin.
+        // The model.
         let mut owned: HashSet<u64> = HashSet::new();
         let slots = |run: &CpuDescriptors<Device>| (0..run.len()).map(|at| run.cpu_handle(at).0).collect::<Vec<_>>();
         let used = || heap.statistics().capacity - heap.statistics().free_size;
-        // What the buddy makes of it.
+        // Slots that the buddy allocator uses for these.
         let taken = |held: &[CpuDescriptors<Device>]| {
             held.iter().map(|run| u64::from(run.len().next_power_of_two())).sum::<u64>()
         };
@@ -104,14 +105,14 @@ proptest! {
     }
 }
 
-/// Threads take single slots and drop each other's: no slot is ever had twice, and all of
-/// them come back.
+/// If threads take single slots and drop those of other threads, no slot is allocated twice, and all slots are
+/// returned.
 #[test]
 fn threads_that_drop_each_others_slots_never_have_one_twice() {
     const THREADS: usize = 4;
     let world = Heaps::new();
     let heap = world.heap(4096);
-    // Holds the one block, so that a slot's number says which it is.
+    // Keeps the only block alive, so that a slot's number identifies the slot.
     let first = heap.allocate(1).expect("a block");
     let owners: Vec<AtomicI64> = (0..4096).map(|_| AtomicI64::new(0)).collect();
     let taken = |one: CpuDescriptors<Device>| {
@@ -162,7 +163,8 @@ fn a_run_gets_what_lies_cached_before_a_block_is_made() {
     world.0.finish();
 }
 
-/// The heap's handles and the allocator go before the last descriptor, which ends it all from another thread.
+/// The heap's handles and the allocator may be dropped before the last descriptor. Another thread then drops the
+/// descriptor, which frees everything.
 #[test]
 fn descriptors_outlive_their_heap_and_end_it() {
     let world = Heaps::new();

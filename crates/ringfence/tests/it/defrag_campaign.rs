@@ -1,12 +1,12 @@
-//! Random programs on the simulated device while everything is being moved about: each buffer's bytes are compared on
-//! the device at every use, and the hazard finder stays silent.
+//! Random programs on the simulated device while all resources are being moved. Each use of a buffer compares its bytes
+//! on the device, and there must be no hazard.
 //!
 //! ```text
-//!   queue 0   makes, fills, uses, moves          every frame signals its timeline
-//!   queue 1   uses, some frames late: waits for queue 0, so that old places are read while new ones are in use
+//!   queue 0   creates, fills, uses, moves          every frame signals its timeline
+//!   queue 1   uses, some frames late: waits for queue 0, so that old ranges are read while new ones are in use
 //! ```
 //!
-//! `RINGFENCE_DEFRAG_OPS` says how many operations; the ignored test makes a million.
+//! `RINGFENCE_DEFRAG_OPS` sets the number of operations; the ignored test runs a million.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -40,7 +40,7 @@ impl Rng {
     }
 }
 
-/// What a buffer of this number holds.
+/// Returns a word of the content of buffer `number`.
 fn word(number: u64, at: usize) -> [u8; 8] {
     (number ^ (at as u64) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()
 }
@@ -51,7 +51,7 @@ struct Held {
     number: u64,
 }
 
-/// Counts of what a campaign did, so that it is seen to have done it.
+/// Counts of the operations of a campaign, to check that all of them happened.
 #[derive(Default, Debug)]
 struct Counts {
     operations: u64,
@@ -73,7 +73,7 @@ struct Campaign {
     held: Vec<Option<Held>>,
     free: Vec<usize>,
     commands: Vec<Command>,
-    /// Uses by the second queue.
+    /// Uses by the second queue that are not submitted yet.
     late: Vec<Command>,
     wrong: Arc<AtomicU64>,
     rng: Rng,
@@ -122,7 +122,7 @@ impl Campaign {
         }
     }
 
-    /// Makes a buffer, movable as a rule, and fills it on the device.
+    /// Creates a buffer, usually movable, and fills it on the device.
     fn make(&mut self) {
         let bits = self.rng.below(8);
         let size = (256 << bits) + (self.rng.next() % (256 << bits)).next_multiple_of(8);
@@ -149,7 +149,7 @@ impl Campaign {
         self.held[slot] = Some(Held { buffer, size, number });
     }
 
-    /// A use on the device, which compares every byte.
+    /// Returns a use on the device that compares every byte.
     fn use_of(&self, held: &Held) -> Command {
         let (number, wrong) = (held.number, Arc::clone(&self.wrong));
         let range = BufferRange::new(*held.buffer.object(), 0, held.size);
@@ -183,7 +183,7 @@ impl Campaign {
         }
     }
 
-    /// A pass with whatever may become of a move.
+    /// Runs a pass with every possible outcome of a move.
     fn pass(&mut self, frame: &ringfence::Frame) {
         let desc = DefragDesc {
             bytes_per_pass_max: 1 << (12 + self.rng.below(8)),
@@ -206,14 +206,14 @@ impl Campaign {
                     self.free.push(slot);
                 }
                 (2, held) => {
-                    pass.discard(held.take().expect("what was dropped is not moved").buffer);
+                    pass.discard(held.take().expect("a dropped buffer is not moved").buffer);
                     self.counts.dropped_during_move += 1;
                     self.free.push(slot);
                 }
                 (3, _) => {}
                 (4, Some(held)) => held.buffer.set_pinned(true),
                 (_, Some(held)) => drop(pass.copy_buffer(&mut held.buffer).expect("the room is there")),
-                (_, None) => unreachable!("what was dropped is not moved"),
+                (_, None) => unreachable!("a dropped buffer is not moved"),
             }
         }
         // SAFETY: the commands are submitted as this frame.
@@ -239,7 +239,7 @@ impl Campaign {
         for _ in 0..24 {
             self.counts.operations += 1;
             let live = self.held.len() - self.free.len();
-            // Tides, so that blocks come and go.
+            // The number of live buffers rises and falls, so that blocks are created and freed.
             let wanted = LIVE_MAX * (1 + (self.made as usize / 400) % 3) / 3;
             match self.rng.below(10) {
                 0..=3 if live < wanted => self.make(),
@@ -266,7 +266,7 @@ impl Campaign {
         }
     }
 
-    /// The second queue begins where the first one is.
+    /// Submits the late uses to the second queue. They wait for value `after` of the first queue.
     fn submit_late(&mut self, frame: ringfence::Frame, after: u64) {
         let commands = std::mem::take(&mut self.late);
         let signal = (self.fences[1], frame.value());
@@ -331,8 +331,8 @@ fn a_million_operations_find_their_bytes_while_everything_moves() {
     }
 }
 
-/// Threads allocate and free while one plans and makes moves: the ranges of all stay apart (the simulated device would
-/// report what overlaps), and the allocator stays sound.
+/// While threads allocate and free and another one plans and executes moves, no ranges overlap (the simulated device
+/// would report it), and the allocator stays valid.
 #[test]
 fn threads_allocate_and_free_beside_a_defragmentation() {
     let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
@@ -353,9 +353,9 @@ fn threads_allocate_and_free_beside_a_defragmentation() {
     ours.iter_mut().enumerate().filter(|(number, _)| number % 3 != 0).for_each(|(_, buffer)| *buffer = None);
     let (over, working) = (AtomicBool::new(false), RwLock::new(()));
     std::thread::scope(|scope| {
-        // Whatever ends this one ends the threads.
+        // The other threads end however this one ends.
         let _end = Ends(&over);
-        // The first round has the pool to itself: what it moves does not depend on how far the threads come.
+        // In the first round no other thread uses the pool, so its moves do not depend on the timing of the threads.
         let mut alone = Some(working.write().expect("no thread fails"));
         for thread in 0..3 {
             let (pool, over, working, describe) = (&pool, &over, &working, &describe);
@@ -416,13 +416,13 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// What planning one pass takes, in nanoseconds, and its moves: every other range of this many blocks is gone.
+/// Returns the time to plan one pass, in nanoseconds, and its number of moves. Every other range of the blocks is free.
 fn plan_all(blocks: u64) -> (u64, u64) {
     const RANGES: u64 = 16;
     let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
     let memory = Allocator::over(device.clone(), AllocatorDesc::default());
     let fence = device.create_fence(0);
-    // SAFETY: nothing is submitted.
+    // SAFETY: there are no submissions.
     let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
     let needs = Requirements {
         size: 4096,
@@ -439,7 +439,7 @@ fn plan_all(blocks: u64) -> (u64, u64) {
     let movable = AllocationDesc { movable: true, ..Default::default() };
     let held: Vec<_> = (0..blocks * RANGES).map(|_| pool.allocate(needs, movable).expect("there is room")).collect();
     let (_kept, gone): (Vec<_>, Vec<_>) = (0..).zip(held).partition(|(number, _)| number % 2 == 0);
-    // SAFETY: nothing uses them.
+    // SAFETY: no submission uses them.
     gone.into_iter().for_each(|(_, one)| unsafe { one.destroy_now() });
     let bounds = DefragDesc { bytes_per_pass_max: u64::MAX, moves_per_pass_max: usize::MAX, ..Default::default() };
     let mut run = Defrag::of_pool(&pool, bounds);
@@ -448,9 +448,9 @@ fn plan_all(blocks: u64) -> (u64, u64) {
     (run.statistics().planning_ns_max, run.statistics().planned_count)
 }
 
-/// With four times as many blocks, a plan for all of them takes about four times as long. Were each block looked at for
-/// each range, or each move for each block, it would be 16 times. Both are too many for a processor's cache, which
-/// makes more of a difference than anything else (0.3 us a move where all fits in, 3 where it does not).
+/// With four times as many blocks, planning takes about four times as long. It would take 16 times as long if each
+/// block were examined for each range, or each move for each block. Both sizes exceed the processor's cache, because
+/// the cache has more effect than anything else (0.3 us per move if everything fits, otherwise 3).
 #[test]
 fn planning_does_not_grow_with_the_square_of_anything() {
     let plan = |blocks: u64| {
@@ -458,8 +458,8 @@ fn planning_does_not_grow_with_the_square_of_anything() {
         assert_eq!(moves, blocks * 4, "half of the blocks are emptied");
         ns
     };
-    // Other programs take the processor from one plan and not from the other: the least of some is compared, of so many
-    // as it takes. With the square, no number of them is enough.
+    // Other programs may use the processor during one plan only. So the test compares the minima of up to 16 runs. With
+    // quadratic cost, more runs do not help.
     let (mut small, mut large) = (u64::MAX, u64::MAX);
     for _ in 0..16 {
         (small, large) = (small.min(plan(2048)), large.min(plan(8192)));

@@ -1,4 +1,4 @@
-//! Descriptors on the simulated device: long runs, mistakes on purpose, limits, and a naive twin.
+//! Descriptors on the simulated device: long runs, deliberate mistakes, limits, and a naive model.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
@@ -53,10 +53,10 @@ impl Tables {
         BindlessTable::new(&self.memory, heap, desc).expect("there is room")
     }
 
-    /// Submits a kernel that goes through slots, as a frame of its own.
+    /// Submits a kernel that uses the slots, in a frame of its own.
     fn submit(&self, heap: &ShaderVisibleHeap<Device>, slots: impl IntoIterator<Item = u32>) -> u64 {
         let frame = self.timeline().begin();
-        let binding = heap.bind(&frame).expect("there is nothing to make");
+        let binding = heap.bind(&frame).expect("no object is created");
         let bound = *binding.bound(HeapKind::Resources).expect("of that kind");
         let descriptors = slots.into_iter().map(|slot| DescriptorUse { heap: bound, slot, writes: false }).collect();
         let kernel = Kernel { reads: vec![], writes: vec![], descriptors, run: Box::new(|_| {}) };
@@ -65,7 +65,7 @@ impl Tables {
         self.timeline().submitted(frame).expect("in order").value
     }
 
-    /// A buffer of equal bytes.
+    /// Creates a buffer of equal bytes.
     fn filled(&self, byte: u8) -> Buffer<Device> {
         let desc = BufferDesc { size: BYTES, usage: BufferUsage::STORAGE };
         let upload = AllocationDesc { location: Location::Upload, ..Default::default() };
@@ -74,10 +74,10 @@ impl Tables {
         buffer
     }
 
-    /// The first byte of what a slot shows, read by a frame of its own.
+    /// Reads the first byte of the buffer in a slot, in a frame of its own.
     fn first_byte(&self, heap: &ShaderVisibleHeap<Device>, slot: u32) -> u8 {
         let frame = self.timeline().begin();
-        let bound = *heap.bind(&frame).expect("there is nothing to make").bound(HeapKind::Resources).expect("bound");
+        let bound = *heap.bind(&frame).expect("no object is created").bound(HeapKind::Resources).expect("bound");
         let found = Arc::new(AtomicU8::new(0));
         let result = Arc::clone(&found);
         let run = Box::new(move |shown: &mut ringfence::sim::KernelMemory| {
@@ -101,7 +101,7 @@ fn view(of: &Buffer<Device>) -> View<'_, Device> {
     View::buffer(of, BufferView { kind, offset: 0, size: BYTES }).expect("it was made for storage")
 }
 
-/// The most bytes and the most elements that a view may show are shown, and no more.
+/// Views of the maximum size in bytes and in elements are accepted, and larger ones are rejected.
 #[test]
 fn a_view_shows_as_much_as_the_device_allows() {
     let tables = Tables::new(1);
@@ -118,9 +118,9 @@ fn a_view_shows_as_much_as_the_device_allows() {
     }
 }
 
-/// A hundred inserts and a hundred removes a frame, two or three frames in flight, each of which reads the
-/// indices that it knows. A slot that came back too early would be a hazard: the device watches every descriptor that
-/// is pending.
+/// There are a hundred inserts and a hundred removes per frame, and two or three frames in flight. Each frame reads the
+/// indices that it knows. A slot that is reused too early would be a hazard: the device checks every pending
+/// descriptor.
 #[test]
 fn a_million_inserts_and_removes_over_ten_thousand_frames_are_without_hazard_or_growth() {
     const FRAMES: u64 = 10_000;
@@ -160,7 +160,7 @@ fn a_million_inserts_and_removes_over_ten_thousand_frames_are_without_hazard_or_
     world.0.finish();
 }
 
-/// What the library holds back, a program that writes to the driver's heap itself does not: the same device finds it.
+/// A program that writes the driver's heap directly does not wait as the library does, and the device reports it.
 #[test]
 fn a_descriptor_that_is_overwritten_while_pending_is_a_hazard() {
     let world = Tables::new(5);
@@ -183,7 +183,8 @@ fn a_descriptor_that_is_overwritten_while_pending_is_a_hazard() {
     world.0.finish();
 }
 
-/// Each thread has queues of its own in which things wait for the device: what comes out first was not first put in.
+/// If two updates of an entry wait for the device, the later one wins. Each thread has its own queue of waiting
+/// changes, so they may be applied in another order.
 #[test]
 fn of_two_updates_of_an_entry_the_later_one_stays_whichever_threads_make_them() {
     let world = Tables::new(17);
@@ -214,7 +215,7 @@ fn of_two_updates_of_an_entry_the_later_one_stays_whichever_threads_make_them() 
     world.0.finish();
 }
 
-/// Updates that follow each other in each frame are shown all the same, each once its own frames are complete.
+/// If an entry is updated in every frame, each update still becomes visible once its own frames are complete.
 #[test]
 fn an_update_is_not_put_off_by_later_ones() {
     let world = Tables::new(19);
@@ -233,7 +234,7 @@ fn an_update_is_not_put_off_by_later_ones() {
     };
     assert!(!table.is_settled(), "the second waits for the open frame");
     end(open);
-    // The second is not applied yet: only a reclaim does that.
+    // The second update is not applied yet: only a reclaim does that.
     assert_eq!(world.first_byte(&heap, index.slot()), 2);
     world.memory.reclaim();
     assert!(table.is_settled());
@@ -242,7 +243,7 @@ fn an_update_is_not_put_off_by_later_ones() {
     world.0.finish();
 }
 
-/// A sampler that is requested, used and dropped several times a frame takes one slot.
+/// A sampler that is requested, used and dropped several times per frame uses one slot.
 #[test]
 fn a_sampler_that_was_dropped_is_revived_as_long_as_its_slot_waits() {
     let world = Tables::new(21);
@@ -260,7 +261,11 @@ fn a_sampler_that_was_dropped_is_revived_as_long_as_its_slot_waits() {
         assert_eq!((again.slot(), samplers.distinct_count()), (slot, 1));
         world.memory.reclaim();
     }
-    assert_eq!((samplers.distinct_count(), world.device.calls().write_view), (0, written), "nothing was made anew");
+    assert_eq!(
+        (samplers.distinct_count(), world.device.calls().write_view),
+        (0, written),
+        "no sampler was created again"
+    );
     let revived = samplers.get(of(0.0)).expect("the same slot");
     let signal = (world.fence(), frame.value());
     world.device.submit(0, &[], vec![], signal).expect("the device is not lost");
@@ -270,7 +275,7 @@ fn a_sampler_that_was_dropped_is_revived_as_long_as_its_slot_waits() {
     drop(revived);
     world.memory.reclaim();
     assert_eq!(samplers.table().free_count(), 2);
-    // A slot that is free is not revived, and descriptions of long ago are forgotten.
+    // A free slot is not revived, and old descriptions are forgotten.
     for bias in 0..10 {
         let other = samplers.get(of(bias as f32)).expect("room");
         samplers.table().validate().expect("sound");
@@ -281,7 +286,7 @@ fn a_sampler_that_was_dropped_is_revived_as_long_as_its_slot_waits() {
     world.0.finish();
 }
 
-/// Freed slots show nothing, so that a shader that is late is found.
+/// Freed slots contain null descriptors, so a late use by a shader is found.
 #[test]
 fn a_late_use_of_a_removed_entry_shows() {
     let world = Tables::new(7);
@@ -299,8 +304,8 @@ fn a_late_use_of_a_removed_entry_shows() {
     world.0.finish();
 }
 
-/// A view that is kept longer than its buffer, in an entry that was not removed. Whether the object was destroyed or
-/// went to another owner, the new owner's bytes are not the view's to show.
+/// An entry that outlives its buffer must not show another owner's bytes, whether the object was destroyed or recycled
+/// for that owner.
 #[test]
 fn an_entry_kept_longer_than_its_buffer_is_found_with_and_without_recycling() {
     for recycle in [true, false] {
@@ -312,7 +317,7 @@ fn an_entry_kept_longer_than_its_buffer_is_found_with_and_without_recycling() {
             let of = AllocationDesc { name, recycle, ..Default::default() };
             world.memory.create_buffer(&desc, of).expect("there is room")
         };
-        // What was never asked for before is not kept.
+        // The first object with a description is not kept.
         drop(make("first"));
         world.memory.reclaim();
         let buffer = make("old");
@@ -336,7 +341,7 @@ fn an_entry_kept_longer_than_its_buffer_is_found_with_and_without_recycling() {
     }
 }
 
-/// Two queues: what the slower one may still go through stays, whatever the other has done.
+/// A slot that the slower of two queues may still use is kept, regardless of the other queue's progress.
 #[test]
 fn a_slot_waits_for_every_queue_that_had_begun() {
     let world = Tables::new(9);
@@ -438,8 +443,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A naive twin knows which slots are whose; no slot is ever two things at once, work goes through everything that
-    /// is live, and the device finds no hazard.
+    /// No slot ever has two owners, work uses every live slot, and the device finds no hazard. A naive model tracks the
+    /// owner of each slot.
     #[test]
     fn no_slot_is_ever_two_things_at_once(steps in prop::collection::vec(step(), 1..120), seed in any::<u64>()) {
         let world = Tables::new(seed);
@@ -452,7 +457,7 @@ proptest! {
         let mut entries: Vec<BindlessIndex> = Vec::new();
         let mut dead: Vec<BindlessIndex> = Vec::new();
         let mut runs: Vec<Persistent<Device>> = Vec::new();
-        // The twin: what each slot is now.
+        // The model: the current content of each slot.
         let mut owners: HashMap<u32, &str> = HashMap::new();
         let mut in_flight = VecDeque::new();
         for step in steps {
@@ -555,7 +560,7 @@ fn what_is_refused_of_tables_and_runs_has_its_own_numbers() {
     world.0.finish();
 }
 
-/// As a `?` does it, between two steps that need several entries.
+/// An entry is removed when it is dropped, for example by a `?` between two steps, unless its index was kept.
 #[test]
 fn an_entry_goes_with_its_owner_unless_its_number_is_kept() {
     let world = Tables::new(31);
@@ -573,21 +578,21 @@ fn an_entry_goes_with_its_owner_unless_its_number_is_kept() {
     frame.discard();
     world.memory.reclaim();
     assert_eq!(table.free_count(), 4);
-    // A number that is kept is the program's to remove.
+    // If the program keeps the index, it must remove the entry itself.
     let kept = table.insert(&view(&buffer)).expect("room").into_index();
     assert!(table.is_live(kept));
     table.remove(kept).expect("it is in the table");
-    // One that was removed by its number: the owner owns nothing then.
+    // After a removal by index, dropping the entry has no effect.
     let entry = table.insert(&view(&buffer)).expect("room");
     table.remove(entry.index()).expect("it is in the table");
     drop(entry);
-    // Replaced, it is the new one that is owned.
+    // After a replacement, the entry owns the new slot.
     let mut entry = table.insert(&view(&buffer)).expect("room");
     let before = entry.index();
     entry.replace(&view(&buffer)).expect("room");
     assert!(!table.is_live(before) && table.is_live(&entry));
     assert_eq!(table.live_count(), 1);
-    // The table goes before its entry, and another has its slots.
+    // The table is dropped before its entry, and another table reuses its slots.
     drop(table);
     world.memory.reclaim();
     let table = world.table(&heap, 8);
@@ -605,7 +610,7 @@ fn a_heap_that_was_dropped_keeps_its_place_no_longer_than_work_that_uses_it() {
     let world = Tables::new(32);
     let make = || ShaderVisibleHeap::<Device>::new(&world.memory, ShaderVisibleDesc::default());
     drop(make().expect("the first"));
-    let heap = make().expect("nothing has used the one before");
+    let heap = make().expect("no work has used the previous one");
     drop((heap.bind(&world.timeline().begin()), heap));
     let kind = HeapKind::Resources;
     assert_eq!(make().err(), Some(DescriptorError::SecondHeap { kind }), "the frame may have been submitted");
@@ -626,7 +631,8 @@ fn the_limits_are_those_of_the_device() {
     world.0.finish();
 }
 
-/// Every call to the driver that can fail is made to, one after the other, in a story that uses all of descriptors.
+/// Every driver call that can fail is made to fail, one after the other, in a program that uses all kinds of
+/// descriptors.
 #[test]
 fn each_failing_driver_call_changes_nothing_and_is_a_typed_error() {
     type Faulty = FaultInjector<Device>;

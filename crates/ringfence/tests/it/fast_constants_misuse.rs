@@ -1,4 +1,4 @@
-//! Fast constants whose description is absurd, or whose memory a callback of the program's refuses to make room for.
+//! Fast constants with an invalid description, or with a program's callback that frees no memory for them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -20,7 +20,7 @@ fn world(host_bytes: u64) -> (Allocator<Device>, Timeline<Device>) {
     (memory, timeline)
 }
 
-/// Every size of a page and of a buddy: the edges of 64 bits, and those around powers of two.
+/// All sizes of a page and of a buddy: the limits of 64 bits, and sizes around powers of two.
 #[test]
 fn sizes_at_the_edge_of_64_bits_are_refused_or_served_and_never_overflow() {
     let around = |bytes: u64| [bytes.wrapping_sub(1), bytes, bytes.wrapping_add(1)];
@@ -54,7 +54,7 @@ fn memory_that_the_host_does_not_see_is_refused_by_name() {
     assert_eq!(memory.statistics().calls.allocate_memory, 0, "nor memory");
 }
 
-/// A callback that panics while a page is made has cost no page: all of them can be had afterwards.
+/// If a callback panics while a page is created, no page is lost: all of them are available afterwards.
 #[test]
 fn a_panic_in_the_eviction_callback_costs_no_page() {
     let (memory, timeline) = world(MIB);
@@ -68,7 +68,7 @@ fn a_panic_in_the_eviction_callback_costs_no_page() {
     memory.budgets().set_eviction(Some(Box::new(|_| panic!("the program's own"))));
     for round in 0..20 {
         let panicked = catch_unwind(AssertUnwindSafe(|| writer.write(&[1; 100]).map(drop)));
-        assert!(panicked.is_err(), "round {round}: the callback is asked");
+        assert!(panicked.is_err(), "round {round}: the callback is called");
         assert_eq!(fast.snapshot().used_bytes, 0, "round {round}");
     }
     memory.budgets().set_eviction(None);

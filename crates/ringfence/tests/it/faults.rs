@@ -1,5 +1,6 @@
-//! Every driver call that the placement policy and the uploads make fails, one after the other: a typed error or none
-//! at all, everything sound, the same call again succeeds, the bytes are right, and nothing is left.
+//! Every driver call of the placement policy and the uploads fails, one after the other. Each failure is a typed error
+//! or is handled. Afterwards all data structures are valid, the same call succeeds, the bytes are right, and nothing is
+//! leaked.
 
 mod placement;
 mod upload;
@@ -17,10 +18,11 @@ type Command = ringfence_testkit::Command<Device>;
 
 const KIB: u64 = 1 << 10;
 
-/// What a call is made to fail with. Losing the device is another story: `release/lost.rs`.
+/// Errors that a call is made to fail with. `release/lost.rs` tests the loss of a device.
 const ERRORS: [DeviceError; 2] = [DeviceError::OutOfDeviceMemory, DeviceError::Other(-7)];
 
-/// Has every driver call of the scenario fail, on a device whose host writes have to be flushed and on one where not.
+/// Makes every driver call of the scenario fail, on a device that needs a flush after host writes and on one that does
+/// not.
 fn every_call_fails_once(scenario: impl Fn(&mut World) -> Outcome) {
     for profile in [Profile::h200(), Profile::non_coherent()] {
         let open = || {

@@ -1,8 +1,8 @@
-//! What belongs to another allocator is refused by name, and changes nothing: every public function that takes such a
-//! thing, with one of another allocator of the same device.
+//! Objects of another allocator are rejected by name, and the rejection changes nothing. This covers every public
+//! function that takes such an object, with an object of another allocator on the same device.
 //!
-//! What is not here takes nothing of an allocator's, or nothing that says whose it is: points on timelines and bins
-//! have tests of their own, and what is `unsafe` leaves it to the caller.
+//! Functions that are missing here take no such object, or one that does not identify its allocator: points on
+//! timelines and bins have their own tests, and for `unsafe` functions the caller is responsible.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +29,7 @@ use ringfence::{
 };
 use ringfence_testkit::fixture::Fixture;
 
-/// One of everything of an allocator.
+/// One object of each kind of an allocator.
 struct Everything {
     memory: Allocator<Device>,
     timeline: Timeline<Device>,
@@ -48,7 +48,7 @@ struct Everything {
     heap: ShaderVisibleHeap<Device>,
     table: BindlessTable<Device>,
     cpu: CpuDescriptorHeap<Device>,
-    /// By a ring, by a writer of it, and as fast constants.
+    /// Staged by a ring, by a writer of the ring, and as fast constants.
     staged: [Staged<Device>; 3],
     staged_texels: Texels<Staged<Device>>,
 }
@@ -60,7 +60,7 @@ fn usage() -> BufferUsage {
 fn world(device: &Device) -> Everything {
     let Fixture { memory, timelines, fences, .. } = Fixture::on(device, AllocatorDesc::default());
     let (timeline, fence) = (timelines[0].clone(), fences[0]);
-    // SAFETY: nothing is submitted.
+    // SAFETY: there are no submissions.
     let residency = unsafe { memory.residency() };
     let info = BufferDesc { size: 100 << 10, usage: usage() };
     let movable = AllocationDesc { movable: true, evictable: true, ..Default::default() };
@@ -136,7 +136,7 @@ impl Everything {
         View::texture(&self.texture, view).expect("made for it")
     }
 
-    /// All that a refusal must not change.
+    /// Returns all state that a rejected call must not change.
     fn state(&self) -> impl PartialEq + std::fmt::Debug {
         self.memory.debug().validate().expect("sound");
         let table = (self.table.live_count(), self.table.free_count());
@@ -150,7 +150,7 @@ impl Everything {
     }
 }
 
-/// Frees what is dropped, in both.
+/// Frees dropped objects in both.
 fn settle(a: &Everything, b: &Everything) {
     for world in [a, b] {
         // No case submits a frame.
@@ -160,7 +160,7 @@ fn settle(a: &Everything, b: &Everything) {
     }
 }
 
-/// What a function says.
+/// Returns the error of a function.
 fn refused<T, E: Display>(result: Result<T, E>) -> String {
     match result {
         Ok(_) => "it was taken".to_owned(),
@@ -168,7 +168,7 @@ fn refused<T, E: Display>(result: Result<T, E>) -> String {
     }
 }
 
-/// What a function says whose documented answer is a panic.
+/// Returns the message of a function that is documented to panic.
 fn panics<T>(work: impl FnOnce() -> T) -> String {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(_) => "it was taken".to_owned(),
@@ -179,7 +179,7 @@ fn panics<T>(work: impl FnOnce() -> T) -> String {
     }
 }
 
-/// Each function, with something of `b` that is given to what is of `a`.
+/// A function of `a` that is called with an object of `b`.
 type Case = (&'static str, fn(a: &mut Everything, b: &mut Everything) -> String);
 
 fn cases() -> Vec<Case> {
@@ -445,13 +445,13 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// A transient allocator of each.
+/// Returns one transient allocator over each.
 fn transient(a: &Everything, b: &Everything) -> (TransientAllocator<Device>, TransientAllocator<Device>) {
     let [own, other] = [a, b].map(|world| TransientAllocator::new(&world.memory, TransientDesc::default()));
     (own, other)
 }
 
-/// A pass, and a buffer from that pass on.
+/// Returns a pass, and a buffer that is acquired in that pass.
 fn acquired(transient: &mut TransientAllocator<Device>, of: &Everything) -> (Pass, TransientBuffer) {
     let mut execution = transient.begin();
     let pass = execution.pass(of.timeline.id(), &[]).expect("its own");
@@ -470,13 +470,13 @@ fn what_is_another_allocators_is_refused_by_name_and_changes_nothing() {
         let before = (format!("{:?}", a.state()), format!("{:?}", b.state()));
         let said = case(&mut a, &mut b);
         settle(&a, &b);
-        // By name: whose it is, or that what was asked for has nothing of it.
+        // The error names the owner, or says that the object is unknown.
         let names = [
             "another",
             "not of",
             "foreign",
             "different",
-            "no pass of this execution",
+            "not a pass of this execution",
             "no open move",
             "was begun on another timeline",
         ];
@@ -492,7 +492,7 @@ fn what_is_another_allocators_is_refused_by_name_and_changes_nothing() {
     let _ = (a.fence, b.fence, Location::Device);
 }
 
-/// An allocator may lie where one was that is gone.
+/// A new allocator may have the address of a dropped one.
 #[test]
 fn a_binding_knows_its_allocator_when_that_is_gone() {
     let make = || Allocator::over(Device::new(Profile::h200(), SimOptions::default()), AllocatorDesc::default());
@@ -501,7 +501,7 @@ fn a_binding_knows_its_allocator_when_that_is_gone() {
     for _ in 0..40 {
         let first = make();
         let heap = ShaderVisibleHeap::new(&first, desc(HeapKind::Resources)).expect("small");
-        // SAFETY: nothing is submitted.
+        // SAFETY: there are no submissions.
         let timeline = unsafe { first.timeline(first.device().create_fence(0)) }.expect("the device is not lost");
         let frame = timeline.begin();
         let binding = heap.bind(&frame).expect("its own");

@@ -33,6 +33,6 @@ mod upload_no_host_allocation;
 
 use ringfence_testkit::counting_allocator::CountingAllocator;
 
-/// Counts for each thread, so that tests beside each other do not disturb a count.
+/// Counts per thread, so that parallel tests do not affect a count.
 #[global_allocator]
 static HOST: CountingAllocator = CountingAllocator;

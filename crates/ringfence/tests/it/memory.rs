@@ -1,4 +1,4 @@
-//! The memory manager on simulated devices: what needs small heaps, faults or limits to be seen.
+//! The memory manager on simulated devices: behaviour that needs small heaps, faults or limits to observe.
 
 mod aliasing;
 mod budgets;

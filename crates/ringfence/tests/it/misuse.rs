@@ -1,5 +1,5 @@
-//! Misuse that compiles: each is found and named, in release builds too, since nothing of it rests on debug assertions
-//! (`ci/campaign.sh` runs this file so). What does not compile is in `src/impossible.rs`.
+//! Misuse that compiles is found and named, in release builds too, because no check is a debug assertion
+//! (`ci/campaign.sh` runs this file that way). For misuse that does not compile, see `src/impossible.rs`.
 
 use std::time::Duration;
 
@@ -43,14 +43,15 @@ fn a_range_that_is_freed_twice_is_stale_and_one_of_another_allocator_foreign() {
     assert_eq!(
         one.free(range),
         Err(FreeError::Stale { offset: 0, size: 100 }),
-        "although something else lies there now"
+        "although another resource is there now"
     );
     let forged = Range::new(0, 100, reused.slot(), Serial::from_u64(7).expect("not 0"));
     assert!(one.free(forged).is_err() && one.is_live(&reused));
 }
 
-/// A generation of 32 bits would come around here: the numbers are 64 bits wide, and go on where a block of 2³² ends
-/// (`range::tests::serials_are_unique_across_sources_and_block_ends`). A year of a billion allocations a second is 2⁵⁵.
+/// A generation of 32 bits would wrap here. Serials are 64 bits wide, and continue after a block of 2³² is used up
+/// (`range::tests::serials_are_unique_across_sources_and_block_ends`). A year with a billion allocations per second is
+/// 2⁵⁵.
 #[test]
 fn serials_do_not_wrap_in_any_run() {
     let mut heap = Tlsf::new(64);
@@ -118,7 +119,8 @@ fn a_pass_on_another_allocators_timeline_is_refused_by_name() {
     execution.pass(one.timeline().id(), &[]).expect("its own");
 }
 
-/// Only `unsafe` can free what is in use; the simulated device names what was freed and the work that used it.
+/// Only `unsafe` code can free a resource in use. The simulated device names the freed resource and the work that used
+/// it.
 #[test]
 fn freed_during_use_is_found_and_named() {
     let world = world();
@@ -127,7 +129,7 @@ fn freed_during_use_is_found_and_named() {
     world.device.pause(0);
     world.device.submit(0, &[], vec![copy(&from, &to)], (world.fence(), frame.value())).expect("not lost");
     world.timeline().submitted(frame).expect("in order");
-    // SAFETY: not kept to on purpose: the simulated device finds it, and no byte of the host is touched.
+    // SAFETY: violated on purpose. The simulated device reports it, and no host memory is accessed.
     unsafe { from.destroy_now() };
     let found = world.device.take_hazards();
     let named = |text: &str| text.contains("'misused'") && text.contains("queue 0") && text.contains("may still read");
@@ -138,9 +140,9 @@ fn freed_during_use_is_found_and_named() {
     world.device.resume(0);
 }
 
-/// The work was submitted, and neither that was said nor the frame discarded: what it uses is held. A ring that waits
-/// says for what. One that is discarded although it was submitted breaks the promise of `Allocator::timeline`, and the
-/// simulated device says what was freed under the work.
+/// The work was submitted, but the frame was neither declared as submitted nor discarded: the resources that it uses
+/// are kept, and a ring that waits names the frame. Discarding a frame that was submitted breaks the promise of
+/// `Allocator::timeline`, and the simulated device names the resource that was freed during the work.
 #[test]
 fn a_forgotten_submitted_holds_what_it_uses_and_a_false_discard_is_found_by_the_device() {
     let world = world();
@@ -153,8 +155,8 @@ fn a_forgotten_submitted_holds_what_it_uses_and_a_false_discard_is_found_by_the_
     world.device.submit(0, &[], vec![], (world.fence(), frame.value())).expect("not lost");
     let next = world.timeline().begin();
     let refused = ring.write_for(&next, &[1; 3000], 4).err();
-    // The device has signalled what the program never reported as submitted: it may be free by now, else the wait is
-    // refused by name.
+    // The device has signalled the value that the program never declared as submitted. So the ring may have space by
+    // now; otherwise the error names the frame that it waits for.
     let names =
         |error: &UploadError| matches!(error, UploadError::Full { waits_for: Some(held), .. } if *held == point);
     assert!(refused.as_ref().is_none_or(names), "{refused:?}");
@@ -169,7 +171,7 @@ fn a_forgotten_submitted_holds_what_it_uses_and_a_false_discard_is_found_by_the_
     drop(frame);
     drop(held);
     assert_eq!(world.memory.reclaim().objects, 0);
-    assert_eq!(world.device.take_hazards(), [], "it is dropped, and may be under way");
+    assert_eq!(world.device.take_hazards(), [], "it is dropped, and may still execute");
     world.device.resume(0);
     world.device.advance(1_000_000);
     assert_eq!(world.memory.reclaim().objects, 1);
@@ -217,9 +219,10 @@ fn frames_out_of_order_and_writes_out_of_range_are_named() {
     let world = world();
     let (first, second) = (world.timeline().begin(), world.timeline().begin());
     let (point, later) = (first.point(), second.value());
-    // Without it the allocator's end would wait for what never comes, and leak what it guards.
+    // Without it, dropping the allocator would wait for a value that is never signalled, and leak the resources of that
+    // frame.
     world.device.submit(0, &[], vec![], (world.fence(), later)).expect("not lost");
-    world.timeline().submitted(second).expect("the later one may come first");
+    world.timeline().submitted(second).expect("the later one may be submitted first");
     let refused = world.timeline().submitted(first).expect_err("a later one was submitted");
     let FrameError::OutOfOrder { frame, submitted } = refused else { panic!("{refused:?}") };
     assert_eq!((frame.point(), submitted), (point, later));
@@ -231,7 +234,7 @@ fn frames_out_of_order_and_writes_out_of_range_are_named() {
     assert!(matches!(refused, Ok(()) | Err(AccessError::NotMapped)), "{refused:?}");
 }
 
-/// The room of a pass is its run's: forgotten, it leaves nothing that outlives the allocator.
+/// The destinations of a pass belong to its run, so a leaked pass does not keep memory alive after the allocator.
 #[test]
 fn a_pass_that_is_forgotten_leaves_nothing_behind() {
     let device = Device::new(Profile::h200(), SimOptions::default());
@@ -260,7 +263,7 @@ fn a_pass_that_is_forgotten_leaves_nothing_behind() {
         }
         drop(run);
         assert_eq!(memory.statistics().total().range_count, before, "the room is free again");
-        // They can be made by another run.
+        // Another run can move them.
         let mut run = memory.defragment(DefragDesc::default());
         let mut pass = run.begin_pass(&frame).expect("our own frame");
         let moved = held.iter_mut().map(|buffer| usize::from(pass.copy_buffer(buffer).is_ok())).sum::<usize>();
@@ -270,13 +273,14 @@ fn a_pass_that_is_forgotten_leaves_nothing_behind() {
         frame.discard();
         memory.debug().validate().expect("sound");
         drop(held);
-        memory.shutdown(Duration::MAX).expect("nothing is under way");
+        memory.shutdown(Duration::MAX).expect("no work is pending");
         drop((memory, timeline));
-        assert_eq!(device.live(), Default::default(), "nothing outlives the allocator");
+        assert_eq!(device.live(), Default::default(), "no object outlives the allocator");
     }
 }
 
-/// Where nothing more is looked at than the sum, it may be more than a number holds.
+/// An aliasing resource outside of the memory is rejected, even if offset plus size overflows, and its object is
+/// destroyed.
 #[test]
 fn an_aliasing_resource_far_outside_is_refused_and_not_lost() {
     let world = world();
@@ -301,7 +305,7 @@ fn an_aliasing_resource_far_outside_is_refused_and_not_lost() {
     assert_eq!(world.device.live(), before, "no object is lost");
 }
 
-/// Every description that names a location, with each location.
+/// Tests every description with a location, with each location.
 #[test]
 fn a_location_that_the_host_does_not_write_is_refused_when_a_ring_is_made() {
     let world = world();
@@ -312,7 +316,7 @@ fn a_location_that_the_host_does_not_write_is_refused_when_a_ring_is_made() {
         let refused = ConstantBuffers::new(&world.memory, constants, ());
         assert_eq!(refused.err(), Some(Error::NotHostWritten { location }));
     }
-    assert_eq!(world.device.live(), Default::default(), "nothing was made");
+    assert_eq!(world.device.live(), Default::default(), "no object was created");
     let frame = world.timeline().begin();
     for location in [Location::Upload, Location::DeviceUpload] {
         let ring = UploadRing::new(&world.memory, UploadDesc { location, capacity: 4096, ..Default::default() });
@@ -329,7 +333,7 @@ fn a_location_that_the_host_does_not_write_is_refused_when_a_ring_is_made() {
 fn a_fence_without_values_left_is_refused() {
     let world = world();
     let made = |value| {
-        // SAFETY: nothing is submitted.
+        // SAFETY: there are no submissions.
         unsafe { world.memory.timeline(world.device.create_fence(value)) }.map(|timeline| timeline.begin().value())
     };
     let refused = DeviceError::invalid("the fence of a timeline has values left");
@@ -341,7 +345,7 @@ fn a_fence_without_values_left_is_refused() {
 
 /// `use ringfence::*` must not hide a crate of the standard library.
 mod all_at_once {
-    #[allow(unused_imports, reason = "the import is what is tried")]
+    #[allow(unused_imports, reason = "the import is tested")]
     use ringfence::*;
 
     #[test]

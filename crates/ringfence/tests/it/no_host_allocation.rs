@@ -1,4 +1,4 @@
-//! A steady frame allocates nothing on the host: counted with a device of the test's own that allocates nothing itself.
+//! A steady frame makes no host allocation. The test counts with its own device, which allocates nothing itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,13 +24,13 @@ use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocat
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, Timeline};
 use ringfence_testkit::counting_allocator::host_allocation_count;
 
-/// Objects are numbers, fences are counters, and memory is one piece that no code writes to.
+/// A device with numbers as objects, counters as fences, and memory that no code writes.
 struct Bare {
     capabilities: Capabilities,
     next: AtomicU64,
 }
 
-// SAFETY: nothing is mapped.
+// SAFETY: no memory is mapped.
 unsafe impl Driver for Bare {
     type Memory = u64;
     type Fence = Arc<AtomicU64>;
@@ -88,7 +88,7 @@ macro_rules! creates {
                 Some(*info)
             }
 
-            /// Every description of these tests is the same.
+            /// All descriptions in these tests are equal.
             fn key(&self, _: &<$kind as Kind>::Desc) -> Option<InfoKey> {
                 Some(InfoKey::new(&[1]))
             }
@@ -188,7 +188,7 @@ struct Queues {
 }
 
 impl Queues {
-    /// A device with six queues: more than a set of points holds inline.
+    /// A device with six queues: more points than a set stores inline.
     fn new() -> Self {
         let capabilities = sim::Profile::h200().capabilities;
         let memory = Allocator::over(Bare { capabilities, next: AtomicU64::new(1) }, AllocatorDesc::default());
@@ -199,7 +199,8 @@ impl Queues {
         Self { memory, timelines, fences }
     }
 
-    /// Does `work` in a frame of each queue; queue `n` is `n` frames late. The allocations of the whole frame.
+    /// Does `work` in a frame of each queue; queue `n` is `n` frames late. Returns the host allocations of the whole
+    /// frame.
     fn frame(&self, work: impl FnOnce(&Allocator<Bare>)) -> u64 {
         let before = host_allocation_count();
         let frames: smallvec::SmallVec<[_; 8]> = self.timelines.iter().map(Timeline::begin).collect();
@@ -256,7 +257,7 @@ fn a_steady_frame_that_retires_several_in_one_go_allocates_nothing_on_the_host()
     let (mut items, mut released) = (Vec::new(), 0);
     let mut counts = (0..300_u64).map(|number| {
         world.frame(|memory| {
-            // Of changing numbers, some of which have to be left for later.
+            // The number of items varies, and some of them must be released later.
             for part in 0..4 {
                 items.extend(0..10 + (number * 7 + part * 13) % 20);
                 memory.retirement().retire_all_into(&bin, &mut items);
@@ -381,7 +382,7 @@ fn a_steady_frame_of_tables_and_binds_allocates_nothing_on_the_host() {
             tables.table_of(&[View::buffer(&buffer, range).expect("in range")]).expect("room");
         }
         drop(tables);
-        drop(heap.bind(&frame).expect("nothing to make"));
+        drop(heap.bind(&frame).expect("no object is created"));
         world.fences[0].store(frame.value().saturating_sub(number % 3), Ordering::Relaxed);
         world.timelines[0].submitted(frame).expect("in order");
         world.memory.reclaim();
@@ -392,7 +393,7 @@ fn a_steady_frame_of_tables_and_binds_allocates_nothing_on_the_host() {
     assert!(heap.statistics().tables_shared >= 300 * 32);
 }
 
-/// Twenty passes on one queue, each resource read by the pass after the one that draws it.
+/// Passes on one queue. Each resource is read by the pass after the one that draws it.
 const TRANSIENT_PASSES: usize = 20;
 
 #[test]

@@ -1,4 +1,4 @@
-//! The simulated device behind a wrapper that leaves its own host allocations out of the count.
+//! A wrapper around the simulated device that excludes the device's own host allocations from the count.
 
 use ringfence::device::{
     Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc, Placed, Requirements,
@@ -7,7 +7,7 @@ use ringfence::sim::{self, Fence, Memory, Profile, SimOptions};
 use ringfence_testkit::counting_allocator::uncounted;
 use std::time::Duration;
 
-/// A simulated device that does not count.
+/// A simulated device that excludes its host allocations from the count.
 #[derive(Clone, Debug)]
 pub struct Quiet(sim::Device);
 
@@ -30,7 +30,7 @@ impl Quiet {
     }
 }
 
-// SAFETY: everything is the simulated device's, which keeps the promises.
+// SAFETY: every call is forwarded to the simulated device, which keeps the promises.
 unsafe impl Driver for Quiet {
     type Memory = Memory;
     type Fence = Fence;
@@ -41,17 +41,17 @@ unsafe impl Driver for Quiet {
     }
 
     unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         uncounted(|| unsafe { self.0.allocate_memory(desc) })
     }
 
     unsafe fn free_memory(&self, memory: Memory) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         uncounted(|| unsafe { self.0.free_memory(memory) });
     }
 
     unsafe fn flush(&self, memory: &Memory, offset: u64, size: u64) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         uncounted(|| unsafe { self.0.flush(memory, offset, size) })
     }
 
@@ -62,17 +62,17 @@ unsafe impl Driver for Quiet {
         mapped: Mapped,
         into: &mut [u8],
     ) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         uncounted(|| unsafe { self.0.read_back(memory, offset, mapped, into) })
     }
 
     unsafe fn completed(&self, fence: &Fence) -> Result<u64, DeviceError> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         uncounted(|| unsafe { self.0.completed(fence) })
     }
 
     unsafe fn wait(&self, fence: &Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         uncounted(|| unsafe { self.0.wait(fence, value, timeout) })
     }
 
@@ -100,12 +100,12 @@ where
     }
 
     unsafe fn prepare(&self, info: &Self::Info<'_>) -> Result<(Self::Unplaced, Requirements), DeviceError> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         uncounted(|| unsafe { Create::<K>::prepare(&self.0, info) })
     }
 
     unsafe fn discard(&self, unplaced: Self::Unplaced) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         uncounted(|| unsafe { Create::<K>::discard(&self.0, unplaced) });
     }
 
@@ -115,7 +115,7 @@ where
         memory: &Memory,
         offset: u64,
     ) -> Result<Placed<Self::Object>, DeviceError> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         uncounted(|| unsafe { Create::<K>::place(&self.0, unplaced, memory, offset) })
     }
 
@@ -124,17 +124,17 @@ where
         unplaced: &Self::Unplaced,
         desc: &MemoryDesc<'_>,
     ) -> Result<(Placed<Self::Object>, Memory), DeviceError> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         uncounted(|| unsafe { Create::<K>::dedicate(&self.0, unplaced, desc) })
     }
 
     unsafe fn destroy(&self, object: Self::Object) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         uncounted(|| unsafe { Create::<K>::destroy(&self.0, object) });
     }
 
     unsafe fn set_name(&self, object: &Self::Object, name: &str) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         uncounted(|| unsafe { Create::<K>::set_name(&self.0, object, name) });
     }
 }

@@ -1,7 +1,8 @@
-//! Generated operations on recycled objects, on two queues of the simulated device, which run late and out of step: no
-//! hazard, every byte read back is its owner's, never more kept than the bound.
+//! Generated operations on recycled objects, on two queues of the simulated device that run late and out of step. There
+//! is no hazard, every byte that is read back is its owner's, and the recycled objects never exceed the bound.
 //!
-//! `RINGFENCE_RECYCLED_OPERATIONS` says how many (100,000,000 for the long campaign), `RINGFENCE_RECYCLED_SEED` which.
+//! `RINGFENCE_RECYCLED_OPERATIONS` sets the number of operations (100,000,000 for the long campaign),
+//! `RINGFENCE_RECYCLED_SEED` the seed.
 
 use std::time::Duration;
 
@@ -36,12 +37,12 @@ enum What {
     Texture(#[expect(dead_code, reason = "held")] Texture<sim::Device>),
 }
 
-/// An object, and the queue that alone uses it.
+/// An object, and the only queue that uses it.
 struct Held {
     what: What,
     queue: usize,
     bytes: u64,
-    /// What every byte of it is, once it was written.
+    /// Value of all its bytes, once it was written.
     value: Option<u8>,
 }
 
@@ -107,7 +108,7 @@ impl Campaign {
         }
         let at = self.random.below(self.held.len() as u64) as usize;
         match self.held.swap_remove(at) {
-            // SAFETY: nothing was ever recorded with it.
+            // SAFETY: it was never used in recorded commands.
             Held { what: What::Buffer(buffer), value: None, .. } => unsafe { buffer.destroy_now() },
             held => drop(held),
         }
@@ -126,7 +127,7 @@ impl Campaign {
         }
     }
 
-    /// One submission to one queue.
+    /// Makes one submission to one queue.
     fn frame(&mut self) {
         let queue = self.random.below(QUEUES as u64) as usize;
         let frame = self.world.timelines[queue].begin();
@@ -139,7 +140,7 @@ impl Campaign {
                 _ => self.fill(queue, &mut commands),
             }
         }
-        // What was recorded may be dropped before it is submitted: the frame holds it.
+        // Resources in recorded commands may be dropped before the submission: the frame keeps them alive.
         let value = self.submit(queue, frame, commands);
         if value > 3 {
             let is_there = self.world.timelines[queue].wait(value - 3, Duration::MAX);
@@ -158,7 +159,7 @@ impl Campaign {
         value
     }
 
-    /// Reads back what the queue's objects hold.
+    /// Reads back the contents of the queues' objects.
     fn check(&mut self) {
         for queue in 0..QUEUES {
             for held in self.held.iter().filter(|held| held.queue == queue) {

@@ -1,4 +1,5 @@
-//! Releases on the simulated device: exactly when their points have passed, once, whatever happens to the device.
+//! Releases on the simulated device: each happens once, exactly when its points have passed, even if the device is
+//! lost.
 
 mod lost;
 mod placement;

@@ -1,4 +1,4 @@
-//! Residency on the simulated device: the order of eviction, pressure from budgets, failures, and hazards on purpose.
+//! Residency on the simulated device: the order of eviction, pressure from budgets, failures, and deliberate hazards.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -34,7 +34,8 @@ impl Pressed {
     fn new() -> Self {
         let profile = sim::Profile::d3d12_modern();
         let base = FaultyFixture::faulty(FixtureDesc { profile, ..Default::default() });
-        // SAFETY: what is used is committed before, but where a hazard is wanted, which the simulated device survives.
+        // SAFETY: used resources are committed first, except where the test wants a hazard, which the simulated device
+        // survives.
         let residency = unsafe { base.memory.residency() };
         Self { base, residency }
     }
@@ -50,7 +51,7 @@ impl Pressed {
         Command::FillBuffer { dst: *buffer.object(), offset: 0, size: SIZE, value: 7 }
     }
 
-    /// A submission that uses these, complete when this returns.
+    /// Makes a submission that uses these buffers; it is complete when the function returns.
     fn use_all(&self, buffers: &[&Buffer<Device>]) -> Result<(), ResidencyError> {
         let frame = self.timeline().begin();
         let mut list = self.residency.list();
@@ -67,7 +68,7 @@ impl Pressed {
         self.device.is_evicted(buffer.memory()).expect("it is alive")
     }
 
-    /// The budget of the heap near the device: what is used now, less this many bytes.
+    /// Sets the budget of the device heap to the current usage less this many bytes.
     fn press(&self, bytes: u64) {
         let used = self.device.budgets().expect("it tells")[0].usage_bytes;
         self.device.set_budget(0, Some(used - bytes));
@@ -86,11 +87,11 @@ fn the_least_recently_used_of_the_lowest_priority_goes_first() {
     let order = [&low, &b, &a, &c, &high];
     for gone in 1..=order.len() {
         world.press(1);
-        world.use_all(&[]).expect("there is nothing to bring back");
+        world.use_all(&[]).expect("no memory must become resident");
         let evicted: Vec<_> = order.iter().map(|buffer| world.evicted(buffer)).collect();
         assert_eq!(evicted, (0..order.len()).map(|at| at < gone).collect::<Vec<_>>());
     }
-    // What comes back pushes out what was used longest ago.
+    // A buffer that becomes resident evicts the least recently used one.
     world.device.set_budget(0, Some(2 * SIZE));
     for one in order {
         world.use_all(&[one]).expect("there is room for two");
@@ -109,10 +110,10 @@ fn a_budget_that_falls_is_followed_a_bounded_step_at_a_time() {
     world.use_all(&held.iter().collect::<Vec<_>>()).expect("there is room");
     world.press(5 * SIZE);
     for absent in [2, 4, 5, 5] {
-        world.use_all(&[]).expect("there is nothing to bring back");
+        world.use_all(&[]).expect("no memory must become resident");
         assert_eq!(world.residency.absent_bytes(), absent * SIZE);
     }
-    // All of it at once: as much as there is room for is not enough, but the driver lets it go beyond its budget.
+    // All buffers at once exceed the budget, but the driver allows that.
     let all: Vec<_> = held.iter().collect();
     world.use_all(&all).expect("the heap itself has room");
     assert_eq!(world.residency.absent_bytes(), 0);
@@ -141,7 +142,7 @@ fn what_is_recycled_keeps_no_block_resident_beyond_the_budget() {
     world.device.set_budget(0, Some(1024));
     world.memory.reclaim();
     let frame = world.timeline().begin();
-    let done = world.residency.commit(&world.residency.list(), &frame).expect("nothing is to come back");
+    let done = world.residency.commit(&world.residency.list(), &frame).expect("no memory must become resident");
     let bytes = world.memory.statistics().total().reserved_bytes();
     assert_eq!((done.evicted_count, done.evicted_bytes, done.beyond_budget_bytes), (1, bytes, 0));
     assert!(world.evicted(&streamed));
@@ -158,7 +159,7 @@ fn an_allocation_within_the_budget_makes_what_is_not_used_go() {
     world.use_all(&[&held[0]]).expect("there is room");
     world.press(0);
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
-    // Of other memory there is enough.
+    // Other memory is sufficient.
     let memory_types = 1 << held[0].memory_type();
     let dedicated = Dedicated::Always;
     let desc = AllocationDesc { within_budget: true, dedicated, memory_types, ..Default::default() };
@@ -178,15 +179,15 @@ fn a_list_that_was_cleared_names_nothing() {
     let mut list = world.residency.list();
     list.add(&idle);
     list.clear();
-    world.residency.commit(&list, &frame).expect("it names nothing");
+    world.residency.commit(&list, &frame).expect("the list is empty");
     world.complete(frame);
     world.press(SIZE);
-    world.use_all(&[]).expect("one of the two goes");
+    world.use_all(&[]).expect("one of the two is evicted");
     assert_eq!((world.evicted(&idle), world.evicted(&used)), (true, false));
     assert_eq!(world.device.hazards(), []);
 }
 
-/// Memory near the device that the host writes: its bytes have to be there whenever it does.
+/// Device memory that the host can write is never evicted: its bytes must be accessible at any time.
 #[test]
 fn what_the_host_sees_is_never_evicted() {
     let world = Pressed::new();
@@ -209,10 +210,10 @@ fn failed_calls_change_nothing_and_are_typed_errors() {
     world.faults.add(Rule { call: Some(Call::Evict), count: 1, ..Rule::new(DeviceError::OutOfHostMemory) });
     assert_eq!(world.use_all(&[]), Err(ResidencyError::Device(DeviceError::OutOfHostMemory)));
     assert!(held.iter().all(|buffer| !world.evicted(buffer)));
-    world.use_all(&[]).expect("the second time it goes well");
+    world.use_all(&[]).expect("the second attempt succeeds");
     let (gone, here): (Vec<_>, Vec<_>) = held.iter().partition(|buffer| world.evicted(buffer));
     assert_eq!((gone.len(), here.len()), (1, 2));
-    // Once out of memory: everything else goes, and it is tried again. Twice: an error.
+    // After one failure everything else is evicted, and the call is tried again. After two failures there is an error.
     let out = Rule { call: Some(Call::MakeResident), ..Rule::new(DeviceError::OutOfDeviceMemory) };
     world.faults.add(Rule { count: 2, ..out });
     let refused = world.use_all(&[gone[0]]);
@@ -226,13 +227,13 @@ fn failed_calls_change_nothing_and_are_typed_errors() {
     assert_eq!(world.device.hazards(), []);
 }
 
-/// The simulated device reports a broken promise.
+/// The simulated device reports a use of memory that was not listed.
 #[test]
 fn what_is_used_without_being_listed_is_found() {
     let world = Pressed::new();
     let held = world.make(Priority::Normal);
     world.press(SIZE);
-    world.use_all(&[]).expect("there is nothing to bring back");
+    world.use_all(&[]).expect("no memory must become resident");
     assert!(world.evicted(&held));
     let frame = world.timeline().begin();
     world
@@ -243,7 +244,7 @@ fn what_is_used_without_being_listed_is_found() {
     let found = world.device.take_hazards();
     assert_eq!(found.iter().map(|hazard| hazard.kind).collect::<Vec<_>>(), [HazardKind::UsedWhileEvicted]);
     assert!(world.device.run_until_idle());
-    // And one used by pending work, evicted by hand.
+    // It also reports memory that pending work uses and that is evicted by hand.
     world.use_all(&[&held]).expect("there is room");
     world.device.pause(0);
     let frame = world.timeline().begin();
@@ -261,7 +262,7 @@ fn what_is_used_without_being_listed_is_found() {
     assert!(world.device.run_until_idle());
 }
 
-/// Frames in flight use some of many buffers while the budget goes up and down: bytes are compared at each use.
+/// Frames in flight use some of many buffers while the budget rises and falls. Each use compares the bytes.
 #[test]
 fn random_programs_find_their_bytes_under_a_budget_that_moves() {
     for seed in 1..=4_u64 {
@@ -326,14 +327,14 @@ fn random_programs_find_their_bytes_under_a_budget_that_moves() {
     }
 }
 
-/// Where the driver reports no budgets, what is in use is what this allocator holds and has not evicted.
+/// If the driver reports no budgets, the usage is the memory of this allocator that is not evicted.
 #[test]
 fn use_is_reckoned_without_what_is_evicted() {
     let mut profile = sim::Profile::d3d12_modern();
     profile.reports_budgets = false;
     profile.capabilities.memory_heaps[0].bytes = 10 * SIZE;
     let base = FaultyFixture::faulty(FixtureDesc { profile, ..Default::default() });
-    // SAFETY: what is used is committed before.
+    // SAFETY: used resources are committed first.
     let residency = unsafe { base.memory.residency() };
     let world = Pressed { base, residency };
     let desc = AllocationDesc {
@@ -343,7 +344,7 @@ fn use_is_reckoned_without_what_is_evicted() {
         memory_types: 1,
         ..Default::default()
     };
-    let make = || world.buffer(SIZE, desc).expect("what is not in use goes");
+    let make = || world.buffer(SIZE, desc).expect("unused memory is evicted");
     let agree = |resident: u64, absent: u64| {
         let Budget { usage_bytes, reserved_bytes, .. } = world.memory.budgets().heap(0);
         assert_eq!((world.residency.absent_bytes(), reserved_bytes), (absent * SIZE, (resident + absent) * SIZE));
@@ -354,7 +355,7 @@ fn use_is_reckoned_without_what_is_evicted() {
     held.push(make());
     agree(7, 1);
     let gone = held.iter().position(|buffer| world.evicted(buffer)).expect("one of them");
-    world.use_all(&[&held[gone]]).expect("another goes for it");
+    world.use_all(&[&held[gone]]).expect("another one is evicted for it");
     assert!(!world.evicted(&held[gone]));
     agree(7, 1);
     let gone = held.iter().position(|buffer| world.evicted(buffer)).expect("one of them");

@@ -1,5 +1,4 @@
-//! Shared memory and sparse buffers where the driver fails, and where a program breaks their rules: on the simulated
-//! device.
+//! Shared memory and sparse buffers on the simulated device: failures of the driver, and programs that break the rules.
 
 use ringfence::device::fault::Rule;
 use ringfence::device::sharing::Tied;
@@ -24,13 +23,13 @@ fn world(debug: DebugDesc) -> FaultyFixture {
     FaultyFixture::faulty(FixtureDesc { allocator, timelines: 0, ..Default::default() })
 }
 
-/// Exports, imports, binds and unbinds. Whatever fails ends it.
+/// Exports, imports, binds and unbinds. The first failure ends it.
 fn program(world: &FaultyFixture) -> Result<(), Box<dyn std::error::Error>> {
     let memory = &world.memory;
     let share = AllocationDesc { name: "shared", share: Some(ShareKind::Simulated), ..Default::default() };
     let exported = memory.create_buffer(&info(1000), share)?;
     let (handle, layout) = exported.export()?;
-    // SAFETY: the handle was made just now for this description.
+    // SAFETY: the handle was just created for this description.
     let imported = unsafe { sharing::import_buffer(memory, &info(1000), handle, &layout, AllocationDesc::default()) }?;
     drop(exported);
     drop(imported);
@@ -38,7 +37,7 @@ fn program(world: &FaultyFixture) -> Result<(), Box<dyn std::error::Error>> {
     sparse.bind(0..40)?;
     let fence = world.device.create_fence(0);
     for value in 1..4 {
-        // SAFETY: no timeline: nothing uses the pages. The queue and the fence are the device's.
+        // SAFETY: there is no timeline, so no submission uses the pages. The queue and the fence belong to the device.
         unsafe { sparse.submit(&0, &[], (fence, value)) }?;
         assert_eq!(sparse.batch(), []);
         sparse.unbind(value * 5..value * 9)?;
@@ -63,7 +62,7 @@ fn program(world: &FaultyFixture) -> Result<(), Box<dyn std::error::Error>> {
 fn each_call_fails_once_and_nothing_is_leaked() {
     for debug in [DebugDesc::default(), DebugDesc::everything()] {
         let calm = world(debug);
-        program(&calm).expect("nothing fails unasked");
+        program(&calm).expect("only requested calls fail");
         let calls = calm.faults.calls();
         calm.finish();
         assert!(calls > 10, "the program makes {calls} calls that can fail");
@@ -87,7 +86,7 @@ fn a_batch_that_the_driver_refuses_is_still_pending() {
     let batch = sparse.batch();
     let refuse = ringfence::device::fault::Call::BindPages;
     world.faults.add(Rule { call: Some(refuse), count: 1, ..Rule::new(DeviceError::OutOfHostMemory) });
-    // SAFETY: nothing uses the pages; so below.
+    // SAFETY: no submission uses the pages; the same holds below.
     let refused = unsafe { sparse.submit(&0, &[], (fence, 1)) };
     assert_eq!(refused, Err(DeviceError::OutOfHostMemory));
     assert_eq!((sparse.batch(), sparse.behind(1).is_none()), (batch, true));
@@ -112,10 +111,10 @@ fn memory_of_a_page_that_is_given_to_another_too_early_is_found() {
         share: None,
     };
     let fence = device.create_fence(0);
-    // SAFETY: the simulated device takes whatever it is given; the mistake below is a hazard and no more.
+    // SAFETY: the simulated device accepts any call; the mistake below is only a hazard.
     unsafe {
         let memory = device.allocate_memory(&desc).expect("there is room");
-        let (sparse, _) = device.make_sparse(&info(8 * PAGE)).expect("it has them");
+        let (sparse, _) = device.make_sparse(&info(8 * PAGE)).expect("the device supports it");
         let bound = PageBind { first: 2, count: 1, memory: Some((&memory, PAGE)) };
         device.bind_pages(&0, (&sparse, PAGE), &[bound], &[], (fence, 1)).expect("alive");
         device.pause(0);
@@ -123,7 +122,7 @@ fn memory_of_a_page_that_is_given_to_another_too_early_is_found() {
         device.submit(0, &[], vec![fill], (fence, 2)).expect("alive");
         let unbound = PageBind { memory: None, ..bound };
         device.bind_pages(&0, (&sparse, PAGE), &[unbound], &[], (fence, 3)).expect("alive");
-        // The fill is still to come.
+        // The fill has not run yet.
         let (other, _) = Create::<Buffers>::prepare(&device, &info(PAGE)).expect("plain");
         Create::<Buffers>::place(&device, &other, &memory, PAGE).expect("it fits");
         let hazards = device.take_hazards();
@@ -144,7 +143,8 @@ fn unbound_pages_read_as_the_device_says() {
     for (profile, expected) in [(Profile::h200(), 0), (Profile::d3d12_tier1(), 0xcd)] {
         let device = sim::Device::new(profile, SimOptions::default());
         let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-        let sparse = SparseBuffer::new(&memory, &info(4 * PAGE), AllocationDesc::default()).expect("it has them");
+        let sparse =
+            SparseBuffer::new(&memory, &info(4 * PAGE), AllocationDesc::default()).expect("the device supports it");
         let back =
             memory.create_buffer(&info(100), AllocationDesc { share: None, ..Default::default() }).expect("room");
         let fence = device.create_fence(0);
@@ -165,7 +165,7 @@ fn a_handle_of_another_device_is_refused_by_the_driver_too() {
     let share = Some(ShareKind::Simulated);
     let (size, alignment, class) = (PAGE, 1, ResourceClass::Buffer);
     let desc = MemoryDesc { priority: Default::default(), memory_type: 1, size, alignment, class, name: "", share };
-    // SAFETY: the simulated device refuses what is wrong.
+    // SAFETY: the simulated device rejects mistakes.
     unsafe {
         let memory = devices[0].allocate_memory(&desc).expect("there is room");
         let export = || devices[0].export_memory(&memory, ShareKind::Simulated).expect("it is shareable");
@@ -197,7 +197,7 @@ fn no_bytes_have_no_pages() {
     world.finish();
 }
 
-/// Beyond what was exported lies the next one in the block.
+/// An import cannot exceed the exported range: the next range of the block is after it.
 #[test]
 fn more_than_was_exported_is_not_imported() {
     let world = world(DebugDesc::default());
@@ -207,7 +207,7 @@ fn more_than_was_exported_is_not_imported() {
     let buffers = [(); 2].map(|()| pool.create_buffer(&info(4096), AllocationDesc::default()).expect("room"));
     let import = |size| {
         let (handle, layout) = buffers[0].export().expect("it is shared");
-        // SAFETY: the handle is of this description, or is refused.
+        // SAFETY: the handle matches this description, or is rejected.
         unsafe { sharing::import_buffer(&world.memory, &info(size), handle, &layout, AllocationDesc::default()) }
     };
     assert_eq!(import(8192).err(), Some(ShareError::Larger { size: 8192, exported_bytes: 4096 }));
@@ -222,7 +222,7 @@ fn a_sparse_resource_is_destroyed_with_its_pages() {
     let mut sparse = SparseBuffer::new(&world.memory, &info(64 * PAGE), AllocationDesc::default()).unwrap();
     sparse.bind(0..20).unwrap();
     let fence = world.device.create_fence(0);
-    // SAFETY: no timeline: nothing uses the pages. The queue and the fence are the device's.
+    // SAFETY: there is no timeline, so no submission uses the pages. The queue and the fence belong to the device.
     unsafe { sparse.submit(&0, &[], (fence, 1)) }.unwrap();
     sparse.unbind(0..5).unwrap();
     sparse.bind(30..40).unwrap();
@@ -233,7 +233,7 @@ fn a_sparse_resource_is_destroyed_with_its_pages() {
     assert_eq!(world.device.take_hazards(), []);
 }
 
-/// What one thread destroys is not under what another destroys.
+/// Pages are freed only after the object that they back, even if different threads destroy them.
 #[test]
 fn pages_outlive_their_object_on_any_thread() {
     const THREADS: usize = 4;
@@ -248,7 +248,7 @@ fn pages_outlive_their_object_on_any_thread() {
                     let mut sparse = SparseBuffer::new(&world.memory, &info, AllocationDesc::default()).unwrap();
                     sparse.bind(0..20).unwrap();
                     let frame = timeline.begin();
-                    // SAFETY: within the frame; nothing else uses the pages.
+                    // SAFETY: within the frame; no other work uses the pages.
                     unsafe { sparse.submit(&queue, &[], (*fence, frame.value())) }.unwrap();
                     timeline.submitted(frame).unwrap();
                     drop(sparse);

@@ -1,4 +1,4 @@
-//! The simulated device does what it says: it runs late, finds each hazard and names it, and is silent about correct
+//! The simulated device works as documented: it runs late, finds and names each hazard, and reports none for correct
 //! programs.
 
 mod descriptors;

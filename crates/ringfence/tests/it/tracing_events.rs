@@ -1,4 +1,4 @@
-//! What slow paths tell a subscriber of `tracing`. Runs with the feature of that name.
+//! Events that slow paths send to a subscriber of `tracing`. Needs the feature `tracing`.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::reentry::listening::listen;
 
-/// Writes down every span and event of the library.
+/// Records every span and event of the library.
 #[derive(Clone, Default)]
 struct Listener(Arc<Mutex<Vec<(Level, String)>>>);
 
@@ -55,7 +55,8 @@ impl Subscriber for Listener {
     fn exit(&self, _: &Id) {}
 }
 
-/// A dropped frame that never ends holds what was released while it was open, and not what was released before.
+/// A dropped frame that never completes holds resources that were released while it was open, but not those released
+/// before.
 #[test]
 fn what_is_leaked_at_the_end_is_reported_and_nothing_else() {
     for leaks in [true, false] {
@@ -99,16 +100,16 @@ fn slow_paths_are_reported_and_fast_ones_are_not() {
         assert_eq!(listener.count("allocate_memory"), 1, "one block for all of them");
         assert!(memory.create_buffer(&info(1 << 45), AllocationDesc::default()).is_err());
         drop(buffers);
-        memory.shutdown(Duration::ZERO).expect("nothing was submitted");
+        memory.shutdown(Duration::ZERO).expect("there was no submission");
         assert_eq!((listener.count("free_memory"), listener.count("wait")), (1, 1));
         device.lose_device();
-        // SAFETY: nothing is submitted.
+        // SAFETY: there are no submissions.
         let _ = unsafe { memory.timeline(device.create_fence(0)) };
     });
-    assert!(listener.0.lock().expect("no thread panicked").len() < 10, "nothing for each buffer");
+    assert!(listener.0.lock().expect("no thread panicked").len() < 10, "no event per buffer");
 }
 
-/// A subscriber that does all that it can with the allocator that tells it something.
+/// A subscriber that uses every operation of the allocator that reports to it.
 struct Nosy(Arc<Mutex<Option<Allocator<sim::Device>>>>);
 
 impl Subscriber for Nosy {
@@ -125,7 +126,7 @@ impl Subscriber for Nosy {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        // Once: what it does tells it more.
+        // Only once, because its own operations cause more reports.
         let memory = self.0.lock().expect("no panic").take();
         if let Some(memory) = memory
             && *event.metadata().level() == Level::ERROR
@@ -141,7 +142,7 @@ impl Subscriber for Nosy {
     fn exit(&self, _: &Id) {}
 }
 
-/// Notified of a loss in the middle of a reclaim, it ends the allocator's life there and then.
+/// A subscriber that is notified of a device loss in the middle of a reclaim may shut the allocator down immediately.
 #[test]
 fn a_subscriber_may_shut_the_allocator_down_that_tells_it_of_a_loss() {
     let (done, is_done) = std::sync::mpsc::channel();
@@ -150,7 +151,7 @@ fn a_subscriber_may_shut_the_allocator_down_that_tells_it_of_a_loss() {
         listen(Nosy(Arc::clone(&held)), || {
             let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
             let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-            // SAFETY: nothing is submitted.
+            // SAFETY: there are no submissions.
             let timeline = unsafe { memory.timeline(device.create_fence(0)) }.expect("the device is not lost");
             let desc = BufferDesc { size: 256, usage: BufferUsage::COPY_DST };
             let info = Create::<Buffers>::describe(memory.device(), &desc).expect("a plain buffer");

@@ -1,5 +1,5 @@
-//! Transient memory on the simulated device: what its hazard finder says of aliased targets that are written too early,
-//! and of random graphs whose passes wait as they say.
+//! Transient memory on the simulated device: hazards for aliased targets that are written too early, and random graphs
+//! whose passes wait as declared.
 
 use std::ops::Deref;
 
@@ -11,7 +11,7 @@ use ringfence::transient::{Pass, TransientAllocator, TransientDesc, TransientErr
 use ringfence::{AllocationDesc, Buffer, Location, SyncPoint, Timeline};
 use ringfence_testkit::fixture::{FaultyFixture, Fixture, FixtureDesc};
 
-/// A simulated device, a timeline a queue, and a transient allocator.
+/// A simulated device, one timeline per queue, and a transient allocator.
 struct Frames {
     base: Fixture,
     transient: TransientAllocator<Device>,
@@ -42,7 +42,7 @@ impl Frames {
         Self { base, transient, upload }
     }
 
-    /// A pass's work: it writes all of a target.
+    /// The work of a pass: it writes a whole target.
     fn draw(&self, target: ringfence::sim::Texture) -> Command {
         let layout = ringfence::sim::BufferLayout { offset: 0, row_bytes: u64::from(SIDE) * 4 };
         let region = ringfence::sim::TextureRegion { mip: 0, layer: 0, x: 0, y: 0, width: SIDE, height: SIDE };
@@ -64,7 +64,7 @@ fn target() -> TextureDesc {
     TextureDesc { width: SIDE, height: SIDE, usage, ..Default::default() }
 }
 
-/// A renderer that owns its transient allocator calls methods of its own while it records.
+/// A renderer that owns its transient allocator can call its own methods while it records.
 #[test]
 fn an_execution_is_suspended_while_its_owner_records() {
     let mut world = Frames::new();
@@ -73,16 +73,16 @@ fn an_execution_is_suspended_while_its_owner_records() {
     let pass = execution.pass(queue, &[]).expect("a queue");
     let first = execution.acquire_texture(&target(), pass, "first").expect("room");
     let suspended = execution.suspend();
-    // Here `world` is borrowed by no execution.
+    // `world` is not borrowed by an execution here.
     let texture = *world.transient.texture(first).expect("its execution is open");
     let value = world.submit(0, &[], vec![world.draw(texture)]);
     let mut execution = world.transient.resume(suspended).expect("it was suspended");
     execution.discard(first, &[pass]).expect("in use");
     let later = execution.pass(queue, &[]).expect("a queue");
     let second = execution.acquire_texture(&target(), later, "second").expect("room");
-    assert_eq!(execution.place(first).expect("now"), execution.place(second).expect("now"), "it goes on");
+    assert_eq!(execution.place(first).expect("now"), execution.place(second).expect("now"), "it continues");
     assert_eq!(execution.finish(&[SyncPoint::new(queue, value)]), 1, "the second was not discarded");
-    // What is not resumed ends with the next execution.
+    // An execution that is not resumed ends when the next one begins.
     let lost = world.transient.begin().suspend();
     let open = world.transient.begin().suspend();
     let refused = world.transient.resume(lost).map(drop);
@@ -99,7 +99,7 @@ fn an_execution_is_suspended_while_its_owner_records() {
     base.finish();
 }
 
-/// An error that is no shortage is the caller's at once: no other memory type is tried.
+/// An error other than a shortage is returned immediately: no other memory type is tried.
 #[test]
 fn an_error_that_is_no_shortage_is_not_tried_again_elsewhere() {
     let base = FaultyFixture::faulty(FixtureDesc { profile: Profile::lavapipe(), ..Default::default() });
@@ -116,7 +116,7 @@ fn an_error_that_is_no_shortage_is_not_tried_again_elsewhere() {
     base.finish();
 }
 
-/// A dropped execution is over at once: what it has acquired is free for the queue's next passes.
+/// A dropped execution ends immediately: the resources that it acquired are free for the queue's next passes.
 #[test]
 fn a_dropped_execution_is_over() {
     let mut world = Frames::new();
@@ -141,7 +141,7 @@ fn a_dropped_execution_is_over() {
     base.finish();
 }
 
-/// Two targets share bytes since the one's pass waits for the other's; whether it really does is the caller's work.
+/// Two targets share bytes because the pass of one waits for the pass of the other. The caller must make it wait.
 #[test]
 fn aliased_targets_written_too_early_by_another_queue_are_caught() {
     for does_wait in [true, false] {
@@ -178,7 +178,8 @@ fn aliased_targets_written_too_early_by_another_queue_are_caught() {
     }
 }
 
-/// A pass of a random graph: its queue, which earlier passes it may wait for, what it makes, how long that lives.
+/// A pass of a random graph: its queue, the earlier passes that it may wait for, the size of its buffer, and the
+/// buffer's last pass.
 type RandomPass = (usize, Vec<prop::sample::Index>, u64, prop::sample::Index);
 
 fn passes() -> impl Strategy<Value = Vec<RandomPass>> {
@@ -189,8 +190,8 @@ fn passes() -> impl Strategy<Value = Vec<RandomPass>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Buffers of random sizes on three queues, over several frames in flight: no two queues ever touch the same bytes
-    /// out of order, and the memory that is shared is worth it.
+    /// No two queues access the same bytes out of order, and sharing saves memory. Buffers of random sizes are used on
+    /// three queues, with several frames in flight.
     #[test]
     fn random_graphs_whose_passes_wait_as_they_say_have_no_hazard(graph in passes()) {
         let mut world = Frames::new();
@@ -210,7 +211,7 @@ fn run_frame(world: &mut Frames, graph: &[RandomPass]) -> Result<(), TestCaseErr
         std::mem::replace(&mut world.transient, TransientAllocator::new(&world.base.memory, TransientDesc::default()));
     let mut execution = transient.begin();
     let (mut made, mut values) = (Vec::<Pass>::new(), Vec::new());
-    // Of each buffer: its handle, its object, and the passes that write it, the first of them making it.
+    // For each buffer: its handle, its object, and the passes that write it; the first of them acquires it.
     let mut live = Vec::new();
     for (number, (queue, waits, size, _)) in graph.iter().enumerate() {
         let waits: Vec<usize> = waits
@@ -232,7 +233,7 @@ fn run_frame(world: &mut Frames, graph: &[RandomPass]) -> Result<(), TestCaseErr
             }))
         };
         let mut commands = vec![write(object, 1024 << size)];
-        // Every third buffer is written by the next pass of its queue as well, the others by this one alone.
+        // Every third buffer is also written by the next pass of its queue, the others only by this pass.
         if number % 3 == 0 {
             live.push((buffer, object, *queue, 1024 << size));
         } else {
@@ -260,7 +261,7 @@ fn run_frame(world: &mut Frames, graph: &[RandomPass]) -> Result<(), TestCaseErr
     Ok(())
 }
 
-/// The buffer that the pass made.
+/// Returns the buffer that the pass acquired.
 fn commands_first(commands: &[Command]) -> ringfence::sim::Buffer {
     match &commands[0] {
         Command::Kernel(kernel) => kernel.writes[0].buffer,

@@ -1,5 +1,5 @@
-//! The barriers of transient memory on Direct3D 12: what is recorded from them keeps every two passes apart that share
-//! bytes, on a device that watches the commands of a submission.
+//! The barriers of transient memory on Direct3D 12 separate every two passes that share bytes. The device checks the
+//! order of commands within a submission.
 
 use proptest::prelude::*;
 use ringfence::RawObject;
@@ -16,13 +16,13 @@ fn world() -> Fixture {
     Fixture::new(FixtureDesc { profile: Profile::d3d12_modern(), options, ..Default::default() })
 }
 
-/// A pass that writes what it is given as unordered accesses: two such passes may overlap.
+/// A pass that writes the buffers as unordered accesses: two such passes may overlap.
 fn writes(buffers: &[(ringfence::sim::Buffer, u64)]) -> Command {
     let ranges = buffers.iter().map(|(buffer, size)| BufferRange::new(*buffer, 0, *size)).collect();
     Command::Kernel(Kernel::new(vec![], ranges, |_| {}))
 }
 
-/// What a program records of the barriers of `pass`.
+/// Records the barriers of `pass` as a program does.
 fn record(
     execution: &Execution<'_, Device>,
     pass: Pass,
@@ -46,7 +46,7 @@ fn all(barrier: &Barrier) -> Vec<Direct3d12Barrier> {
     barrier.on_direct3d_12().collect()
 }
 
-/// As it was: a dependency is nothing on Direct3D 12.
+/// Returns the barriers without dependencies, as an earlier version recorded them on Direct3D 12.
 fn without_dependencies(barrier: &Barrier) -> Vec<Direct3d12Barrier> {
     barrier.on_direct3d_12().filter(|held| *held != Direct3d12Barrier::UnorderedAccess).collect()
 }
@@ -60,7 +60,7 @@ fn acquire(execution: &mut Execution<'_, Device>, size: u64, pass: Pass) -> Tran
     execution.acquire_buffer(&desc, pass, "").expect("there is room")
 }
 
-/// Buffers of these sizes, one a pass and each the only one of its pass, in one submission.
+/// Uses buffers of these sizes in one submission, one per pass.
 fn one_after_the_other(sizes: &[u64], of: impl Fn(&Barrier) -> Vec<Direct3d12Barrier>) -> Vec<HazardKind> {
     let world = world();
     let mut transient = TransientAllocator::new(&world.memory, TransientDesc::default());
@@ -119,8 +119,8 @@ fn one_object_used_again_beside_others_is_kept_apart_by_one_barrier_a_pass() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Random lives of buffers of random sizes, several frames of them, each one submission: every pass writes all that
-    /// is in use by it alone.
+    /// Buffers of random sizes with random lifetimes, over several frames of one submission each. Each pass writes all
+    /// buffers that only it uses.
     #[test]
     fn random_passes_are_kept_apart(
         frames in prop::collection::vec(
@@ -157,7 +157,7 @@ proptest! {
     }
 }
 
-/// The object of a resource that was discarded is there until another one has its bytes, and not after that.
+/// The object of a discarded resource is available until another resource gets its bytes.
 #[test]
 fn a_resource_whose_bytes_another_one_has_has_no_object() {
     let world = world();
@@ -167,7 +167,7 @@ fn a_resource_whose_bytes_another_one_has_has_no_object() {
     let first = pass(&mut execution);
     let one = acquire(&mut execution, 4096, first);
     execution.discard(one, &[]).expect("in use");
-    assert!(execution.buffer(one).is_ok(), "no other resource has its bytes");
+    assert!(execution.buffer(one).is_ok(), "no other resource uses its bytes");
     let second = pass(&mut execution);
     let two = acquire(&mut execution, 2048, second);
     assert_eq!(execution.buffer(one).err(), Some(TransientError::Taken { id: one.id(), by: two.id() }));

@@ -1,5 +1,5 @@
-//! Planned frames on the simulated device: layouts with few aliasing barriers, advice on the order of passes, and what
-//! traces tell of the objects.
+//! Planned frames on the simulated device: layouts with few aliasing barriers, advice on the order of passes, and the
+//! objects in traces.
 
 use ringfence::Error;
 use ringfence::alias::{Item, PassError, PassGraph, PassItem, PassUse, transitions, verify, verify_passes};
@@ -29,7 +29,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// So many buffers of a few sizes in as many passes, as the targets of a frame are.
+    /// Returns `count` buffers of a few sizes in as many passes, similar to the targets of a frame.
     fn random(seed: u64, count: usize, queue_count: usize) -> Self {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut random = move |below: usize| {
@@ -43,7 +43,7 @@ impl Shape {
         Self { infos, lives: (0..count).map(|at| life(at, random(6))).collect(), queues }
     }
 
-    /// Every pass of the one queue waits for the last one of the other, but for each third.
+    /// Returns the waits: every pass waits for the last pass of the other queue, except each third.
     fn waits(&self) -> Vec<Vec<usize>> {
         let before = |at: usize| (0..at).rev().find(|other| self.queues[*other] != self.queues[at]);
         (0..self.queues.len())
@@ -51,7 +51,8 @@ impl Shape {
             .collect()
     }
 
-    /// Whether a buffer ends in a pass, which then has to come after the one that began it.
+    /// Returns `true` if a buffer of the other queue ends in the pass, which must then come after the pass that
+    /// acquired it.
     fn ends_here(&self, pass: usize) -> bool {
         self.lives.iter().any(|(first, last)| last[0] == pass && self.queues[*first] != self.queues[pass])
     }
@@ -89,10 +90,11 @@ impl Shape {
     }
 }
 
-/// What is proven of a layout: its height, the lower bound, and in how many groups it is.
+/// Proven properties of a layout: its height, the lower bound, and the number of groups.
 type Proof = (u64, u64, usize);
 
-/// Of three frames of a shape: the offsets, which stay, the certificate, and the barriers of the last one.
+/// Plans three frames of a shape. Returns the offsets, which stay the same, the proof, and the barriers of the last
+/// frame.
 fn laid_out(world: &Fixture, shape: &Shape, transition_steps: u64) -> (Vec<u64>, Proof, usize) {
     let desc = TransientDesc { transition_steps, ..Default::default() };
     let mut transient = TransientAllocator::new(&world.memory, desc);
@@ -109,9 +111,9 @@ fn laid_out(world: &Fixture, shape: &Shape, transition_steps: u64) -> (Vec<u64>,
         transient.validate().expect("sound");
         let (before, misses) = seen.get_or_insert_with(|| (offsets.clone(), figures.misses));
         assert_eq!(&offsets, &*before, "the plan stays");
-        // A frame that waits for no pass gets a heap of its own while the other queue's work of the last frame may
-        // still run.
-        assert!(figures.misses == *misses || shape.queues.contains(&1), "nothing is made again");
+        // A frame that waits for no pass gets another heap while the other queue's work of the last frame may still
+        // run.
+        assert!(figures.misses == *misses || shape.queues.contains(&1), "no object is created again");
         result = Some((offsets, proof, figures.aliasing_count));
     }
     result.expect("three frames")
@@ -132,7 +134,7 @@ fn a_new_shape_is_laid_out_with_fewer_transitions_at_the_same_height() {
             assert!(height >= lower_bound);
             (transitions(&items, &offsets).len(), proof)
         });
-        assert_eq!((plain.1, lowered.1), (lowered.1, most.1), "the proof stays what it was");
+        assert_eq!((plain.1, lowered.1), (lowered.1, most.1), "the proof does not change");
         assert!(most.0 <= lowered.0 && lowered.0 <= plain.0, "seed {seed}");
         (found, in_frame, in_the_end) = (found + plain.0, in_frame + lowered.0, in_the_end + most.0);
     }
@@ -184,7 +186,7 @@ fn advice_saves_what_it_says_and_keeps_what_is_to_stay_in_order() {
     assert_eq!((advice.load_before, advice.load_after), (2 << 20, 1 << 20));
     let place = |pass: usize| advice.order.iter().position(|other| *other == pass).expect("every pass");
     assert!(place(0) < place(3) && place(1) < place(2), "who reads comes after who wrote: {:?}", advice.order);
-    // Nothing is left to exchange if the last pass has to follow the third.
+    // No passes can be exchanged if the last pass must follow the third.
     let held = transient.suggest_order(4, &resources(), &[(0, 1), (2, 3)], |_| true).expect("plain buffers");
     assert_eq!((held.order, held.load_after), (vec![0, 1, 2, 3], 2 << 20));
     let mut refused = |count, resources: &[(Described<'_, '_, Device>, &[PassUse])], order: &[(usize, usize)]| {
@@ -193,19 +195,19 @@ fn advice_saves_what_it_says_and_keeps_what_is_to_stay_in_order() {
     assert_eq!(refused(3, &resources(), &[]), TransientError::NotPlanned { place: 3 });
     assert_eq!(refused(4, &resources(), &[(2, 1)]), TransientError::NotPlanned { place: 2 });
     assert_eq!(refused(4, &[pair(&[][..])], &[]), TransientError::NotPlanned { place: 0 });
-    // The table of what comes before what would have a bit for each two passes.
+    // The table of the order of passes would have one bit for each two passes.
     for (count, bytes) in [(1 << 20, 1 << 37), (1 << 40, u64::MAX)] {
         let many = PassError::TooMany { count, bytes, bytes_max: 1 << 30 };
         assert_eq!(refused(count, &resources(), &[]), TransientError::Passes(many));
     }
-    assert_eq!(world.memory.statistics().calls.create_object, 0, "nothing was made");
+    assert_eq!(world.memory.statistics().calls.create_object, 0, "no object was created");
 }
 
 #[test]
 fn a_trace_tells_of_every_object_in_a_transient_heap() {
     let world = two_queues();
     let recording = Recording::default();
-    world.memory.trace().start(recording.clone()).expect("nothing was made");
+    world.memory.trace().start(recording.clone()).expect("no object was created");
     let mut transient = TransientAllocator::new(&world.memory, TransientDesc { name: "targets", ..Default::default() });
     let (info, queue) = (buffer(100_000), world.timelines[0].id());
     let resource = |first, name| FrameResource { info: Described::Buffer(&info), first, last: &[], name };
@@ -213,7 +215,7 @@ fn a_trace_tells_of_every_object_in_a_transient_heap() {
     for _ in 0..3 {
         let execution = transient.plan(&[FramePass::on(queue); 3], &resources, |_| true).expect("there is room");
         let lit = execution.place::<Buffers>(execution.planned(2).expect("a buffer")).expect("of now").1;
-        assert!(lit.start < 200_000, "bloom lies where another lay");
+        assert!(lit.start < 200_000, "bloom has the range of another resource");
         execution.finish(&[]);
         world.memory.reclaim();
     }
@@ -238,7 +240,7 @@ fn a_trace_tells_of_every_object_in_a_transient_heap() {
         events.push(event);
     }
     let names: Vec<_> = made.iter().map(|(name, ..)| name.as_str()).collect();
-    // Bloom is the same buffer as one of the others, where it lies at the same offset: then that one is used again.
+    // If bloom has the same offset as one of the other buffers, it reuses that buffer.
     assert!(names.starts_with(&["depth", "normals"]) && names.len() <= 3, "{names:?}");
     assert!(made.iter().all(|(_, offset, bytes)| *bytes >= 100_000 && *offset <= 2 * bytes));
     assert_eq!(most, (made.len(), made.iter().map(|(.., bytes)| bytes).sum()));
@@ -247,23 +249,24 @@ fn a_trace_tells_of_every_object_in_a_transient_heap() {
     let last_released = at(&|event| matches!(event, Event::TransientReleased { .. }));
     assert!(last_released < at(&|event| matches!(event, Event::BlockFreed { .. })), "before the heap");
 
-    // An older trace cannot hold such events: a reader of that version takes them for damage, and so does this one.
+    // An older trace version cannot contain such events: a reader of that version reports damage, and so does this one.
     let mut old = bytes.clone();
     old[8..12].copy_from_slice(&1_u32.to_le_bytes());
     let ends: Vec<_> = Reader::new(&old[..]).expect("version 1 is read").filter_map(Result::err).collect();
     assert!(matches!(ends[..], [TraceError::Corrupted { .. }]), "{ends:?}");
-    // And without them it reads as ever.
+    // Without such events it reads the trace as before.
     let empty = Recording::default();
     let other = two_queues();
-    other.memory.trace().start(empty.clone()).expect("nothing was made");
+    other.memory.trace().start(empty.clone()).expect("no object was created");
     other.memory.trace().stop().expect("memory can be written");
     let mut old = empty.bytes();
     old[8..12].copy_from_slice(&1_u32.to_le_bytes());
     assert!(Reader::new(&old[..]).expect("version 1 is read").all(|event| event.is_ok()));
 }
 
-/// Graphics gets bytes only once compute's work on them is over, also if a frame in which it would have waited for that
-/// was refused: nothing of that frame was submitted. It is refused for want of a heap, or when a part of it is placed.
+/// Graphics gets bytes only after compute's work on them is over, even if a frame that would have waited for that work
+/// failed: no part of that frame was submitted. It fails because a heap is missing, or when one of its resources is
+/// placed.
 #[test]
 fn a_frame_that_is_refused_orders_nothing() {
     for (refused, skip, sizes) in [(Call::AllocateMemory, 0, &[32 << 20][..]), (Call::Place, 1, &[1 << 20; 2])] {
@@ -276,7 +279,7 @@ fn a_frame_that_is_refused_orders_nothing() {
             let passes = [FramePass::on(world.timelines[queue].id())];
             let execution = transient.plan(&passes, &resources, |_| true).expect("there is room");
             let handle = execution.planned::<Buffers>(0).expect("it is planned");
-            let dst = *execution.buffer(handle).expect("it is of this execution");
+            let dst = *execution.buffer(handle).expect("it belongs to this execution");
             let frame = world.timelines[queue].begin();
             let fill = Command::FillBuffer { dst, offset: 0, size: info.size, value: 1 };
             world.device.submit(queue, &[], vec![fill], (world.fences[queue], frame.value())).expect("alive");
@@ -302,7 +305,7 @@ fn a_frame_that_is_refused_orders_nothing() {
     }
 }
 
-/// As above, as it goes: the execution is dropped before its passes are submitted.
+/// The same without a plan: the execution is dropped before its passes are submitted.
 #[test]
 fn an_execution_that_is_dropped_orders_nothing() {
     let world = Fixture::new(FixtureDesc { timelines: 2, ..Default::default() });
@@ -312,12 +315,12 @@ fn an_execution_that_is_dropped_orders_nothing() {
         let mut execution = transient.begin();
         let pass = execution.pass(world.timelines[queue].id(), &[]).expect("a queue of its own");
         let handle = execution.acquire_buffer(&info, pass, "").expect("there is room");
-        let dst = *execution.buffer(handle).expect("it is of this execution");
+        let dst = *execution.buffer(handle).expect("it belongs to this execution");
         execution.discard(handle, &[]).expect("it is in use");
         let frame = world.timelines[queue].begin();
         let fill = Command::FillBuffer { dst, offset: 0, size: info.size, value: 1 };
         world.device.submit(queue, &[], vec![fill], (world.fences[queue], frame.value())).expect("alive");
-        let place = execution.place(handle).expect("it is of this execution");
+        let place = execution.place(handle).expect("it belongs to this execution");
         execution.finish(&[world.timelines[queue].submitted(frame).expect("in order")]);
         (pass, place)
     };
@@ -326,7 +329,7 @@ fn an_execution_that_is_dropped_orders_nothing() {
     let mut dropped = transient.begin();
     let pass = dropped.pass(world.timelines[0].id(), &[running]).expect("a queue of its own");
     let handle = dropped.acquire_buffer(&info, pass, "").expect("there is room");
-    assert_eq!(dropped.place(handle), Ok(place.clone()), "it waits for what works on them");
+    assert_eq!(dropped.place(handle), Ok(place.clone()), "it waits for the work that uses them");
     dropped.discard(handle, &[]).expect("it is in use");
     drop(dropped);
     assert_ne!(run(0, &mut transient).1, place);
@@ -337,7 +340,7 @@ fn an_execution_that_is_dropped_orders_nothing() {
     world.finish();
 }
 
-/// A device of small memory objects: each resource fits, and all of a plan together do not.
+/// On a device with small memory objects, each resource fits, but a plan of all of them does not.
 #[test]
 fn a_plan_that_is_higher_than_any_memory_object_is_refused() {
     let mut profile = Profile::h200();
@@ -356,8 +359,8 @@ fn a_plan_that_is_higher_than_any_memory_object_is_refused() {
     world.finish();
 }
 
-/// What an execution that is dropped, or forgotten, was to record is not recorded: dependencies and activations come with
-/// the next use.
+/// If an execution is dropped or leaked, its barriers are not recorded: the next use requires its dependencies and
+/// activations again.
 #[test]
 fn the_barriers_of_a_dropped_execution_are_needed_again() {
     for is_forgotten in [false, true] {
@@ -380,12 +383,13 @@ fn the_barriers_of_a_dropped_execution_are_needed_again() {
             }
             barriers
         };
-        // Dependencies: two buffers side by side; then only the first again, in vain; then only the second.
+        // Dependencies: two buffers side by side; then only the first one in a dropped execution; then only the second
+        // one.
         assert_eq!(run(&[&small, &large], &mut transient, None), []);
         assert_eq!(run(&[&small], &mut transient, Some(is_forgotten)), [(true, false)]);
         assert_eq!(run(&[&large], &mut transient, None), [(true, false)], "forgotten: {is_forgotten}");
         drop(transient);
-        // Activations: another object takes the bytes, in vain; then it is acquired again.
+        // Activations: another object takes the bytes in a dropped execution; then the first object is acquired again.
         let mut transient = TransientAllocator::new(&world.memory, TransientDesc::default());
         assert_eq!(run(&[&large], &mut transient, None), []);
         assert_eq!(run(&[&small], &mut transient, Some(is_forgotten)), [(true, true)]);

@@ -1,4 +1,4 @@
-//! What a batch refuses: the error has the numbers, and the batch is as before.
+//! Copies that a batch rejects: the error has the numbers, and the batch does not change.
 
 use ringfence::debugging::{DebugDesc, Finding};
 use ringfence::device::{BufferDesc, BufferUsage, Dimension, Format, TextureDesc, TextureUsage};
@@ -24,12 +24,12 @@ fn bytes(of: &Buffer<Device>, offset: u64, size: u64) -> Staged<Device> {
     Staged::of(of, offset, size).expect("inside")
 }
 
-/// That the batch has no trace of what was refused: it takes copies of any allocator.
+/// Checks that the batch keeps no trace of the rejected copy: it accepts copies of any allocator.
 fn assert_empty(batch: &mut UploadBatch<Device>) {
     assert!(batch.is_empty() && batch.targets().0.is_empty() && batch.targets().1.is_empty(), "{batch:?}");
     assert_eq!(batch.figures(), Default::default());
     let other = Fixture::new(FixtureDesc::default()).memory;
-    batch.copy(&bytes(&buffer(&other), 0, 4), &buffer(&other), 0).expect("an empty batch is of no allocator");
+    batch.copy(&bytes(&buffer(&other), 0, 4), &buffer(&other), 0).expect("an empty batch belongs to no allocator");
     batch.clear();
 }
 
@@ -70,7 +70,7 @@ fn texels_beyond_what_is_staged_are_refused_before_any_layer_is_added() {
         assert!(matches!(refused, Err(BatchError::TexelPitch { .. })), "{changed:?}: {refused:?}");
         assert_empty(&mut batch);
     }
-    batch.copy_texels(&staged, &layered, at).expect("as it was staged");
+    batch.copy_texels(&staged, &layered, at).expect("the staged bytes");
     let before = batch.figures();
     assert_eq!((before.copy_count, before.region_count), (1, 2), "a region for each layer");
     let refused = batch.copy_texels(&Texels { layers: 3, ..staged.clone() }, &layered, at);
@@ -105,8 +105,8 @@ fn blocks_and_slices_count_as_they_were_staged() {
     let refused = batch.copy_texels(&apart, &volume, at);
     assert!(matches!(refused, Err(BatchError::TexelPitch { .. })), "slices follow one another: {refused:?}");
     assert_empty(&mut batch);
-    batch.copy_texels(&staged, &blocks, at).expect("as it was staged");
-    batch.copy_texels(&slices, &volume, at).expect("as it was staged");
+    batch.copy_texels(&staged, &blocks, at).expect("the staged bytes");
+    batch.copy_texels(&slices, &volume, at).expect("the staged bytes");
     frame.discard();
 }
 
@@ -146,13 +146,13 @@ fn what_a_batch_writes_it_does_not_read() {
     let reads = batch.copy_texels(&texels(&b), &small, at);
     assert_eq!(reads, Err(BatchError::ReadsTarget { offset: 0, size: 64 }));
     assert_eq!((batch.figures(), batch.targets().1.len()), (before, 0));
-    batch.copy_texels(&texels(&c), &small, at).expect("nothing writes it");
+    batch.copy_texels(&texels(&c), &small, at).expect("no copy writes it");
     assert_eq!(batch.copy(&bytes(&a, 0, 8), &c, 0), Err(BatchError::WritesSource { offset: 0, size: 8 }));
     batch.clear();
-    batch.copy(&bytes(&b, 0, 64), &a, 0).expect("the batch before is forgotten");
+    batch.copy(&bytes(&b, 0, 64), &a, 0).expect("the previous batch is cleared");
 }
 
-/// Each buffer is found again among thousands, whichever was used last.
+/// Each buffer is found among thousands, whichever was used last.
 #[test]
 fn a_buffer_is_found_among_many() {
     let Fixture { memory, .. } = &Fixture::new(FixtureDesc::default());
@@ -173,7 +173,7 @@ fn a_buffer_is_found_among_many() {
     }
 }
 
-/// One overlap costs no more than its own copies: done by looking at all pairs, this takes minutes.
+/// An overlap costs only its own copies. Comparing all pairs would take minutes.
 #[test]
 fn an_overlap_does_not_slow_down_the_others() {
     const COUNT: u64 = 200_000;
@@ -193,7 +193,7 @@ fn an_overlap_does_not_slow_down_the_others() {
     }
     let figures = batch.figures();
     assert_eq!((figures.region_count, figures.hidden_bytes), (COUNT + 2, 32));
-    // Each goes over half of the one before, which leaves its first half.
+    // Each copy overwrites the second half of the previous one.
     for number in 0..COUNT {
         batch.copy(&bytes(&from, 0, 64), &chain, number * 32).expect("it fits");
     }
@@ -201,7 +201,7 @@ fn an_overlap_does_not_slow_down_the_others() {
     assert_eq!((figures.region_count, figures.hidden_bytes), (2 * COUNT + 2, 32 + (COUNT - 1) * 32));
 }
 
-/// How a frame ends.
+/// The possible ends of a frame.
 const ENDS: [fn(&Fixture, Frame); 3] = [
     |fixture, frame| {
         fixture.complete(frame);
@@ -215,10 +215,10 @@ fn ring(fixture: &Fixture) -> UploadRing<Device> {
     UploadRing::new(&fixture.memory, UploadDesc { capacity: 64 << 10, ..Default::default() }).expect("there is room")
 }
 
-/// Records into a list.
+/// Records the batch into a list.
 fn recorded(batch: &mut UploadBatch<Device>) -> Result<Vec<Command>, BatchError> {
     let mut commands = Vec::new();
-    // SAFETY: the simulated device finds what is wrong with the commands.
+    // SAFETY: the simulated device reports mistakes in the commands.
     unsafe { batch.record(&mut commands) }.map(|()| commands)
 }
 
@@ -251,9 +251,9 @@ fn bytes_of_a_frame_that_is_over_are_refused() {
         let refused = batch.copy_texels(&texels, &small, TexelTarget::default());
         assert!(matches!(refused, Err(BatchError::FrameOver { frame, .. }) if frame == point), "{refused:?}");
         assert_empty(&mut batch);
-        // What was gathered for it is not recorded in the next one either.
+        // Copies that were added for it are not recorded in the next frame either.
         assert_eq!(recorded(&mut gathered).err(), Some(BatchError::FrameOver { frame: point, size: 64 }));
-        assert!(!gathered.is_empty(), "as before");
+        assert!(!gathered.is_empty(), "unchanged");
         batch.copy(&ring.write(&[4; 64], 4).expect("there is room"), &to, 0).expect("the next frame is open");
         submit(&fixture, next, recorded(&mut batch).expect("its frame is open"));
         assert!(fixture.device.take_hazards().is_empty());
@@ -308,7 +308,7 @@ fn copies_to_what_was_exchanged_are_not_recorded() {
     let half = TextureDesc { width: 4, height: 4, mips: 1, usage: to.desc().expect("portable").usage, ..whole };
     to.swap_mips(&frame, &half, AllocationDesc::default()).expect("there is room");
     assert_eq!(recorded(&mut batch).err(), Some(BatchError::Exchanged { user_data: 0 }));
-    // One that is dropped lives as long as its frame; nothing of it is missed.
+    // A dropped destination stays alive until its frame is complete, so copies to it are no hazard.
     batch.clear();
     batch.copy_texels(&texels, &to, TexelTarget::default()).expect("it fits");
     drop(to);
@@ -350,14 +350,14 @@ fn watched() -> Fixture {
     Fixture::new(FixtureDesc { allocator, ..Default::default() })
 }
 
-/// The names of the resources whose contents were lost, as debugging has found.
+/// Returns the names of the resources with contents that debugging reports as lost.
 fn lost(fixture: &Fixture) -> Vec<String> {
     let findings = fixture.memory.debug().take_findings().into_iter();
     let name = |finding| if let Finding::LostContent(owner) = finding { Some(owner.name.to_string()) } else { None };
     findings.filter_map(name).collect()
 }
 
-/// Whether a resource was said to have lost contents, by it and by debugging, each once.
+/// Checks whether the loss of contents is reported, by the resource and by debugging, once each.
 #[track_caller]
 fn check_lost(fixture: &Fixture, to: &Buffer<Device>, is_lost: bool, how: &str) {
     fixture.memory.reclaim();
@@ -412,7 +412,7 @@ fn contents_that_never_arrived_are_said_to_be_lost() {
         assert!(!to.take_content_lost(), "not yet");
         end(&fixture, frame, batch);
         check_lost(&fixture, &to, is_lost, how);
-        // What is dropped is not missed.
+        // The contents of a dropped resource are not reported as lost.
         let (frame, mut batch) = (fixture.timeline().begin(), UploadBatch::new());
         batch.copy(&ring.write(&[5; 64], 4).expect("there is room"), &to, 0).expect("it fits");
         drop(to);
@@ -447,7 +447,7 @@ fn a_texture_says_that_it_shows_what_it_held_before() {
     }
 }
 
-/// Copies that a resize, a swap of mips or a move is to make in a frame are lost with it as well.
+/// Copies that a resize, a swap of mips or a move records in a frame are lost with the frame too.
 #[test]
 fn contents_that_were_to_be_kept_are_lost_with_their_frame() {
     for is_submitted in [true, false] {
@@ -471,8 +471,8 @@ fn contents_that_were_to_be_kept_are_lost_with_their_frame() {
     }
 }
 
-/// Static constants are staged again: they are lost only if what stages them is not recorded in a frame that is
-/// submitted.
+/// Static constants are staged again: they are lost only if the copies that stage them are not recorded in a frame that
+/// is submitted.
 #[test]
 fn constants_that_are_staged_again_are_not_lost() {
     let fixture = watched();

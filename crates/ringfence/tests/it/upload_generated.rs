@@ -1,4 +1,4 @@
-//! Generated copies against a naive twin, and threads that break the rules on purpose.
+//! Generated copies compared with a naive model, and threads that break the rules on purpose.
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
 use ringfence::sim::{Device, Fence, Profile, SimOptions};
@@ -22,7 +22,7 @@ impl Program {
         let device = Device::new(Profile::h200(), SimOptions { seed, lateness: 2, ..Default::default() });
         let fence = device.create_fence(0);
         let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-        // SAFETY: the fence is the device's, and every frame below signals it.
+        // SAFETY: the fence belongs to the device, and every frame below signals it.
         let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
         Self { device, fence, timeline, memory }
     }
@@ -48,7 +48,7 @@ impl Dice {
     }
 }
 
-/// The twin makes one copy after the other.
+/// Merged copies have the same result as the model, which executes the copies one by one.
 #[test]
 fn merged_copies_do_what_the_copies_one_by_one_do() {
     const SIZE: usize = 2048;
@@ -65,7 +65,7 @@ fn merged_copies_do_what_the_copies_one_by_one_do() {
         for _ in 0..count {
             let (source, target) = (dice.below(2) as usize, dice.below(3) as usize);
             let size = 1 + dice.below([16, 64, 600][round % 3]);
-            // Half of the sources follow each other, as a ring's do; some rounds have no overlap.
+            // Half of the sources are contiguous, like those of a ring; some rounds have no overlap.
             ring = if dice.below(2) == 0 { ring } else { dice.below(7000) };
             let from = ring.min(8192 - size);
             ring = from + size;
@@ -75,7 +75,7 @@ fn merged_copies_do_what_the_copies_one_by_one_do() {
             let bytes_from = &content[source][from as usize..][..size as usize];
             twin[target][to as usize..][..size as usize].copy_from_slice(bytes_from);
             bytes += size;
-            // What is merged already is merged again with what comes after.
+            // Merged copies are merged again with later ones.
             if dice.below(16) == 0 {
                 batch.figures();
             }
@@ -109,8 +109,8 @@ fn merged_copies_do_what_the_copies_one_by_one_do() {
     }
 }
 
-/// Frames are submitted, completed and their room handed out again while threads still write for them: an error, or
-/// wrong bytes on the device, but never two threads at the same bytes.
+/// Frames are submitted and completed, and their ring space is reused, while threads still write for them. The result
+/// is an error or wrong bytes on the device, but two threads never write the same bytes.
 #[test]
 fn writers_never_meet_even_if_frames_are_submitted_under_their_hands() {
     const THREADS: u8 = 6;
@@ -119,7 +119,7 @@ fn writers_never_meet_even_if_frames_are_submitted_under_their_hands() {
     let desc = UploadDesc { capacity: 16 << 10, page_bytes: 1 << 10, ..Default::default() };
     let ring = UploadRing::new(memory, desc).expect("there is room");
     let (over, refused, written) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
-    // Each write marks all its bytes as the thread's own, looks away, and finds them as they were.
+    // Each write sets all its bytes to the thread's own value, waits a moment, and finds them unchanged.
     let mark = |id: u8, to: &mut [MaybeUninit<u8>]| {
         to.fill(MaybeUninit::new(id));
         std::thread::yield_now();
@@ -131,7 +131,7 @@ fn writers_never_meet_even_if_frames_are_submitted_under_their_hands() {
         for id in 0..THREADS {
             let (ring, over, refused, written, current) = (&ring, &over, &refused, &written, &current);
             scope.spawn(move || {
-                // Whatever ends this thread ends the others.
+                // The other threads end however this thread ends.
                 let _end = Ends(over);
                 let mut writer = current.with(|frame| ring.writer(frame)).expect("the allocator's own");
                 let mut size = 100;
@@ -143,7 +143,7 @@ fn writers_never_meet_even_if_frames_are_submitted_under_their_hands() {
                             refused.fetch_add(1, Ordering::Relaxed);
                             current.with(|frame| writer.begin(frame)).expect("the allocator's own");
                         }
-                        // The open frame has all of the ring: it is for the one who submits to come forward.
+                        // The open frame uses the whole ring: the submitting thread must continue first.
                         Err(UploadError::Full { .. } | UploadError::Timeout { .. }) => {
                             std::thread::sleep(Duration::from_micros(20));
                         }
@@ -152,11 +152,11 @@ fn writers_never_meet_even_if_frames_are_submitted_under_their_hands() {
                 }
             });
         }
-        // The others end also if this one fails.
+        // The other threads end even if this one fails.
         let _end = Ends(&over);
         let done = || (refused.load(Ordering::Relaxed), written.load(Ordering::Relaxed));
         let enough = || done().0 > 100 && done().1 > 2000;
-        // How long that takes is the machine's business, as long as something happens.
+        // There is no time limit, because machines differ; there must only be progress.
         let (mut seen, mut since) = (done(), Instant::now());
         while !enough() && !over.load(Ordering::Relaxed) {
             if done() != seen {
@@ -174,9 +174,9 @@ fn writers_never_meet_even_if_frames_are_submitted_under_their_hands() {
     timeline.discard_dropped();
     let last = timeline.submitted_value();
     assert!(timeline.wait(last, Duration::MAX).expect("the device is not lost"));
-    // Nothing is open now, so that the frame that was dropped holds nothing any more.
+    // No frame is open now, so the dropped frame holds nothing any more.
     memory.reclaim();
-    // The room of a frame whose last write came too late is not lost for the frames after.
+    // If the last write of a frame came too late, later frames can still reuse its ring space.
     let frame = timeline.begin();
     ring.write_for(&frame, &[1; 10_000], 4).expect("there is room");
 }
@@ -189,7 +189,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// The frame of the moment, for threads.
+/// The current frame, shared by threads.
 mod moment {
     use ringfence::Frame;
     use std::sync::Mutex;

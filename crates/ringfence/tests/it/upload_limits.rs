@@ -1,4 +1,4 @@
-//! Rings and constants where memory is short, where frames are discarded, and where the device is lost.
+//! Rings and constants when memory is short, when frames are discarded, and when the device is lost.
 
 use ringfence::device::{BufferDesc, BufferUsage, DeviceError};
 use ringfence::sim::{Command, Device, Fence, Profile, SimOptions};
@@ -21,7 +21,7 @@ impl Program {
         let device = Device::new(profile, SimOptions::default());
         let fence = device.create_fence(0);
         let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-        // SAFETY: the fence is the device's, and every frame below signals it.
+        // SAFETY: the fence belongs to the device, and every frame below signals it.
         let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
         Self { device, fence, timeline, memory }
     }
@@ -35,14 +35,14 @@ impl Program {
         self.timeline.submitted(frame).expect("in order");
     }
 
-    /// Small pools, which can be read back.
+    /// Creates constants with small pools that can be read back.
     fn constants(&self) -> ConstantBuffers<Device> {
         let usage = BufferUsage::CONSTANT | BufferUsage::COPY_SRC;
         let desc = ConstantsDesc { dynamic_slots: 8, static_slots: 4, shrink_after: 3, usage, ..Default::default() };
         ConstantBuffers::new(&self.memory, desc, ()).expect("there is room")
     }
 
-    /// What is bound, after `commands`, which are of the same frame.
+    /// Reads the bound constants after `commands`, in the same frame.
     fn read(&self, frame: Frame, mut commands: Vec<Command>, bound: &BoundConstants<Device, ()>) -> Vec<u8> {
         let desc = AllocationDesc { location: Location::Readback, ..Default::default() };
         let target = BufferDesc { size: bound.size, usage: BufferUsage::COPY_DST };
@@ -56,7 +56,7 @@ impl Program {
         bytes
     }
 
-    /// Stages in a frame of its own, which is submitted; how many, and what the static ones hold.
+    /// Stages the constants in a frame of their own, which is submitted. Returns their number and their contents.
     fn upload(&self, constants: &ConstantBuffers<Device>, all: &[&StaticConstants<Device, ()>]) -> (u64, Vec<u8>) {
         let frame = self.timeline.begin();
         let mut batch = UploadBatch::new();
@@ -71,7 +71,7 @@ impl Program {
     }
 }
 
-/// How a frame ends that is not submitted.
+/// The possible ends of a frame that is not submitted.
 const UNSUBMITTED: [fn(Frame); 2] = [Frame::discard, drop::<Frame>];
 
 #[test]
@@ -88,7 +88,7 @@ fn the_result_of_a_frame_that_was_not_submitted_never_comes() {
         end(frame);
         let never = Err(ReadbackError::NotSubmitted { point });
         assert_eq!((result.is_ready(), wait(), result.read(&mut bytes)), (Ok(false), never, never));
-        // A later frame, whose value covers that one.
+        // The value of a later frame covers this frame too.
         let frame = program.timeline.begin();
         let later = ring.reserve(&frame, 64, 4).expect("there is room");
         program.submit(frame);
@@ -120,7 +120,7 @@ fn static_content_that_a_frame_staged_in_vain_is_staged_again() {
         all[3].update(&[14; 64]).expect("it fits");
         drop(all.pop());
         end(frame);
-        // One frame more that ends so, with newer content of one.
+        // Another frame ends like that, with newer content of one of them.
         all[4].update(&[15; 64]).expect("it fits");
         let frame = program.timeline.begin();
         assert_eq!(stage(&frame), 6, "all but the one that was dropped");
@@ -134,7 +134,7 @@ fn static_content_that_a_frame_staged_in_vain_is_staged_again() {
     assert_eq!(program.device.take_hazards(), []);
 }
 
-/// Frames side by side: what one staged in vain is older than what the other stages.
+/// Two frames are open: the content that the first one staged without a submission is older than that of the second.
 #[test]
 fn older_static_content_does_not_come_back_after_newer() {
     let program = Program::new(Profile::h200());
@@ -222,7 +222,7 @@ fn constants_as_large_as_their_page_are_written() {
     }
 }
 
-/// No memory object holds more than 64 KiB.
+/// No memory object is larger than 64 KiB.
 fn cramped() -> Profile {
     let mut profile = Profile::h200();
     profile.capabilities.memory_object_bytes_max = 64 << 10;
@@ -239,18 +239,18 @@ fn a_ring_that_cannot_grow_waits_and_says_so_if_that_is_of_no_use() {
     ring.write(&[1; 60 << 10], 4).expect("there is room");
     let refused = ring.write(&[1; 60 << 10], 4);
     let grown = Error::TooLarge { size: 128 << 10, max: 64 << 10 };
-    assert_eq!(refused.err(), Some(UploadError::Growth(grown)), "the open frame has all of it");
+    assert_eq!(refused.err(), Some(UploadError::Growth(grown)), "the open frame uses the whole ring");
     assert_eq!((ring.capacity(), ring.snapshot().grow_count), (64 << 10, 0));
     program.submit(frame);
     let frame = program.timeline.begin();
-    ring.write(&[1; 60 << 10], 4).expect("now it can wait for the frame before");
+    ring.write(&[1; 60 << 10], 4).expect("now it can wait for the previous frame");
     ring.validate().expect("the ring is sound");
     program.submit(frame);
     assert!(program.device.run_until_idle());
     assert_eq!(program.device.take_hazards(), []);
 }
 
-/// An open frame has all of the ring: the writes are refused at once.
+/// The open frame uses the whole ring, so writes are rejected immediately.
 #[test]
 fn a_write_that_is_refused_at_once_counts_as_no_wait() {
     let program = Program::new(Profile::h200());
@@ -267,7 +267,7 @@ fn a_write_that_is_refused_at_once_counts_as_no_wait() {
         assert_eq!((figures.wait_count, figures.wait_ns), (0, 0));
         program.submit(frame);
         let frame = program.timeline.begin();
-        ring.write(&[1; 4 << 10], 4).expect("the frame before completes");
+        ring.write(&[1; 4 << 10], 4).expect("the previous frame completes");
         assert_eq!(ring.snapshot().wait_count, 1);
         program.submit(frame);
     }
@@ -278,7 +278,7 @@ fn statics_and_pages_without_memory_are_errors_that_change_nothing() {
     let program = Program::new(cramped());
     let desc = ConstantsDesc { dynamic_slots: 16, static_slots: 1024, ..Default::default() };
     let constants = ConstantBuffers::new(&program.memory, desc, ()).expect("small pools fit");
-    // 1024 slots of 256 bytes are more than a memory object holds.
+    // 1024 slots of 256 bytes do not fit into a memory object.
     let refused = constants.create_static(&[1; 64]).err();
     assert!(matches!(refused, Some(UploadError::Growth(Error::TooLarge { .. }))), "{refused:?}");
     assert_eq!(constants.static_pool_count(), 0);

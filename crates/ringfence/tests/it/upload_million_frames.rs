@@ -1,4 +1,4 @@
-//! A small ring outlives a million frames, and the frames of a device that goes its own pace.
+//! A small ring works for a million frames on a device that runs at its own pace.
 
 use ringfence::sim::{BufferRange, Device, Profile, SimOptions};
 use ringfence::{Allocator, AllocatorDesc, UploadDesc, UploadRing};
@@ -10,7 +10,7 @@ fn a_ring_of_64_kib_survives_a_million_frames() {
     let device = Device::new(Profile::h200(), SimOptions { seed: 5, lateness: 2, ..Default::default() });
     let fence = device.create_fence(0);
     let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-    // SAFETY: the fence is the device's, and every frame below signals it.
+    // SAFETY: the fence belongs to the device, and every frame below signals it.
     let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
     let desc = UploadDesc { capacity: 64 << 10, page_bytes: 4 << 10, ..Default::default() };
     let ring = UploadRing::new(&memory, desc).expect("there is room");
@@ -25,7 +25,7 @@ fn a_ring_of_64_kib_survives_a_million_frames() {
                 writer
             }
         };
-        // Sizes from a few bytes to several pages, so that the ring is full and goes around at every offset.
+        // Sizes from a few bytes to several pages, so that the ring gets full and wraps at every offset.
         let (size, alignment) = (1 + number as usize * 7919 % 9000, 1 << (number % 10));
         let staged = writer.write(&bytes[..size], alignment).expect("there is room, maybe after a wait");
         assert!(staged.offset % alignment == 0 && staged.offset + staged.size <= 64 << 10);

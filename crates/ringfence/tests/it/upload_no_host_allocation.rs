@@ -1,8 +1,7 @@
-//! Uploads, constants and results in steady state allocate nothing on the host.
+//! Uploads, constants and results make no host allocations in the steady state.
 //!
-//! The device is the simulated one. Its own work (flushes, submissions) allocates, so only what the library does
-//! between two of its calls could be counted; the counter therefore leaves out what happens inside the device, which
-//! the wrapper below tells it.
+//! The device is the simulated one. Its own work (flushes, submissions) allocates. So the wrapper below excludes
+//! allocations inside the device from the count.
 
 use crate::quiet;
 
@@ -27,7 +26,7 @@ impl Program {
         let device = Quiet::new();
         let fence = device.create_fence();
         let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-        // SAFETY: the fence is the device's, and every frame below signals it.
+        // SAFETY: the fence belongs to the device, and every frame below signals it.
         let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
         Self { device, fence, timeline, memory }
     }
@@ -43,7 +42,7 @@ impl Program {
 #[test]
 fn steady_uploads_allocate_nothing_on_the_host() {
     assert!(host_allocations(|| drop(vec![1])) > 0, "the counter counts");
-    assert_eq!(host_allocations(|| uncounted(|| drop(vec![1]))), 0, "but for what is the device's");
+    assert_eq!(host_allocations(|| uncounted(|| drop(vec![1]))), 0, "excluding the device's own");
     let program = Program::new();
     let Program { device, fence, timeline, memory } = &program;
     let target = program.target();
@@ -82,7 +81,7 @@ fn steady_uploads_allocate_nothing_on_the_host() {
         for (index, dynamic) in dynamic.iter_mut().enumerate() {
             dynamic.set(0, &(number * index as u64 / 3).to_le_bytes()).expect("it fits");
             binder.bind(dynamic).expect("there is room");
-            binder.bind(dynamic).expect("nothing is needed");
+            binder.bind(dynamic).expect("no object is created");
         }
         for fixed in fixed.iter_mut().step_by(2) {
             fixed.update(&bytes[..256]).expect("it fits");
@@ -98,7 +97,7 @@ fn steady_uploads_allocate_nothing_on_the_host() {
         timeline.submitted(frame).expect("in order");
         memory.reclaim();
     };
-    // Long enough for the record of submissions in flight, which the seed decides.
+    // Long enough for the maximum number of submissions in flight, which depends on the seed.
     (1..1000).for_each(&mut frame);
     let allocated = host_allocations(|| (1000..4000).for_each(&mut frame));
     assert_eq!(allocated, 0);

@@ -1,5 +1,5 @@
-//! Objects of every kind, dropped within every host allocation and release of every operation: none waits for a lock
-//! that the operation holds.
+//! Objects of every kind are dropped within every host allocation and release of every operation. None of the drops
+//! waits for a lock that the operation holds.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -31,7 +31,7 @@ use ringfence_testkit::fixture::{Fixture, FixtureDesc, Recording};
 
 use crate::hooked;
 
-/// An allocator with one of everything that is made of it once.
+/// An allocator, with one of each object that is created once per allocator.
 struct World {
     base: Fixture,
     ring: UploadRing<Device>,
@@ -120,7 +120,7 @@ impl World {
         let base = Fixture::new(FixtureDesc { allocator, ..Default::default() });
         let memory = &base.memory;
         if records {
-            memory.trace().start(Recording::default()).expect("nothing is made yet");
+            memory.trace().start(Recording::default()).expect("no object is created yet");
         }
         let desc = small_ring();
         let ring = UploadRing::new(memory, desc).expect("small");
@@ -200,7 +200,7 @@ impl World {
         queue
     }
 
-    /// Releases everything, and checks that nothing is left.
+    /// Releases everything, and checks that nothing is leaked.
     fn finish(self) {
         let Self { base, ring, readback, constants, cpu, visible, sampler_heap, table, samplers, .. } = self;
         let Self { transient, placement, fast, pool, shown, movable, bin, frame, .. } = self;
@@ -219,7 +219,7 @@ impl World {
 
 type Kind = (&'static str, fn(&World) -> Box<dyn Any>);
 
-/// What a program may keep and drop at any time.
+/// The objects that a program may keep and drop at any time.
 const KINDS: &[Kind] = &[
     ("Buffer", |w| Box::new(w.base.memory.create_buffer(&info(256), Default::default()).expect("room"))),
     ("Buffer with a name", |w| Box::new(w.base.memory.create_buffer(&info(256), named()).expect("room"))),
@@ -263,7 +263,7 @@ const KINDS: &[Kind] = &[
     ("Defrag", |w| Box::new(w.base.memory.defragment(DefragDesc::default()))),
     ("Maintenance", |w| Box::new(w.base.memory.budgets().maintain_in_background().expect("a thread"))),
     ("UseList", |w| {
-        // SAFETY: nothing is submitted that uses memory.
+        // SAFETY: no submission uses memory.
         let residency = unsafe { w.base.memory.residency() };
         let mut list = residency.list();
         list.add(&w.shown);
@@ -415,7 +415,7 @@ const OPERATIONS: &[Operation] = &[
     }),
     ("a timeline", |w| {
         let fence = w.base.device.create_fence(0);
-        // SAFETY: nothing is submitted to it.
+        // SAFETY: no submission is made to it.
         drop(unsafe { w.base.memory.timeline(fence) });
     }),
     ("frames", |w| (0..9).map(|_| w.base.timeline().begin()).collect::<Vec<_>>().into_iter().for_each(Frame::discard)),
@@ -425,7 +425,7 @@ const OPERATIONS: &[Operation] = &[
         drop((debug.live(), debug.history(), debug.check_guards()));
     }),
     ("residency", |w| {
-        // SAFETY: nothing is submitted that uses memory.
+        // SAFETY: no submission uses memory.
         let residency = unsafe { w.base.memory.residency() };
         let mut list = residency.list();
         list.add(&w.shown);
@@ -519,11 +519,11 @@ const OPERATIONS: &[Operation] = &[
     ("validate", |w| w.base.memory.debug().validate().expect("sound")),
 ];
 
-/// What is done now, for a report of what hangs: operation, allocation, kind.
+/// Current operation, allocation and kind, for the report of a hang.
 static NOW: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
-/// Does one operation, and drops an object of each kind within its host allocation `nth`; says whether there was such
-/// an allocation.
+/// Does one operation, and drops an object of each kind within its host allocation `nth`. Returns `true` if there was
+/// such an allocation.
 fn disturb(operation: usize, nth: usize, (debug, records): (DebugDesc, bool)) -> bool {
     let mut world = World::new(debug, records);
     let mut held: Vec<_> = KINDS.iter().map(|(_, make)| Some(make(&world))).collect();
@@ -584,12 +584,12 @@ fn an_object_of_any_kind_may_be_dropped_within_any_host_allocation() {
 
 #[test]
 fn an_object_of_any_kind_may_be_dropped_within_any_host_allocation_while_all_is_watched() {
-    // Without fills, which take time and no lock.
+    // Without fills, which take time but no lock.
     let debug = DebugDesc { fill_new: None, fill_released: None, ..DebugDesc::everything() };
     disturb_all((debug, true));
 }
 
-/// So many objects wait that a drop destroys some of them, for which it needs the allocator's locks.
+/// So many objects are retired that a drop destroys some of them, for which it takes the allocator's locks.
 #[test]
 fn a_drop_in_a_crowd_may_happen_within_any_host_allocation() {
     let (done, is_done) = mpsc::channel();

@@ -1,5 +1,5 @@
-//! A global allocator whose hooks come back into the library: one that drops what it has cached when memory is asked
-//! for. What it finds must be whole, and what it leaves behind too.
+//! A global allocator whose hooks call back into the library, for example one that drops cached objects on each
+//! allocation. The hooks must find and leave valid state.
 
 mod every_kind;
 
@@ -25,7 +25,7 @@ thread_local! {
 }
 
 fn call_hook() {
-    // Not from within itself, nor while the thread is torn down.
+    // Not within a hook, and not while the thread is destroyed.
     if ARMED.try_with(|armed| armed.replace(false)) == Ok(true) {
         _ = HOOK.try_with(|hook| {
             if let Some(hook) = hook.borrow_mut().as_mut() {
@@ -40,13 +40,13 @@ fn call_hook() {
 unsafe impl GlobalAlloc for Hooked {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         call_hook();
-        // SAFETY: the caller's promise, passed on.
+        // SAFETY: the caller makes the same promise.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         call_hook();
-        // SAFETY: the caller's promise, passed on.
+        // SAFETY: the caller makes the same promise.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -54,7 +54,7 @@ unsafe impl GlobalAlloc for Hooked {
 #[global_allocator]
 static ALLOCATOR: Hooked = Hooked;
 
-/// Has each allocation of this thread during `work` call `hook` first.
+/// Does `work`, and calls `hook` before each allocation of this thread.
 fn hooked<R>(hook: impl FnMut() + 'static, work: impl FnOnce() -> R) -> R {
     HOOK.set(Some(Box::new(hook)));
     ARMED.set(true);
@@ -64,7 +64,7 @@ fn hooked<R>(hook: impl FnMut() + 'static, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Runs a test on a thread of its own, and fails if it does not end.
+/// Runs a test on its own thread, and fails if it does not end.
 fn ends(test: impl FnOnce() + Send + 'static) {
     let (done, is_done) = mpsc::channel();
     let running = std::thread::spawn(move || {
@@ -81,7 +81,7 @@ fn world() -> Fixture {
     Fixture::new(FixtureDesc::default())
 }
 
-/// The first chunk of a thread is full; while memory for the next one is got, the hook begins a frame and retires.
+/// The first chunk of a thread is full. While the next one is allocated, the hook begins a frame and retires an object.
 #[test]
 fn what_is_retired_after_a_hook_has_begun_a_frame_waits_for_it() {
     ends(|| {
@@ -92,7 +92,7 @@ fn what_is_retired_after_a_hook_has_begun_a_frame_waits_for_it() {
             (0..many).for_each(|item| world.memory.retirement().retire_into(&bin, item));
             let second = std::rc::Rc::new(Cell::new(None));
             let (memory, timeline, begun) = (world.memory.clone(), world.timeline().clone(), second.clone());
-            // SAFETY: the hook is gone before the bin is.
+            // SAFETY: the hook is dropped before the bin.
             let shared: &'static RetireBin<i32> = unsafe { &*std::ptr::from_ref(&bin) };
             let hook = move || {
                 let first = begun.take().unwrap_or_else(|| timeline.begin());
@@ -100,7 +100,7 @@ fn what_is_retired_after_a_hook_has_begun_a_frame_waits_for_it() {
                 memory.retirement().retire_into(shared, 1000);
             };
             hooked(hook, || (many..many + 70).for_each(|item| world.memory.retirement().retire_into(&bin, item)));
-            let second = second.take().expect("memory was asked for");
+            let second = second.take().expect("memory was allocated");
             world.memory.retirement().retire_into(&bin, 2000);
             world.complete(frame);
             let mut out = Vec::new();
@@ -118,12 +118,12 @@ fn what_is_retired_after_a_hook_has_begun_a_frame_waits_for_it() {
     });
 }
 
-/// A thread without a shard of its own takes the door of the only one that is shared; its hook wants in too.
+/// A thread without its own shard locks the only shared one; its hook uses the same shard.
 #[test]
 fn a_hook_that_retires_where_the_thread_is_does_not_wait_for_it() {
     ends(|| {
         let bin: &'static RetireBin<u32> = Box::leak(Box::new(RetireBin::with_shards(1)));
-        // One thread has the only shard there is, if any; each of the two puts in where the other may.
+        // One thread may have the only shard; each of the two threads retires into the shard that the other may use.
         let work = move || {
             hooked(
                 move || bin.retire(&Default::default(), 1),
@@ -144,7 +144,7 @@ fn a_hook_that_retires_where_the_thread_is_does_not_wait_for_it() {
     });
 }
 
-/// A whole program, of which each allocation and release of host memory drops a buffer that waits for that.
+/// A complete program in which each host allocation and release drops a buffer.
 #[test]
 fn a_hook_that_drops_buffers_disturbs_nothing() {
     ends(|| {
@@ -153,7 +153,7 @@ fn a_hook_that_drops_buffers_disturbs_nothing() {
             let desc = BufferDesc { size: 64, usage: BufferUsage::COPY_DST };
             memory.create_buffer(&desc, Default::default()).expect("there is room")
         };
-        // Fewer than a thread lets wait: where it destroys some, the library has locks of its own.
+        // Fewer than a thread keeps retired: if it destroys some, the library takes its own locks.
         let mut cached: Vec<_> = (0..900).map(|_| small(&world.memory)).collect();
         let mut kept = Vec::with_capacity(1_000);
         for step in 0..30 {

@@ -1,4 +1,4 @@
-//! The placement policy: each route, each way of release.
+//! The placement policy: each kind of placement, and each way to release it.
 
 use ringfence::device::{BufferUsage, TextureDesc, TextureUsage};
 use ringfence::placement::{
@@ -64,7 +64,7 @@ fn uploads_of_every_size_and_default_buffers_of_both_strategies() {
                 BufferRequest { size, usage: COPIED, strategy: Some(strategy), name: "default", ..Default::default() };
             held.push(world.step(|| placement.create_buffer(&request)));
         }
-        // Through all of them, one after the other.
+        // Copy through all of them, one after the other.
         let hops = held[2..].windows(2);
         let commands: Vec<_> = hops.map(|pair| copy(raw(&pair[0]), raw(&pair[1]), 2 * KIB)).collect();
         let frame = world.timelines[0].begin();
@@ -73,7 +73,7 @@ fn uploads_of_every_size_and_default_buffers_of_both_strategies() {
             world.expect_at(raw(made), &bytes)?;
         }
         let alone = held.iter().filter(|made| made.kind() == LocationKind::StandAlone).count();
-        assert!((2..=4).contains(&alone), "what found no room in its pool stands alone: {alone}");
+        assert!((2..=4).contains(&alone), "a buffer that did not fit into its pool has its own buffer: {alone}");
         drop(held);
         end(placement);
         Ok(())
@@ -116,12 +116,12 @@ fn buffers_that_are_resized_with_their_bytes_and_fast_constants() {
         let mut writer = placement.fast_constants().writer(&frame).expect("the frame is the allocator's own");
         let mut commands = Vec::new();
         for number in 0..24_u64 {
-            // More than a page and more than a buddy.
+            // Writes more than a page and more than a buddy.
             let staged = world.step(|| writer.write(&constants));
             let to = (*held.object(), held.offset() + number % 16 * 256);
             commands.push(copy((staged.buffer, staged.offset), to, 256));
         }
-        assert_eq!(placement.figures().fast_pages.range_count, 2, "what could not be flushed takes no room");
+        assert_eq!(placement.figures().fast_pages.range_count, 2, "a buffer that could not be flushed takes no space");
         drop(writer);
         world.submit(frame, &commands)?;
         for size in [8 * KIB, 48 * KIB, 4 * KIB] {

@@ -26,12 +26,12 @@ fn texture(world: &World, side: u32) -> Texture<Device> {
     })
 }
 
-/// What a batch gathered, as a command; the batch is empty then.
+/// Returns the copies of a batch as a command, and leaves the batch empty.
 fn played(batch: &mut UploadBatch<Device>) -> Command {
     Command::Upload(Box::new(std::mem::take(batch)))
 }
 
-/// Frames through a ring, by writers and by single writes; every byte is looked at.
+/// Runs frames through a ring, with writers and single writes, and checks every byte.
 fn frames(world: &mut World, when_full: WhenFull) -> Outcome {
     let desc = UploadDesc { capacity: 4 * KIB, page_bytes: KIB, when_full, ..Default::default() };
     let ring = world.step(|| UploadRing::new(&world.memory, desc));

@@ -1,4 +1,4 @@
-//! Memory without a resource, and resources that share it.
+//! Memory without a resource, and resources that share memory.
 
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures,
@@ -24,7 +24,7 @@ fn resources_share_bytes_and_the_last_gives_them_back() {
     assert_eq!(world.device.hazards(), [], "the overlap is meant");
     drop((memory, first));
     world.memory.reclaim();
-    assert_eq!(world.memory.statistics().total().range_count, 1, "the second still lies there");
+    assert_eq!(world.memory.statistics().total().range_count, 1, "the second one still uses it");
     drop(second);
     world.memory.reclaim();
     assert_eq!(world.memory.statistics().total().range_count, 0);
@@ -60,7 +60,7 @@ fn mixed_memory_keeps_its_distance_and_tier_1_has_none() {
         let texture = Create::<Textures>::describe(world.memory.device(), &desc).expect("plain");
         let texture = memory.create_aliasing_texture(&texture, 0, "texture").expect("every class may");
         let other = memory.create_aliasing_buffer(&info(256), 0, "buffer").expect("every class may");
-        assert_eq!(world.device.hazards(), [], "nothing is too close");
+        assert_eq!(world.device.hazards(), [], "no resources are too close");
         drop((buffer, memory, neighbour, texture, other));
         world.finish();
     }
@@ -93,14 +93,14 @@ fn memory_for_a_resource_that_the_program_places() {
     // SAFETY: the description is valid.
     let (raw, needs) = unsafe { Create::<Buffers>::prepare(device, &info(KIB)) }.expect("a plain buffer");
     let alone = AllocationDesc { dedicated: Dedicated::Always, ..Default::default() };
-    // SAFETY: the buffer was measured just now, and no other call places it.
+    // SAFETY: the buffer was just measured, and no other call places it.
     let memory = unsafe { world.memory.allocate_for::<Buffers>(&raw, needs, alone) }.expect("room");
     assert!(memory.is_dedicated());
-    // SAFETY: the memory was made for it.
+    // SAFETY: the memory was allocated for it.
     let placed = unsafe { Create::<Buffers>::place(device, &raw, memory.memory(), memory.offset()) }.expect("it fits");
-    // SAFETY: nothing was submitted.
+    // SAFETY: there are no submissions.
     unsafe { Create::<Buffers>::destroy(device, placed.object) };
-    // SAFETY: as above, and the buffer is gone.
+    // SAFETY: there are no submissions, and the buffer was destroyed.
     unsafe { memory.destroy_now() };
     assert_eq!(world.memory.statistics().total().dedicated_count, 0, "at once");
     world.finish();
@@ -128,7 +128,7 @@ fn small_buffers_share_a_driver_object_by_usage_class() {
     let mut reads: Vec<_> = (0..500).map(|_| small(BufferUsage::VERTEX, Location::Upload)).collect();
     assert_eq!(world.device.live().buffers, 1, "500 in one");
     let writes = small(BufferUsage::STORAGE, Location::Upload);
-    assert_ne!(writes.object(), reads[0].object(), "what shaders write is apart");
+    assert_ne!(writes.object(), reads[0].object(), "buffers that shaders write are separate");
     let constants = small(BufferUsage::CONSTANT, Location::Upload);
     assert_eq!(constants.offset() % 256, 0);
     let mut ends: Vec<_> = reads.iter().map(|held| (held.offset(), held.offset() + held.size())).collect();

@@ -15,7 +15,7 @@ use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
 use crate::memory::world::{KIB, MIB, card, needs, on_card, on_device, world};
 
-/// Memory of its own near the device.
+/// Describes dedicated device memory.
 fn alone() -> AllocationDesc<'static> {
     AllocationDesc { dedicated: Dedicated::Always, ..on_device() }
 }
@@ -87,7 +87,7 @@ fn a_limit_of_the_callers_own_makes_the_card_smaller() {
     world.finish();
 }
 
-/// A card whose host-visible window into device memory has the size that PCI gives without further ado.
+/// A card with a host-visible window into device memory, of the default size on PCI.
 #[test]
 fn a_small_window_is_not_used_up_by_default() {
     let mut profile = Profile::h200();
@@ -98,10 +98,10 @@ fn a_small_window_is_not_used_up_by_default() {
     let near = AllocationDesc { location: Location::DeviceUpload, dedicated: Dedicated::Always, ..Default::default() };
     let buffers: Vec<_> = (0..10).map(|_| world.buffer(32 * MIB, near).expect("host memory will do")).collect();
     let in_window = buffers.iter().filter(|buffer| buffer.memory_type() == 4).count();
-    assert_eq!(in_window, 4, "128 of 256 MiB are left for what cannot do without");
+    assert_eq!(in_window, 4, "128 of 256 MiB are left for requests that need the window");
     assert!(buffers.iter().all(|buffer| buffer.is_mapped()), "the others are host-visible all the same");
     let device: Vec<_> = (0..10).map(|_| world.buffer(32 * MIB, AllocationDesc::default()).expect("room")).collect();
-    assert!(device.iter().all(|buffer| buffer.memory_type() == 1), "no other request goes there");
+    assert!(device.iter().all(|buffer| buffer.memory_type() == 1), "no other request uses it");
     drop((buffers, device));
     world.finish();
 }
@@ -119,7 +119,7 @@ fn the_largest_number_of_memory_objects_is_obeyed_and_preferences_given_up_near_
     let preferred = world.memory.allocate(target, AllocationDesc::default()).expect("there is room");
     assert!(preferred.is_dedicated());
     let shared = world.memory.allocate(target, AllocationDesc::default()).expect("there is room");
-    assert!(!shared.is_dedicated(), "a quarter of the objects are gone, and it is smaller than an object's share");
+    assert!(!shared.is_dedicated(), "a quarter of the objects are used, and it is smaller than an object's share");
     while world.memory.statistics().total().dedicated_count + world.memory.statistics().total().block_count < 16 {
         held.push(world.buffer(KIB, alone).expect("below the limit"));
     }
@@ -145,7 +145,7 @@ fn seed_003_06_the_largest_allocation_is_served_and_one_byte_more_is_not() {
     world.memory.reclaim();
     let asked = world.device.calls().allocate_memory;
     assert!(world.memory.allocate(needs(8 * MIB + 1, 256), on_device()).is_err());
-    assert_eq!(world.device.calls().allocate_memory, asked, "the driver was not asked");
+    assert_eq!(world.device.calls().allocate_memory, asked, "the driver was not called");
     world.finish();
 }
 
@@ -158,12 +158,12 @@ fn seed_003_06_as_many_memory_objects_as_the_driver_has_and_no_more() {
     for _ in 0..3 {
         let asked = world.device.calls().allocate_memory;
         let error = world.memory.allocate(needs(MIB, 256), alone()).err();
-        // The simulated driver has the same limit: what it never heard of, the library has refused.
+        // The simulated driver has the same limit. It received no further call, so the library rejected the request.
         assert_eq!(world.device.calls().allocate_memory, asked, "refused early");
         let cause = DeviceError::TooManyObjects;
         assert!(matches!(error, Some(Error::OutOfMemory { size: MIB, cause: held, .. }) if held == cause), "{error:?}");
         assert_eq!(world.device.live().memories, 5);
-        // SAFETY: nothing uses it.
+        // SAFETY: no submission uses it.
         unsafe { held.pop().expect("one").destroy_now() };
         held.push(world.memory.allocate(needs(MIB, 256), alone()).expect("one was freed"));
     }
@@ -182,7 +182,7 @@ fn seed_003_06_as_many_pools_as_are_set_and_no_more() {
     assert_eq!(pool.statistics().block_count, 3);
     let full = Error::PoolFull { size: 60 * KIB, block_count_max: 3, block_bytes: 256 * KIB };
     assert_eq!(allocate().err(), Some(full));
-    // SAFETY: nothing uses it.
+    // SAFETY: no submission uses it.
     unsafe { held.swap_remove(5).destroy_now() };
     held.push(allocate().expect("one was freed"));
     assert_eq!((allocate().err(), pool.statistics().block_count), (Some(full), 3));
@@ -190,10 +190,10 @@ fn seed_003_06_as_many_pools_as_are_set_and_no_more() {
     world.finish();
 }
 
-/// Budget, the caller's own limit, and use: each heap has its own, and what fits to the byte is within it.
+/// Budget, the caller's own limit, and usage: each heap has its own, and a request that fits exactly is within it.
 #[test]
 fn seed_003_06_budgets_and_limits_hold_to_the_byte_for_each_heap() {
-    // One heap near the device, one near the device that the host sees too, one of the host.
+    // One heap of device memory, one of device memory that the host can access, and one of host memory.
     let mut profile = card(64 * MIB, 64 * MIB);
     let window = profile.capabilities.memory_heaps.len();
     profile.capabilities.memory_heaps.push(MemoryHeap { bytes: 64 * MIB, device_local: true });
@@ -232,7 +232,7 @@ fn seed_003_06_budgets_and_limits_hold_to_the_byte_for_each_heap() {
         drop(allocate(left, memory_type).expect("to the byte"));
         world.memory.reclaim();
     }
-    // A block asks the budget of its own heap: where one heap is full, the other still has blocks.
+    // A block counts against the budget of its own heap: if one heap is full, the other one still has blocks.
     let block = |memory_type: u32| {
         let desc = AllocationDesc { dedicated: Dedicated::Never, ..only(memory_type) };
         world.memory.allocate(needs(64 * KIB, 256), desc)
@@ -250,14 +250,14 @@ fn seed_003_06_budgets_and_limits_hold_to_the_byte_for_each_heap() {
     drop(world.memory.allocate(needs(4 * MIB, 256), beyond).expect("a budget is a wish"));
     let beyond = AllocationDesc { within_budget: false, ..only(shared) };
     let error = world.memory.allocate(needs(5 * MIB, 256), beyond).err();
-    assert!(matches!(error, Some(Error::OverBudget { .. })), "a limit is none: {error:?}");
+    assert!(matches!(error, Some(Error::OverBudget { .. })), "not a limit: {error:?}");
     drop(held);
     world.memory.reclaim();
     assert_eq!((used(0), used(window as u32)), ((0, 0), (0, 0)));
     world.finish();
 }
 
-/// Until the card is full: what was made stays as it is, and the failure has the numbers.
+/// When the card is full, earlier resources are unchanged, and the error has the numbers.
 #[test]
 fn seed_003_07_a_card_that_is_full_says_out_of_memory() {
     let world = on_card(32 * MIB, 16 * MIB);
@@ -280,11 +280,11 @@ fn seed_003_07_a_card_that_is_full_says_out_of_memory() {
         places.sort_unstable();
         places.dedup();
         assert_eq!(places.len(), 32, "memory and offset of each");
-        world.memory.debug().validate().expect("the failure has changed nothing");
-        // SAFETY: nothing uses it.
+        world.memory.debug().validate().expect("the failure changes nothing");
+        // SAFETY: no submission uses it.
         unsafe { held.pop().expect("one").destroy_now() };
-        held.push(world.memory.allocate(needs(MIB, 256), desc).expect("what was freed"));
-        // What may lie elsewhere does.
+        held.push(world.memory.allocate(needs(MIB, 256), desc).expect("the freed memory is available"));
+        // A request that allows other memory gets it.
         let elsewhere =
             AllocationDesc { required: MemoryProperties::empty(), dedicated: desc.dedicated, ..Default::default() };
         let other = world.memory.allocate(needs(MIB, 256), elsewhere).expect("the host has memory");
@@ -296,8 +296,8 @@ fn seed_003_07_a_card_that_is_full_says_out_of_memory() {
     world.finish();
 }
 
-/// What the driver itself refuses, though budget and limits have room: the failure says so and no other thing, the
-/// driver is asked a few times and no more, and nothing has changed.
+/// If the driver refuses although budget and limits have room, the error reports exactly that, the driver is called
+/// only a few times, and nothing has changed.
 #[test]
 fn seed_003_07_what_the_driver_refuses_is_said_after_a_few_calls() {
     const CALLS_MAX: u64 = 32;
@@ -309,7 +309,7 @@ fn seed_003_07_what_the_driver_refuses_is_said_after_a_few_calls() {
             world.faults.add(Rule { call: Some(Call::AllocateMemory), ..Rule::new(cause) });
             let faults = world.faults.clone();
             world.faults.set_hook(Some(Box::new(move |_, _| {
-                assert!(faults.injected() <= CALLS_MAX, "the driver is asked without end");
+                assert!(faults.injected() <= CALLS_MAX, "the driver is called endlessly");
             })));
             let error = world.memory.allocate(needs(MIB, 256), desc).err();
             let Some(Error::OutOfMemory { size: MIB, heap: 0, budget, cause: held_by_the_driver, .. }) = error else {
@@ -318,7 +318,7 @@ fn seed_003_07_what_the_driver_refuses_is_said_after_a_few_calls() {
             assert_eq!((held_by_the_driver, budget.reserved_bytes), (cause, MIB));
             assert!(budget.headroom_bytes() > 512 * MIB, "neither budget nor limit was in the way");
             assert_eq!(world.device.live(), before);
-            world.memory.debug().validate().expect("the failure has changed nothing");
+            world.memory.debug().validate().expect("the failure changes nothing");
             world.faults.set_hook(None);
             world.faults.clear();
             drop(world.memory.allocate(needs(MIB, 256), desc).expect("the driver has memory again"));
@@ -328,7 +328,7 @@ fn seed_003_07_what_the_driver_refuses_is_said_after_a_few_calls() {
     }
 }
 
-/// Heaps of resources that lie outside the arenas: of transient ones, of an engine's pools, of those that share bytes.
+/// Heaps outside the arenas: of transient resources, of an engine's pools, and of resources that share memory.
 #[test]
 fn a_limit_holds_for_heaps_of_every_kind() {
     let allocator = AllocatorDesc { heap_bytes_max: [8 * MIB; 16], ..Default::default() };
@@ -349,7 +349,7 @@ fn a_limit_holds_for_heaps_of_every_kind() {
         assert_eq!(world.device.calls().allocate_memory, asked, "{name}: the driver was not called");
     };
 
-    let placement = Placement::new(&world.memory, PlacementDesc::default()).expect("nothing is made yet");
+    let placement = Placement::new(&world.memory, PlacementDesc::default()).expect("no object is created yet");
     check("an aliased heap", placement.aliased_heap(&texture(256), 16 * MIB, "").err());
     check("a pooled texture", placement.create_texture(&texture(2048), "").err());
     let aliased = placement.aliased_heap(&texture(256), 4 * MIB, "").expect("below the limit");
@@ -370,7 +370,7 @@ fn a_limit_holds_for_heaps_of_every_kind() {
     world.finish();
 }
 
-/// A callback that owns the allocator would keep it, with all its memory.
+/// A callback that owns the allocator would keep it alive, with all its memory.
 #[test]
 fn a_shutdown_removes_the_eviction_callback() {
     let world = on_card(64 * MIB, 64 * MIB);
@@ -380,12 +380,12 @@ fn a_shutdown_removes_the_eviction_callback() {
         let _ = &held;
         memory.budgets().trim() > 0
     })));
-    world.memory.shutdown(Duration::ZERO).expect("nothing is under way");
-    assert_eq!(Arc::strong_count(&token), 1, "the callback is gone");
+    world.memory.shutdown(Duration::ZERO).expect("no work is pending");
+    assert_eq!(Arc::strong_count(&token), 1, "the callback was dropped");
     world.finish();
 }
 
-/// What another process takes is known after a few dozen memory objects, of whatever kind they are, in one frame.
+/// Memory that another process takes is noticed after a few dozen memory objects of any kind, within one frame.
 #[test]
 fn the_drivers_budget_is_asked_for_again_while_memory_is_made() {
     let allocator = AllocatorDesc { device_block_bytes_max: MIB, ..Default::default() };
@@ -402,7 +402,7 @@ fn the_drivers_budget_is_asked_for_again_while_memory_is_made() {
         world.finish();
     }
     let world = world(card(8 << 30, 1 << 30), allocator);
-    let placement = Placement::new(&world.memory, PlacementDesc::default()).expect("nothing is made yet");
+    let placement = Placement::new(&world.memory, PlacementDesc::default()).expect("no object is created yet");
     world.memory.reclaim();
     world.device.set_budget(0, Some(64 * MIB));
     let texture = TextureDesc { width: 256, height: 256, usage: TextureUsage::RENDER_TARGET, ..Default::default() };

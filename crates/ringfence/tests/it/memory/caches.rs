@@ -1,5 +1,5 @@
-//! The short path finds what the full decision finds. Slots in thread caches: freed, they are the
-//! next ones; and they are never in the way.
+//! The fast path returns the same as the full decision. Freed slots in thread caches are reused first, and never make a
+//! request fail.
 
 use std::collections::HashSet;
 use std::sync::Barrier;
@@ -14,7 +14,7 @@ use ringfence_testkit::fixture::FaultyFixture;
 
 use crate::memory::world::{Device, KIB, MIB, needs, next, on_card, world};
 
-/// Enough of one size that slots are made for it.
+/// Allocates enough of one size that slots are created for it.
 fn many(world: &FaultyFixture, count: usize, size: u64) -> Vec<Allocation<Device>> {
     let desc = AllocationDesc::default;
     (0..count).map(|_| world.memory.allocate(needs(size, 256), desc()).expect("there is room")).collect()
@@ -25,7 +25,7 @@ fn free(held: Allocation<Device>) {
     unsafe { held.destroy_now() };
 }
 
-/// A request like most, or like few.
+/// Returns a typical or an unusual request.
 fn any_request(state: &mut u64) -> (Requirements, AllocationDesc<'static>) {
     let mut dice = |sides: u64| (next(state) >> 20) % sides;
     let mut rarely = |rare, common| if dice(12) == 0 { rare } else { common };
@@ -49,7 +49,7 @@ fn any_request(state: &mut u64) -> (Requirements, AllocationDesc<'static>) {
     (Requirements { size, alignment, class, prefers_dedicated, ..needs(1, 1) }, desc)
 }
 
-/// While something is recorded, every request goes the long way.
+/// While a trace is recorded, every request takes the slow path.
 #[test]
 fn what_is_found_cached_is_what_the_fallback_order_finds() {
     for (profile, seed) in
@@ -57,7 +57,7 @@ fn what_is_found_cached_is_what_the_fallback_order_finds() {
     {
         let desc = AllocatorDesc { small_slots: false, ..Default::default() };
         let (short, long) = (world(profile.clone(), desc), world(profile, desc));
-        long.memory.trace().start(std::io::sink()).expect("nothing was made");
+        long.memory.trace().start(std::io::sink()).expect("no object was created");
         let mut state = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed);
         let (mut held, mut found) = (Vec::new(), 0);
         for step in 0..600 {
@@ -108,7 +108,7 @@ fn slots_cached_are_no_ranges_in_use() {
     let total = world.memory.statistics().total();
     assert_eq!(total.range_count, 50);
     let shown: usize = world.memory.snapshot().blocks.iter().map(|block| block.ranges.len()).sum();
-    assert_eq!(shown, 50, "a snapshot shows what is in use");
+    assert_eq!(shown, 50, "a snapshot shows the ranges in use");
     world.memory.debug().validate().expect("the allocator is sound");
     held.into_iter().for_each(free);
     assert_eq!(world.memory.statistics().total().range_count, 0);
@@ -121,7 +121,8 @@ fn blocks_go_after_their_grace_though_slots_were_cached() {
     let world = world(Profile::h200(), desc);
     many(&world, 300, KIB).into_iter().for_each(free);
     assert_ne!(world.device.live(), Live::default());
-    // One call sees that no thread uses what is cached; then the chunks have their grace, and then the blocks.
+    // The first call notices that no thread uses the cached slots; then the grace of the chunks passes, and then that
+    // of the blocks.
     (0..8).for_each(|_| _ = world.memory.reclaim());
     assert_eq!(world.device.live(), Live::default());
     world.finish();
@@ -137,7 +138,7 @@ fn the_last_of_memory_is_found_though_another_thread_had_it_cached() {
     let count = all.len();
     assert!(count > 4_000, "most of 8 MiB, not {count} KiB");
     std::thread::scope(|scope| {
-        // The other thread frees all of it, into its own cache as far as that has space.
+        // The other thread frees all of them, into its own cache as far as that has space.
         scope.spawn(|| {
             let mut all = all;
             all.pop().map_or_else(|| unreachable!("there are thousands"), free);
@@ -151,8 +152,8 @@ fn the_last_of_memory_is_found_though_another_thread_had_it_cached() {
     world.finish();
 }
 
-/// Runs `act` on a thread that shares no thread cache with the thread whose number is `own`: those that share one differ
-/// by a multiple of a power of two.
+/// Runs `act` on a thread that shares no thread cache with thread `own`: threads that share one differ by a multiple of
+/// a power of two.
 fn on_another_cache(own: usize, act: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let thread = || if thread_number() % 2 == own % 2 { on_another_cache(own, act) } else { act() };
@@ -160,8 +161,8 @@ fn on_another_cache(own: usize, act: impl FnOnce() + Send) {
     });
 }
 
-/// Threads that recall each other's slots again and again would all have none. What one recall gave is used up before a
-/// block is made.
+/// If threads repeatedly recalled each other's slots, none would have any. So the slots of one recall are used up
+/// before a block is created.
 #[test]
 fn slots_are_recalled_from_other_threads_once_a_tick_and_then_a_block_is_made() {
     let world = world(Profile::h200(), AllocatorDesc::default());
@@ -170,7 +171,7 @@ fn slots_are_recalled_from_other_threads_once_a_tick_and_then_a_block_is_made() 
         world.memory.allocate(needs(KIB, 256), desc).ok()
     };
     let free_elsewhere = |mut held: Vec<_>| {
-        // A thread caches slots once it has requested one.
+        // A thread caches slots after its first request for one.
         let free_all = || {
             held.pop().into_iter().for_each(free);
             held.extend(take(false));
@@ -181,17 +182,17 @@ fn slots_are_recalled_from_other_threads_once_a_tick_and_then_a_block_is_made() 
     let blocks = || world.memory.statistics().total().block_count;
     let mut held: Vec<_> = (0..100).map_while(|_| take(false)).collect();
     for tick in 0..3 {
-        // What is there is full.
+        // All existing blocks are full.
         held.extend(std::iter::from_fn(|| take(true)));
         let before = blocks();
         world.memory.reclaim();
-        // The first few of a size are ranges, and so are the last, where no chunk of slots has room.
+        // The first few of a size are ranges, and so are the last ones, if no chunk of slots has room.
         free_elsewhere(held.drain(16..80).collect());
         held.extend((0..64).map_while(|_| take(false)));
-        assert_eq!((tick, blocks()), (tick, before), "what another thread had cached was enough");
+        assert_eq!((tick, blocks()), (tick, before), "the slots cached by another thread were sufficient");
         free_elsewhere(held.split_off(held.len() - 64));
         held.extend(take(false));
-        assert_eq!((tick, blocks()), (tick, before + 1), "a second recall within the tick is none");
+        assert_eq!((tick, blocks()), (tick, before + 1), "there is no second recall within a tick");
     }
     drop(held);
     world.finish();
@@ -250,13 +251,13 @@ fn threads_that_only_make_and_threads_that_only_give_back() {
             live.insert(made.memory_address());
             to.send(made).expect("the other thread takes them");
         }
-        assert!(live.len() < 1_000, "what is freed elsewhere is used again: {}", live.len());
+        assert!(live.len() < 1_000, "slots freed by another thread are reused: {}", live.len());
         drop(to);
     });
     world.finish();
 }
 
-/// Chunks of slots that nothing uses are free memory, as soon as memory is short.
+/// Empty chunks of slots count as free memory as soon as memory is short.
 #[test]
 fn what_may_not_grow_gets_the_bytes_of_empty_slots() {
     let world = world(Profile::h200(), AllocatorDesc::default());

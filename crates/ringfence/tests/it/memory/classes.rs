@@ -1,5 +1,5 @@
-//! Buffers and textures in common blocks: whatever distance the device asks for is kept, and blocks are shared where
-//! that is cheap. The simulated device reports each pair that lies too close.
+//! Buffers and textures in common blocks: the distance that the device requires is kept, and blocks are shared if that
+//! is cheap. The simulated device reports each pair that is too close.
 
 use std::ops::Deref;
 
@@ -13,7 +13,7 @@ use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 use crate::memory::world::{KIB, MIB, info};
 
-/// A device of one memory type, whose resources are aligned to less than the distance.
+/// A device with one memory type. The alignment of its resources is smaller than the distance.
 fn close(class_granularity_bytes: u64) -> Profile {
     let mut profile = Profile::lavapipe();
     profile.capabilities.class_granularity_bytes = class_granularity_bytes;
@@ -99,7 +99,7 @@ impl Mixed {
         }
     }
 
-    /// A frame in which nothing is used, and whatever a pass finds is moved.
+    /// Runs a frame that uses no resource, and moves everything that a pass finds.
     fn frame(&mut self, moves: bool) {
         let frame = self.timeline().begin();
         if moves {
@@ -108,7 +108,7 @@ impl Mixed {
             let mut pass = run.begin_pass(&frame).expect("the frame is ours");
             for index in 0..pass.moves().len() {
                 let number = pass.moves()[index].user_data as usize;
-                match self.held[number].as_mut().expect("what was dropped is not moved") {
+                match self.held[number].as_mut().expect("a dropped resource is not moved") {
                     Held::Buffer(buffer) => _ = pass.copy_buffer(buffer).expect("the room is there"),
                     Held::Texture(texture) => _ = pass.copy_texture(texture).expect("the room is there"),
                 }
@@ -147,7 +147,7 @@ proptest! {
     }
 }
 
-/// Blocks that hold something, after a buffer and a texture.
+/// Returns the number of blocks in use after creating a buffer and a texture.
 fn block_count(profile: Profile) -> (u64, Vec<String>) {
     let mut world = Mixed::new(profile, AllocatorDesc::default());
     world.apply(&Op::Buffer { bytes: 5000, location: Location::Device });

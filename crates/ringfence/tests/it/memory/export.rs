@@ -7,7 +7,7 @@ use crate::memory::world::{KIB, MIB, info, world};
 
 #[test]
 fn the_snapshot_is_written_as_vma_writes_its_own() {
-    // So far apart that blocks are for buffers alone: VMA's format has a word for what those hold.
+    // The distance is so large that blocks are for buffers alone: VMA's format has a word for their content.
     let mut profile = Profile::h200();
     profile.capabilities.class_granularity_bytes = 64 * KIB;
     let world = world(profile, AllocatorDesc::default());

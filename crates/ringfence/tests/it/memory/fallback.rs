@@ -1,4 +1,4 @@
-//! Each step of the fallback order, reached by making the steps before it fail.
+//! Each step of the fallback order, reached by making the earlier steps fail.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
@@ -14,7 +14,7 @@ use crate::memory::world::{KIB, MIB, card, on_card, on_device, world};
 
 const OUT: DeviceError = DeviceError::OutOfDeviceMemory;
 
-/// Every request of the driver for this many bytes or more fails, in device memory.
+/// Makes every driver allocation of at least this many bytes of device memory fail.
 fn at_least(bytes_min: u64) -> Rule {
     Rule { call: Some(Call::AllocateMemory), bytes_min, memory_types: 1, ..Rule::new(OUT) }
 }
@@ -22,7 +22,7 @@ fn at_least(bytes_min: u64) -> Rule {
 #[test]
 fn step_1_empty_blocks_are_trimmed_before_anything_smaller_is_asked_for() {
     let world = on_card(64 * MIB, 64 * MIB);
-    // A texture pool's block fills the card but for 8 MiB, and is empty again.
+    // An empty block of a texture pool takes all of the card except 8 MiB.
     let types = world.memory.device().inner().profile().texture_types;
     let texture = ringfence::device::Requirements {
         class: ringfence::device::ResourceClass::Texture,
@@ -34,7 +34,7 @@ fn step_1_empty_blocks_are_trimmed_before_anything_smaller_is_asked_for() {
     drop(held.expect("an empty card has room"));
     world.memory.reclaim();
     assert_eq!(world.memory.statistics().total().block_bytes, 56 * MIB, "the empty block is kept");
-    let buffer = world.buffer(16 * MIB, large).expect("once the empty block is gone");
+    let buffer = world.buffer(16 * MIB, large).expect("after the empty block was freed");
     assert_eq!(world.memory.statistics().total().block_bytes, 16 * MIB);
     drop(buffer);
     world.finish();
@@ -44,7 +44,7 @@ fn step_1_empty_blocks_are_trimmed_before_anything_smaller_is_asked_for() {
 fn step_2_smaller_blocks_are_requested() {
     for (refused, granted) in [(256 * MIB, 128 * MIB), (128 * MIB, 64 * MIB), (64 * MIB, 32 * MIB)] {
         let world = on_card(8 << 30, 8 << 30);
-        // Fill the small blocks that come first.
+        // Fill the small blocks that are created first.
         let mut held = Vec::new();
         while world.memory.statistics().types[0].block_count < 6 {
             held.push(world.buffer(2 * MIB, on_device()).expect("there is room"));
@@ -65,7 +65,7 @@ fn step_2_smaller_blocks_are_requested() {
 fn step_3_memory_of_its_own() {
     let world = on_card(8 << 30, 8 << 30);
     world.faults.add(at_least(0));
-    let buffer = world.buffer(64 * KIB, on_device()).expect("dedicated memory is asked for another way");
+    let buffer = world.buffer(64 * KIB, on_device()).expect("dedicated memory is requested in another way");
     assert!(buffer.is_dedicated());
     let never = AllocationDesc { dedicated: Dedicated::Never, ..on_device() };
     assert!(matches!(world.buffer(64 * KIB, never), Err(Error::OutOfMemory { cause: OUT, .. })));
@@ -182,7 +182,8 @@ fn an_error_that_freeing_cannot_help_ends_the_fallback_at_once() {
     world.finish();
 }
 
-/// Another thread may be in a reclaim for long, in a driver call. What is dropped and done is free for requests.
+/// Another thread may be in a long reclaim, in a driver call. Requests can still destroy dropped resources that are
+/// complete.
 #[test]
 fn a_request_destroys_what_is_done_while_another_thread_reclaims() {
     let mut profile = card(16 * MIB, 16 * MIB);
@@ -203,7 +204,7 @@ fn a_request_destroys_what_is_done_while_another_thread_reclaims() {
     std::thread::scope(|scope| {
         scope.spawn(|| world.memory.reclaim());
         entered.recv().expect("the reclaim reads the timeline");
-        // On a thread that has dropped nothing: its own it would release itself.
+        // On a thread that has dropped nothing, because a thread releases its own drops itself.
         let made = scope.spawn(|| world.buffer(MIB, AllocationDesc::default()).map(drop)).join();
         goes.send(()).expect("the hook waits for it");
         made.expect("no panic").expect("all is free");
@@ -212,7 +213,7 @@ fn a_request_destroys_what_is_done_while_another_thread_reclaims() {
     world.finish();
 }
 
-/// The flag says that the callback ran. In a callback none is called: of no allocator.
+/// The flag reports that the callback ran. Within a callback no callback is called, not even another allocator's.
 #[test]
 fn an_error_names_the_callback_only_if_it_was_called() {
     let (outer, inner) = (on_card(16 * MIB, 16 * MIB), on_card(16 * MIB, 16 * MIB));

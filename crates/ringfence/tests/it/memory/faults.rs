@@ -1,4 +1,4 @@
-//! Every call to the driver fails once, one after the other: nothing is leaked, and everything is as before.
+//! Every driver call fails once, one after the other: nothing is leaked, and the state is as before.
 
 use ringfence::device::fault::{Call, Recorder, Rule};
 use ringfence::device::{BufferUsage, Create, DeviceError, TextureDesc, TextureUsage, Textures};
@@ -12,7 +12,7 @@ use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
 use crate::memory::world::{KIB, MIB, info, needs, world};
 
-/// A bit of everything. What fails is skipped: each failure has to leave everything as it was.
+/// Uses a bit of everything and skips failed calls: each failure must leave the state unchanged.
 fn program(world: &FaultyFixture) -> Result<(), Error> {
     let mut first_error = Ok(());
     let mut note = |result: Result<(), Error>| {
@@ -56,7 +56,7 @@ fn each_call_fails_once_and_nothing_is_leaked() {
     for profile in Profile::all() {
         let name = profile.name;
         let calm = world(profile.clone(), AllocatorDesc::default());
-        program(&calm).expect("nothing fails unasked");
+        program(&calm).expect("only requested calls fail");
         let calls = calm.faults.calls();
         calm.finish();
         assert!(calls > 50, "the program makes {calls} calls that can fail");
@@ -67,7 +67,7 @@ fn each_call_fails_once_and_nothing_is_leaked() {
                 let result = program(&world);
                 assert_eq!(world.faults.injected(), 1, "call {nth} of {calls} on {name}");
                 if error == DeviceError::Other(-7) {
-                    // Freeing memory would not help, so nothing else is tried.
+                    // Freeing memory would not help, so no further step is tried.
                     assert!(result.is_err() || nth == 0, "call {nth} of {calls} on {name}");
                 }
                 world.finish();
@@ -88,7 +88,7 @@ fn every_call_from_some_call_on_fails_and_nothing_is_leaked() {
     }
 }
 
-/// The driver is out of memory for an object of its own: what nothing uses goes, and it is asked again.
+/// If the driver has no memory for an object, unused memory is freed, and the object is requested again.
 #[test]
 fn an_object_that_finds_no_memory_is_asked_for_again_once_what_is_unused_is_gone() {
     type Make = fn(&FaultyFixture) -> Result<Box<dyn std::any::Any>, Error>;
@@ -112,20 +112,20 @@ fn an_object_that_finds_no_memory_is_asked_for_again_once_what_is_unused_is_gone
         let error = DeviceError::OutOfHostMemory;
         let once = Rule { call: Some(call), count: 1, ..Rule::new(error) };
         world.faults.add(once);
-        assert_eq!(make(&world).map(drop), Err(error.into()), "{call:?}: there is nothing to release");
+        assert_eq!(make(&world).map(drop), Err(error.into()), "{call:?}: no memory can be released");
         for _ in 0..3 {
             drop(world.buffer(4 * KIB, AllocationDesc::default()).expect("there is room"));
             world.memory.reclaim();
         }
         assert_eq!(world.memory.statistics().recycled_count, 1);
         world.faults.add(once);
-        make(&world).map(drop).expect("what is recycled goes");
+        make(&world).map(drop).expect("recycled objects are destroyed");
         assert_eq!(world.memory.statistics().recycled_count, 0, "{call:?}");
         world.finish();
     }
 }
 
-/// The copies that a program gathers behind the injector are recorded for the device underneath.
+/// The copies that a program adds behind the injector are recorded for the device underneath.
 #[test]
 fn an_upload_behind_the_injector_reaches_the_device() {
     let world = FaultyFixture::faulty(FixtureDesc::default());
@@ -136,7 +136,7 @@ fn an_upload_behind_the_injector_reaches_the_device() {
     let mut batch = UploadBatch::new();
     batch.copy(&staged, &target, 0).expect("it fits");
     let mut recorder = Recorder(Vec::<Command>::new());
-    // SAFETY: what is recorded is submitted as `frame`.
+    // SAFETY: the recorded commands are submitted as `frame`.
     unsafe { batch.record(&mut recorder) }.expect("its frame is open");
     world.submit_frame(frame, recorder.0);
     world.device.run_until_idle();
@@ -146,7 +146,7 @@ fn an_upload_behind_the_injector_reaches_the_device() {
     world.finish();
 }
 
-/// A hook of the injector panics: as if the driver call of a program's own device did. Whatever was made is freed.
+/// A hook of the injector panics, like a driver call of a program's own device. Everything that was created is freed.
 #[test]
 fn a_call_that_panics_leaks_nothing() {
     type Make = fn(&FaultyFixture) -> Result<Box<dyn std::any::Any>, Error>;

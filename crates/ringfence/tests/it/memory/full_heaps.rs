@@ -1,4 +1,4 @@
-//! Heaps that are full or small: how often the driver is called, which heap serves, and what the error says.
+//! Full or small heaps: the number of driver calls, the heap that serves, and the content of the error.
 
 use ringfence::device::fault::{Call, Rule};
 use ringfence::device::{DeviceError, MemoryHeap, MemoryProperties, MemoryType, Requirements, ResourceClass};
@@ -11,7 +11,7 @@ use crate::memory::world::{Device, KIB, MIB, card, needs, next, on_device, world
 
 const OUT: DeviceError = DeviceError::OutOfDeviceMemory;
 
-/// Two device-local heaps, a memory type each; the first is tried first.
+/// Two device-local heaps, with one memory type each; the first is tried first.
 fn two_heaps(first: u64, second: u64) -> Profile {
     let mut profile = card(first, second);
     profile.capabilities.memory_heaps[1].device_local = true;
@@ -22,7 +22,7 @@ fn two_heaps(first: u64, second: u64) -> Profile {
     profile
 }
 
-/// Takes all of the first heap but `left` bytes.
+/// Allocates all of the first heap except `left` bytes.
 fn fill(world: &FaultyFixture, left: u64) -> Allocation<Device> {
     let bytes = world.memory.budgets().heap(0).heap_bytes - left;
     let desc = AllocationDesc { memory_types: 1, dedicated: Dedicated::Always, ..Default::default() };
@@ -33,7 +33,7 @@ fn of_class(class: ResourceClass, size: u64) -> Requirements {
     Requirements { class, ..needs(size, 256) }
 }
 
-/// Driver calls for memory, refused ones included.
+/// Returns the number of driver calls for memory, including refused ones.
 fn asked(world: &FaultyFixture) -> u64 {
     world.device.calls().allocate_memory
 }
@@ -56,7 +56,7 @@ fn a_full_first_heap_is_not_tried_again_by_each_request() {
     }
 }
 
-/// The driver prefers memory of their own, and the first heap has none left.
+/// The driver prefers dedicated memory for the textures, and the first heap is full.
 #[test]
 fn a_full_first_heap_is_not_tried_again_by_each_texture_that_prefers_its_own_memory() {
     let world = world(two_heaps(256 * MIB, 8 << 30), AllocatorDesc::default());
@@ -80,7 +80,7 @@ fn the_next_memory_type_comes_before_memory_of_its_own() {
     let made = world.memory.allocate(needs(130 * KIB, 256), AllocationDesc::default()).expect("room");
     assert_eq!((plan.memory_type, plan.way), (1, PlannedWay::NewBlock));
     assert_eq!((made.memory_type(), made.is_dedicated()), (1, false));
-    // With no other type, what is left of the heap serves as its own.
+    // If no other type is allowed, the rest of the heap serves as dedicated memory.
     let only = AllocationDesc { memory_types: 1, ..Default::default() };
     let plan = world.memory.plan().memory(needs(130 * KIB, 256), only).expect("140 KiB are left");
     let own = world.memory.allocate(needs(130 * KIB, 256), only).expect("140 KiB are left");
@@ -103,7 +103,7 @@ fn a_heap_that_was_full_is_tried_again_once_something_is_freed_there() {
     world.finish();
 }
 
-/// What was dropped waits for a reclaim; it goes before the next heap is used, as without a refusal.
+/// Dropped resources wait for a reclaim. They are freed before the next heap is used, also after a refusal.
 #[test]
 fn what_was_dropped_since_a_refusal_is_freed_before_the_next_heap_serves() {
     let world = world(two_heaps(256 * MIB, 8 << 30), AllocatorDesc::default());
@@ -127,19 +127,19 @@ fn a_heap_that_was_full_is_tried_again_once_its_budget_changes() {
     let alone = AllocationDesc { memory_types: 1, dedicated: Dedicated::Always, ..Default::default() };
     let filler = other.memory.allocate(needs(256 * MIB - 300 * KIB, 256), alone).expect("the heap is empty");
     let second = world.memory.allocate(needs(MIB, 256), AllocationDesc::default()).expect("room");
-    assert_eq!(second.memory_type(), 1, "another process has the first heap");
+    assert_eq!(second.memory_type(), 1, "another process uses the first heap");
     // SAFETY: no work is ever submitted.
     unsafe { filler.destroy_now() };
     world.memory.reclaim();
     let first = world.memory.allocate(needs(5 * MIB, 256), AllocationDesc::default()).expect("room");
-    assert_eq!(first.memory_type(), 0, "the driver says that less is in use");
+    assert_eq!(first.memory_type(), 0, "the driver reports less usage");
     drop((first, second));
     drop(other.timelines);
     drop(other.memory);
     world.finish();
 }
 
-/// A refusal is remembered to save calls. It never fails a request that the driver would serve.
+/// A refusal is remembered to save driver calls. It never fails a request that the driver would serve.
 #[test]
 fn a_refusal_that_is_remembered_fails_no_request() {
     let world = world(card(256 * MIB, 256 * MIB), AllocatorDesc::default());
@@ -147,7 +147,8 @@ fn a_refusal_that_is_remembered_fails_no_request() {
     let desc = AllocationDesc { dedicated: Dedicated::Never, ..on_device() };
     assert!(matches!(world.memory.allocate(needs(MIB, 256), desc), Err(Error::OutOfMemory { cause: OUT, .. })));
     world.faults.clear();
-    let made = world.memory.allocate(needs(MIB, 256), desc).expect("the driver has memory again, and does not say so");
+    let made =
+        world.memory.allocate(needs(MIB, 256), desc).expect("the driver has memory again, but does not report it");
     drop(made);
     world.finish();
 }
@@ -193,7 +194,7 @@ fn a_type_whose_heap_is_too_small_is_passed_over() {
     world.finish();
 }
 
-/// A card with a window of 256 MiB through which the host reaches 8 GiB of device memory.
+/// A card with a window of 256 MiB through which the host accesses 8 GiB of device memory.
 fn windowed() -> Profile {
     let mut profile = card(8 << 30, 8 << 30);
     let heap = profile.capabilities.memory_heaps.len() as u32;
@@ -247,7 +248,7 @@ fn what_only_the_window_can_serve_gets_what_is_kept_of_it() {
         assert_eq!((plan.memory_type, plan.heap, made.memory_type()), (3, 2, 3));
         drop(made);
     }
-    // The heap's own limit holds for them too.
+    // The heap's own limit applies to these requests too.
     let strict = AllocationDesc { required: WINDOW, dedicated: Dedicated::Always, ..near };
     let rest: Vec<_> = (0..4).map(|_| world.buffer(30 * MIB, strict).expect("136 MiB are left")).collect();
     assert!(matches!(world.buffer(30 * MIB, strict), Err(Error::OutOfMemory { .. })));
@@ -291,7 +292,7 @@ fn blocks_are_large_where_memory_objects_are_few() {
     world.finish();
 }
 
-/// A request is served by a block that is there where the driver has no object left.
+/// If the driver has no memory object left, an existing block serves a request that prefers dedicated memory.
 #[test]
 fn what_prefers_its_own_memory_lies_in_a_block_where_no_object_is_left() {
     let world = world(two_heaps(256 * MIB, 8 << 30), AllocatorDesc::default());

@@ -1,4 +1,4 @@
-//! Blocks: how they grow, when they go, and that they are made ahead of need.
+//! Blocks: their growth, their release, and their creation ahead of need.
 
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ fn a_loop_that_allocates_and_frees_each_frame_never_touches_the_driver() {
     world.finish();
 }
 
-/// Of a program that counts no frames and never calls `reclaim`.
+/// For programs without frames that never call `reclaim`.
 #[test]
 fn without_grace_a_block_goes_with_what_empties_it_and_one_of_each_arena_stays() {
     let desc = AllocatorDesc { empty_block_grace: 0, small_slots: false, ..Default::default() };
@@ -57,7 +57,7 @@ fn without_grace_a_block_goes_with_what_empties_it_and_one_of_each_arena_stays()
             (0..100).map(|_| world.memory.allocate(needs(MIB, 256), on_device()).expect("room")).collect();
         assert!(reserved() >= 100 * MIB);
         for (nth, allocation) in held.into_iter().enumerate() {
-            // SAFETY: nothing was placed there.
+            // SAFETY: no resource was placed there.
             unsafe { allocation.destroy_now() };
             world.memory.debug().validate().expect("the allocator is sound");
             let snapshot = world.memory.snapshot();
@@ -111,7 +111,7 @@ fn maintain_makes_the_next_block_before_it_is_needed() {
         waited += world.device.calls().allocate_memory - before;
         world.memory.budgets().maintain();
     }
-    assert_eq!(waited, 1, "only the very first allocation asked the driver");
+    assert_eq!(waited, 1, "only the first allocation called the driver");
     assert!(world.memory.statistics().total().block_count >= 7);
     drop(held);
     world.finish();
@@ -120,7 +120,7 @@ fn maintain_makes_the_next_block_before_it_is_needed() {
 #[test]
 fn maintain_stays_within_the_budget_and_leaves_unused_arenas_alone() {
     let world = on_card(16 << 30, 16 << 30);
-    assert_eq!(world.memory.budgets().maintain(), 0, "nothing is in use");
+    assert_eq!(world.memory.budgets().maintain(), 0, "no memory is in use");
     world.device.set_budget(0, Some(5 * MIB));
     world.memory.reclaim();
     let held: Vec<_> = (0..4).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
@@ -129,7 +129,7 @@ fn maintain_stays_within_the_budget_and_leaves_unused_arenas_alone() {
     world.finish();
 }
 
-/// Frames that use more than half a block each: the mark rises until none of them waits, and falls when they are over.
+/// Each frame uses more than half a block. The threshold rises until no frame waits, and falls after the last of them.
 #[test]
 fn blocks_are_made_earlier_where_much_is_used_at_once() {
     let world = on_card(128 << 30, 16 << 30);
@@ -170,9 +170,9 @@ fn what_is_announced_asks_the_driver_beforehand_and_stays_until_it_is_used() {
     }
     assert_eq!(world.memory.statistics().total().block_count, 4, "empty for long, but announced");
     let more = world.memory.budgets().reserve(ResourceClass::Buffer, 200 * MIB, on_device()).expect("room");
-    assert_eq!((more, calls()), (256 * MIB, 5), "what was announced before does not count twice");
+    assert_eq!((more, calls()), (256 * MIB, 5), "an earlier announcement does not count twice");
     let held: Vec<_> = (0..1200).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
-    assert_eq!(calls(), 5, "nothing waited for the driver");
+    assert_eq!(calls(), 5, "no request waited for the driver");
     drop(held);
     for _ in 0..300 {
         world.memory.reclaim();
@@ -187,7 +187,7 @@ fn after_an_announcement_blocks_are_made_ahead_in_its_size() {
     world.memory.budgets().maintain();
     let reserved = || world.memory.statistics().total().reserved_bytes() / MIB;
     world.memory.budgets().reserve(ResourceClass::Buffer, 1024 * MIB, on_device()).expect("room");
-    // Nothing is wanted ahead while more than half a block of that size is free.
+    // No block is created ahead while more than half a block of that size is free.
     let mut held: Vec<_> = (0..1024 - 129).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
     assert_eq!((world.memory.budgets().maintain(), reserved()), (0, 1024));
     held.extend((0..2).map(|_| world.buffer(MIB, on_device()).expect("room")));
@@ -206,7 +206,7 @@ fn what_is_announced_goes_when_it_is_trimmed_and_without_grace_stays_too() {
     let world = world(card(16 << 30, 16 << 30), desc);
     world.memory.budgets().reserve(ResourceClass::Buffer, 600 * MIB, on_device()).expect("room");
     for _ in 0..3 {
-        // SAFETY: nothing was placed there.
+        // SAFETY: no resource was placed there.
         unsafe { world.memory.allocate(needs(MIB, 256), on_device()).expect("room").destroy_now() };
         world.memory.reclaim();
     }
@@ -249,7 +249,7 @@ fn the_librarys_thread_makes_blocks_while_the_program_goes_on() {
         if held.len() < 4 {
             held.push(world.buffer(MIB, on_device()).expect("room"));
         }
-        assert!(Instant::now() < deadline, "the second block is made, though the first has room");
+        assert!(Instant::now() < deadline, "the second block is created although the first has room");
         std::thread::yield_now();
     }
     assert!(held.len() <= 4);
@@ -287,7 +287,7 @@ fn slots_serve_what_is_common_and_give_their_chunks_back() {
     world.finish();
 }
 
-/// As [`the_librarys_thread_makes_blocks_while_the_program_goes_on`], after a second thread has come and gone.
+/// Like [`the_librarys_thread_makes_blocks_while_the_program_goes_on`], after a second thread was started and ended.
 #[test]
 fn a_second_thread_that_ends_leaves_the_first_at_work() {
     let world = world(card(16 << 30, 16 << 30), AllocatorDesc::default());
@@ -298,7 +298,7 @@ fn a_second_thread_that_ends_leaves_the_first_at_work() {
     for count in 2..5 {
         while world.memory.statistics().total().block_count < count {
             let total = world.memory.statistics().total();
-            // A byte of what is there is left, so that only the thread makes blocks.
+            // Keeps some bytes free: then only the thread creates blocks.
             if total.block_bytes - total.range_bytes > 2 * MIB || held.is_empty() {
                 held.push(world.buffer(MIB, on_device()).expect("room"));
             }
@@ -310,7 +310,7 @@ fn a_second_thread_that_ends_leaves_the_first_at_work() {
     world.finish();
 }
 
-/// The thread that makes blocks may be the last to hold the allocator, and with it what owns the thread.
+/// The thread that creates blocks may hold the last reference to the allocator, which owns the thread.
 #[test]
 fn the_librarys_thread_may_end_what_owns_it() {
     for _ in 0..50 {
@@ -326,11 +326,11 @@ fn the_librarys_thread_may_end_what_owns_it() {
         let held: Vec<_> = (0..20).map(|_| made()).collect();
         drop((held, memory));
         let end = is_dropped.recv_timeout(Duration::from_secs(120));
-        assert_eq!(end, Err(std::sync::mpsc::RecvTimeoutError::Disconnected), "the callback is gone");
+        assert_eq!(end, Err(std::sync::mpsc::RecvTimeoutError::Disconnected), "the callback was dropped");
     }
 }
 
-/// A block that is made ahead is worth less than what was made already.
+/// A block that is created ahead of need never evicts existing resources.
 #[test]
 fn blocks_ahead_of_need_push_nothing_out() {
     let world = on_card(64 * MIB, 64 * MIB);
@@ -350,7 +350,7 @@ fn blocks_ahead_of_need_push_nothing_out() {
     world.finish();
 }
 
-/// A card on which this allocator may take so much near the device.
+/// A card with a limit on this allocator's device memory.
 fn limited_to(bytes: u64) -> FaultyFixture {
     let mut heap_bytes_max = [u64::MAX; 16];
     heap_bytes_max[0] = bytes;
@@ -368,7 +368,7 @@ fn an_announcement_that_fails_leaves_those_before_it() {
         assert!(matches!(refused, Err(Error::OverBudget { .. })), "{refused:?}");
         assert_eq!(world.memory.statistics().total().block_bytes, 128 * MIB);
     }
-    assert_eq!(reserve(ResourceClass::Buffer, 128 * MIB), Ok(128 * MIB), "what was announced does not count twice");
+    assert_eq!(reserve(ResourceClass::Buffer, 128 * MIB), Ok(128 * MIB), "an announcement does not count twice");
     let asked = world.device.calls().allocate_memory;
     let apart = AllocationDesc { dedicated: Dedicated::Never, ..on_device() };
     let allocate = || world.memory.allocate(needs(MIB, 256), apart).expect("announced");

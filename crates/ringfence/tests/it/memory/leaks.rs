@@ -1,4 +1,4 @@
-//! What is alive, by name and by the program's line; what happened to it.
+//! Live resources, by name and by the program's line, and their history.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ fn world(history_count: u32) -> Fixture {
     Fixture::new(FixtureDesc { allocator: AllocatorDesc { debug, ..Default::default() }, ..Default::default() })
 }
 
-/// What a shutdown reports.
+/// Returns the leaks that a shutdown reports.
 fn leaks(world: &Fixture) -> Vec<Leak> {
-    world.memory.shutdown(Duration::ZERO).expect("nothing is under way");
+    world.memory.shutdown(Duration::ZERO).expect("no work is pending");
     let leak = |finding| match finding {
         Finding::Leak(leak) => leak,
         other => panic!("{other}"),
@@ -32,13 +32,13 @@ fn leaks(world: &Fixture) -> Vec<Leak> {
 #[track_caller]
 fn of_line(leaks: &[Leak], name: &str, line: u32) {
     let found: Vec<_> = leaks.iter().filter(|leak| leak.name.starts_with(name)).collect();
-    assert!(!found.is_empty(), "nothing is called {name}: {leaks:?}");
+    assert!(!found.is_empty(), "no leak is named {name}: {leaks:?}");
     for leak in found {
         assert_eq!(leak.made_at.map(|at| (at.file(), at.line())), Some((file!(), line)), "{leak}");
     }
 }
 
-/// What is retired waits for the frame, and is no leak.
+/// A retired resource waits for the frame, and is not a leak.
 #[test]
 fn a_shutdown_that_is_refused_reports_leaks_too() {
     let world = world(0);
@@ -73,7 +73,7 @@ fn what_the_library_makes_is_of_the_programs_line() {
     let passes = [FramePass::on(world.timeline().id())];
     let info = info(5 * KIB);
     let target = FrameResource { info: Described::Buffer(&info), first: 0, last: &[], name: "target" };
-    drop(transient.plan(&passes, &[target], |_| true).expect("a heap of what is needed"));
+    drop(transient.plan(&passes, &[target], |_| true).expect("a heap of the needed size"));
     let live = memory.debug().live();
     of_line(&live, "fast", line + 6);
     world.complete(frame);

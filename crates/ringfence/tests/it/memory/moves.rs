@@ -1,4 +1,4 @@
-//! A move is made with the description that the resource has, and of what can be copied.
+//! A move uses the description of the resource, and moves only resources that can be copied.
 
 use ringfence::defrag::{DefragDesc, DefragState, MoveError};
 use ringfence::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
@@ -31,12 +31,12 @@ fn a_move_with_another_description_is_refused_and_changes_nothing() {
     let mut run = world.memory.defragment(DefragDesc::default());
     let frame = world.timeline().begin();
     let mut pass = run.begin_pass(&frame).expect("its own frame");
-    let buffer = buffers.iter_mut().find(|buffer| pass.has(*buffer)).expect("two thirds are gone");
+    let buffer = buffers.iter_mut().find(|buffer| pass.has(*buffer)).expect("two thirds are freed");
     for other in [BufferDesc { size: 1024, ..info }, BufferDesc { usage: COPIED, ..info }] {
         assert_eq!(pass.copy_buffer_as(buffer, &other).map(drop), Err(MoveError::AnotherDescription));
     }
     assert_eq!(pass.copy_buffer_as(buffer, &info).map(|copy| copy.size), Ok(300 * KIB));
-    let texture = textures.iter_mut().find(|texture| pass.has(*texture)).expect("two thirds are gone");
+    let texture = textures.iter_mut().find(|texture| pass.has(*texture)).expect("two thirds are freed");
     for other in [TextureDesc { width: 16, ..shape }, TextureDesc { mips: 5, ..shape }] {
         assert_eq!(pass.copy_texture_as(texture, &other).map(drop), Err(MoveError::AnotherDescription));
     }
@@ -59,7 +59,7 @@ fn what_cannot_be_copied_is_not_moved() {
     let mut run = world.memory.defragment(DefragDesc::default());
     let frame = world.timeline().begin();
     let mut pass = run.begin_pass(&frame).expect("its own frame");
-    let buffer = buffers.iter_mut().find(|buffer| pass.has(*buffer)).expect("two thirds are gone");
+    let buffer = buffers.iter_mut().find(|buffer| pass.has(*buffer)).expect("two thirds are freed");
     let place = (buffer.memory_address(), buffer.offset());
     assert_eq!(pass.copy_buffer(buffer).map(drop), Err(MoveError::NotCopied));
     assert_eq!((buffer.memory_address(), buffer.offset()), place);
@@ -69,7 +69,7 @@ fn what_cannot_be_copied_is_not_moved() {
     world.finish();
 }
 
-/// What may be larger than described is moved with the description that it was requested with.
+/// A resource that may be larger than described is moved with the description of its request.
 #[test]
 fn what_may_be_larger_is_moved_with_what_it_was_requested_with() {
     let world = fixture();
@@ -83,7 +83,7 @@ fn what_may_be_larger_is_moved_with_what_it_was_requested_with() {
     let mut run = world.memory.defragment(DefragDesc::default());
     let frame = world.timeline().begin();
     let mut pass = run.begin_pass(&frame).expect("its own frame");
-    let buffer = buffers.iter_mut().find(|buffer| pass.has(*buffer)).expect("two thirds are gone");
+    let buffer = buffers.iter_mut().find(|buffer| pass.has(*buffer)).expect("two thirds are freed");
     let bytes = buffer.size();
     assert_eq!(pass.copy_buffer_as(buffer, &info).map(|copy| copy.size), Ok(bytes));
     assert_eq!(buffer.size(), bytes);
@@ -123,7 +123,7 @@ fn a_pass_of_no_moves_is_one_of_one() {
     world.finish();
 }
 
-/// The first bytes of a buffer.
+/// Returns the first bytes of a buffer.
 fn contents(world: &Fixture, of: &Buffer<Device>) -> [u8; 64] {
     let desc = AllocationDesc { location: Location::Readback, ..Default::default() };
     let into = world.buffer(64, desc).expect("there is room");
@@ -135,8 +135,8 @@ fn contents(world: &Fixture, of: &Buffer<Device>) -> [u8; 64] {
     bytes
 }
 
-/// Copies that were gathered before a pass and are recorded after it, in the same frame, reach all of their
-/// destinations; those of a batch that is recorded before the pass follow the moves.
+/// Copies that were added before a pass and recorded after it, in the same frame, reach all their destinations. Copies
+/// of a batch that is recorded before the pass follow the moves.
 #[test]
 fn copies_that_are_gathered_hold_their_destination_in_place() {
     for is_recorded_before in [false, true] {
@@ -156,7 +156,7 @@ fn copies_that_are_gathered_hold_their_destination_in_place() {
         // SAFETY: the list is submitted as `frame`.
         let record = |batch: &mut UploadBatch<Device>, commands: &mut Vec<Command>| unsafe { batch.record(commands) };
         if is_recorded_before {
-            record(&mut batch, &mut commands).expect("none was moved");
+            record(&mut batch, &mut commands).expect("no buffer was moved");
         }
         let mut pass = run.begin_pass(&frame).expect("its own frame");
         let moved = buffers.iter_mut().filter(|buffer| pass.has(*buffer)).collect::<Vec<_>>();
@@ -166,7 +166,7 @@ fn copies_that_are_gathered_hold_their_destination_in_place() {
         unsafe { pass.record(&mut commands) };
         drop(pass);
         if !is_recorded_before {
-            record(&mut batch, &mut commands).expect("none was moved");
+            record(&mut batch, &mut commands).expect("no buffer was moved");
         }
         batch.clear();
         world.submit_frame(frame, commands);
@@ -174,7 +174,7 @@ fn copies_that_are_gathered_hold_their_destination_in_place() {
         assert_eq!(arrived.count(), 12);
         assert!(buffers.iter().all(|buffer| !buffer.take_content_lost()));
         assert!(world.device.take_hazards().is_empty());
-        // With nothing gathered they are moved, as ever.
+        // Without pending copies, the buffers are moved as usual.
         let (mut run, frame) = (world.memory.defragment(DefragDesc::default()), world.timeline().begin());
         let pass = run.begin_pass(&frame).expect("its own frame");
         assert!(is_recorded_before || buffers.iter().any(|buffer| pass.has(buffer)));
@@ -183,7 +183,7 @@ fn copies_that_are_gathered_hold_their_destination_in_place() {
     }
 }
 
-/// A copy that is gathered once the move is planned takes the move away.
+/// A copy that is added after the move was planned cancels the move.
 #[test]
 fn a_copy_that_is_gathered_after_the_plan_stops_the_move() {
     let world = fixture();
@@ -197,13 +197,13 @@ fn a_copy_that_is_gathered_after_the_plan_stops_the_move() {
     let mut run = world.memory.defragment(DefragDesc::default());
     let frame = world.timeline().begin();
     let mut pass = run.begin_pass(&frame).expect("its own frame");
-    let buffer = buffers.iter_mut().find(|buffer| pass.has(*buffer)).expect("two thirds are gone");
+    let buffer = buffers.iter_mut().find(|buffer| pass.has(*buffer)).expect("two thirds are freed");
     let mut batch = UploadBatch::new();
     batch.copy(&Staged::of(&source, 0, 64).expect("inside"), buffer, 0).expect("it fits");
     assert!(!pass.has(buffer));
     assert_eq!(pass.copy_buffer(buffer).map(drop), Err(MoveError::NotInPass));
     batch.clear();
-    assert!(pass.copy_buffer(buffer).is_ok(), "nothing is gathered any more");
+    assert!(pass.copy_buffer(buffer).is_ok(), "no copy is pending any more");
     drop(pass);
     frame.discard();
     assert!(buffer.take_content_lost(), "the copy of the move never runs");

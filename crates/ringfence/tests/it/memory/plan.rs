@@ -1,4 +1,4 @@
-//! The dry run agrees with the real call, whatever came before.
+//! The dry run agrees with the real call, in every state.
 
 use proptest::prelude::*;
 use ringfence::algorithms::algorithm::Algorithm;
@@ -46,7 +46,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What the real call did, in the plan's words.
+/// Returns the result of the real call in the terms of a plan.
 fn done(world: &FaultyFixture, before: u64, made: &Allocation<Device>) -> (u32, PlannedWay, u64) {
     let asked = world.memory.statistics().total().reserved_bytes().saturating_sub(before);
     let way = match (made.is_dedicated(), asked) {
@@ -69,7 +69,7 @@ fn check(
     let made = world.memory.allocate(needs, desc);
     match (&plan, &made) {
         (Ok(plan), Ok(made)) => {
-            // Empty blocks that are trimmed on the way hide what was asked for.
+            // If empty blocks were trimmed during the call, the requested bytes cannot be determined.
             let trimmed = world.memory.statistics().calls.free_memory != snapshot.calls.free_memory;
             let (memory_type, way, asked) = done(world, before, made);
             prop_assert_eq!(plan.memory_type, memory_type);
@@ -129,7 +129,7 @@ fn a_plan_tells_waste_and_headroom() {
     assert_eq!(plan.headroom_bytes, 127 * MIB);
     assert_eq!((plan.bytes, plan.waste_bytes), (64 * KIB, 0), "the driver rounded, not the library");
     assert_eq!(world.device.live(), ringfence::sim::Live::default());
-    // The seventeenth of a size gets a slot, of a class that may be larger.
+    // The seventeenth allocation of a size gets a slot, of a class that may be larger.
     let held: Vec<_> = (0..16).map(|_| world.memory.allocate(needs(33 * KIB, 256), desc).expect("room")).collect();
     let plan = world.memory.plan().memory(needs(33 * KIB, 256), desc).expect("room");
     assert_eq!((plan.bytes, plan.waste_bytes), (48 * KIB, 15 * KIB));
@@ -149,7 +149,7 @@ fn a_plan_frees_empty_blocks_first_where_the_call_does() {
     assert!(empty > MIB, "blocks are kept");
     let alone = AllocationDesc { dedicated: Dedicated::Always, ..on_device() };
     let needs = Requirements { size: 2 * MIB, ..needs };
-    let plan = world.memory.plan().memory(needs, alone).expect("what is empty makes room");
+    let plan = world.memory.plan().memory(needs, alone).expect("empty blocks make room");
     let made = world.memory.allocate(needs, alone).expect("the plan is kept");
     assert_eq!((plan.way, plan.headroom_bytes), (PlannedWay::Dedicated, MIB));
     assert_eq!(world.memory.budgets().heap(0).headroom_bytes(), MIB);
@@ -179,7 +179,7 @@ fn a_plan_knows_the_end_of_a_linear_pool() {
     world.finish();
 }
 
-/// The plan for a buffer, and that the call then does it.
+/// Returns the plan for a buffer, and checks that the call does the same.
 fn planned(world: &FaultyFixture, size: u64, desc: AllocationDesc<'_>) -> (Plan, Buffer<Device>) {
     let plan = world.memory.plan().buffer(&info(size), desc).expect("room");
     let before = world.memory.statistics();
@@ -205,7 +205,7 @@ fn a_plan_is_for_the_size_that_is_asked_for_where_it_may_be_larger() {
     let steps = [
         (exact, PlannedWay::Dedicated, 65_024),
         (exact, PlannedWay::Dedicated, 65_024),
-        // One of the exact size is kept.
+        // A recycled object of the exact size exists.
         (larger, PlannedWay::Dedicated, 65_536),
         (larger, PlannedWay::Dedicated, 65_536),
         (larger, PlannedWay::Recycled, 65_536),
@@ -257,7 +257,7 @@ fn a_plan_has_the_alignment_of_the_request() {
     world.finish();
 }
 
-/// A trim leaves them, so that no request gets their bytes.
+/// A trim keeps these blocks, so no request gets their bytes.
 #[test]
 fn a_plan_does_not_count_on_blocks_that_a_pool_keeps() {
     let world = world(card(16 * MIB, 16 * MIB), AllocatorDesc::default());

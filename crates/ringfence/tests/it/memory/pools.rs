@@ -1,4 +1,4 @@
-//! Custom pools: limits, algorithms, lives.
+//! Custom pools: limits, algorithms, lifetimes.
 
 use ringfence::algorithms::algorithm::Algorithm;
 use ringfence::device::{Create, DeviceError, Numbers, Requirements, ResourceClass, TextureDesc, Textures};
@@ -57,7 +57,7 @@ fn what_lies_in_a_pool_may_outlive_it() {
     drop(buffer);
     world.memory.reclaim();
     world.memory.reclaim();
-    assert_eq!(world.memory.statistics().total().block_count, 0, "the block goes with the last of it");
+    assert_eq!(world.memory.statistics().total().block_count, 0, "the block is freed with its last range");
     world.finish();
 }
 
@@ -191,8 +191,7 @@ fn a_block_that_could_never_hold_the_request_is_not_asked_for() {
     world.finish();
 }
 
-/// What the statistics, the snapshot and the check of the allocator say of a pool's ranges is the same, whatever cuts
-/// its blocks.
+/// The statistics, the snapshot and the validation agree on a pool's ranges, for every algorithm.
 #[test]
 fn figures_of_a_pool_are_those_of_its_snapshot() {
     let algorithms = [
@@ -220,7 +219,7 @@ fn figures_of_a_pool_are_those_of_its_snapshot() {
         let sizes = [5000, 300, 2600, 4096, 700];
         let mut held: Vec<_> = sizes.map(|size| pool.allocate(needs(size, 16), desc).expect("there is room")).into();
         agree(5);
-        // From the middle, where a linear block does not get its bytes back yet.
+        // Frees ranges in the middle. A linear block cannot reuse their bytes yet.
         for count in (0..5).rev() {
             drop(held.remove(count / 2));
             world.memory.reclaim();
@@ -231,7 +230,7 @@ fn figures_of_a_pool_are_those_of_its_snapshot() {
     }
 }
 
-/// A buddy has at most 2^29 granules, and each takes host memory.
+/// A buddy allocator has at most 2^29 granules; each takes host memory.
 #[test]
 fn a_pool_of_more_granules_than_a_buddy_has_is_refused() {
     let world = world();
@@ -247,7 +246,7 @@ fn a_pool_of_more_granules_than_a_buddy_has_is_refused() {
     world.finish();
 }
 
-/// Made, allocated and planned: what requires memory of its own lies in no block.
+/// Creating, allocating and planning: a resource that requires dedicated memory cannot be in a block.
 #[test]
 fn what_requires_memory_of_its_own_is_refused() {
     let profile = Profile { dedicated_required_bytes: MIB, ..Profile::h200() };
@@ -266,7 +265,7 @@ fn what_requires_memory_of_its_own_is_refused() {
     world.finish();
 }
 
-/// A pool of buddies without a block size: no block has more granules than a buddy allocator can have.
+/// In a buddy pool without a block size, no block has more granules than a buddy allocator supports.
 #[test]
 fn a_request_beyond_what_the_algorithm_can_cut_is_refused() {
     let world = world();
@@ -278,7 +277,7 @@ fn a_request_beyond_what_the_algorithm_can_cut_is_refused() {
     assert_eq!(pool.plan(needs(size, 1), AllocationDesc::default()).err(), refused);
     assert_eq!(pool.allocate(needs(size, 1), AllocationDesc::default()).err(), refused);
     assert_eq!(pool.create_buffer(&info(size), AllocationDesc::default()).err(), refused);
-    assert_eq!(pool.statistics().block_count, 0, "nothing was made");
+    assert_eq!(pool.statistics().block_count, 0, "no object was created");
     drop(pool.allocate(needs(MIB, 1), AllocationDesc::default()).expect("there is room"));
     drop(pool);
     world.finish();

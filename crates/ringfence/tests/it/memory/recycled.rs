@@ -1,5 +1,5 @@
-//! Recycled objects on the simulated device: what is handed out again, what never is, how much is kept, and that
-//! mistakes are found as before.
+//! Recycled objects on the simulated device: the objects that are reused, those that never are, the bound on their
+//! bytes, and the detection of mistakes.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn small() -> BufferDesc {
     BufferDesc { size: 1000, usage: BufferUsage::VERTEX | BufferUsage::COPY_DST }
 }
 
-/// Buffers, textures and small buffers of one description each.
+/// Buffers, textures and small buffers with one description each.
 type Round = (Vec<Buffer<sim::Device>>, Vec<Texture<sim::Device>>, Vec<SmallBuffer<sim::Device>>);
 
 fn round(world: &Fixture, count: usize) -> Round {
@@ -81,7 +81,7 @@ fn what_is_destroyed_at_once_serves_the_next_request_while_a_frame_is_under_way(
     // SAFETY: no submission uses it.
     unsafe { world.memory.create_small_buffer(small(), Location::Device).expect("room").retire_after(&SyncSet::new()) };
     world.memory.reclaim();
-    assert_eq!(world.memory.statistics().retired_count, 0, "it waited for nothing, while a frame is under way");
+    assert_eq!(world.memory.statistics().retired_count, 0, "it did not wait, although a frame is open");
     world.complete(under_way);
     world.finish();
 }
@@ -112,14 +112,14 @@ fn what_a_submission_uses_serves_no_other_owner_before_that_is_complete() {
     let (again, ..) = round(&world, 4);
     assert!(
         again.iter().all(|buffer| at.contains(&(buffer.memory().id(), buffer.offset()))),
-        "what is complete comes back"
+        "completed objects are reused"
     );
     assert!(again.iter().all(|buffer| !held.contains(buffer.object())), "the device knows each owner's object apart");
     drop((others, again));
     world.finish();
 }
 
-/// Each request differs in one thing from the first, whose objects are kept: none of them is given one.
+/// Each request differs in one property from the first request. None of them reuses a recycled object of the first.
 #[test]
 fn an_object_serves_no_request_that_differs_in_anything() {
     let plain = AllocationDesc::default();
@@ -178,7 +178,7 @@ fn what_was_given_another_priority_is_not_kept() {
     let make = || world.memory.create_buffer(&info(MIB), desc).expect("room");
     for raised in [false, false, true, false] {
         let buffer = make();
-        assert!(!raised || buffer.set_priority(Priority::High), "it has memory of its own");
+        assert!(!raised || buffer.set_priority(Priority::High), "it has dedicated memory");
         drop(buffer);
         world.memory.reclaim();
     }
@@ -224,7 +224,7 @@ fn what_is_made_once_is_not_kept_and_what_is_not_asked_for_again_goes() {
     let statistics = world.memory.statistics();
     assert_eq!((statistics.recycled_count, statistics.recycled_bytes), (0, 0));
     (0..200).for_each(|_| _ = world.memory.reclaim());
-    assert!(world.memory.statistics().total().block_count <= 2, "their blocks have gone too, but one of each kind");
+    assert!(world.memory.statistics().total().block_count <= 2, "their blocks are freed too, except one of each kind");
     world.finish();
 }
 
@@ -241,7 +241,7 @@ fn memory_that_is_short_is_taken_of_what_is_kept() {
     assert!(world.memory.statistics().recycled_bytes >= 5 * MIB);
     let plan = world.memory.plan().buffer(&info(MIB), strict).expect("room");
     assert_eq!((plan.way, plan.requested_bytes), (PlannedWay::Recycled, 0));
-    let large = world.buffer(6 * MIB, strict).expect("what is kept goes first");
+    let large = world.buffer(6 * MIB, strict).expect("recycled objects are destroyed first");
     assert_eq!(world.memory.statistics().recycled_bytes, 0);
     drop(large);
     world.memory.reclaim();
@@ -255,12 +255,12 @@ fn memory_that_is_short_is_taken_of_what_is_kept() {
     assert_eq!(
         (statistics.recycled_count, statistics.total().reserved_bytes()),
         (0, 0),
-        "nothing is left after a trim"
+        "no object is left after a trim"
     );
     world.finish();
 }
 
-/// Twice made and dropped, so that the second is kept with its own memory.
+/// Creates and drops buffers twice, so that the second set is kept with its dedicated memory.
 fn keep_dedicated(world: &Fixture, count: usize, bytes: u64) {
     let desc = AllocationDesc { dedicated: Dedicated::Always, ..Default::default() };
     for _ in 0..2 {
@@ -306,7 +306,7 @@ fn a_trim_says_what_goes_of_that_which_is_kept() {
     assert_eq!((world.memory.budgets().trim_to(0), reserved()), (100 * MIB, 0));
     keep_dedicated(&world, 3, MIB);
     assert_eq!((world.memory.budgets().trim(), reserved()), (3, 0));
-    // In blocks, some of which go as soon as the last object in them does.
+    // In blocks; some are freed together with their last object.
     for _ in 0..3 {
         let held: Vec<_> = (0..40).map(|_| world.buffer(MIB, AllocationDesc::default()).expect("room")).collect();
         drop((held, round(&world, 40)));
@@ -318,7 +318,7 @@ fn a_trim_says_what_goes_of_that_which_is_kept() {
     world.finish();
 }
 
-/// A thousand sizes, each asked for once in a frame: those of one grain share their objects.
+/// A thousand sizes, each requested once per frame: sizes that are rounded to the same size share their objects.
 #[test]
 fn sizes_that_may_be_larger_share_the_objects_of_a_few() {
     let world = fixture(AllocatorDesc::default());
@@ -344,7 +344,7 @@ fn sizes_that_may_be_larger_share_the_objects_of_a_few() {
         world.memory.reclaim();
     }
     assert!(made() - before < 100, "of 2,000 requests {} made an object", made() - before);
-    // Exactly as described, unless it is allowed; and an owner that did not allow it is counted with nothing.
+    // A request that does not allow a larger buffer gets the exact size, and its `rounded_bytes` are 0.
     let exact = world.memory.create_buffer(&info(5000), AllocationDesc::default()).expect("room");
     assert_eq!((exact.desc().expect("it can be said").size, world.memory.statistics().rounded_bytes), (5000, 0));
     let texture = world.memory.create_texture(&texture(), desc).expect("room");
@@ -353,12 +353,12 @@ fn sizes_that_may_be_larger_share_the_objects_of_a_few() {
     world.finish();
 }
 
-/// The bound is full of what nothing asks for any more: that makes room, also where nothing reclaims.
+/// If the bound is full of objects that are no longer requested, they make room, even without a reclaim.
 #[test]
 fn what_is_not_asked_for_makes_room_for_what_is() {
     let world = fixture(AllocatorDesc { recycled_bytes_max: MIB, ..Default::default() });
     let desc = AllocationDesc::default();
-    // SAFETY: nothing uses them.
+    // SAFETY: no submission uses them.
     let now = |buffer: Buffer<sim::Device>| unsafe { buffer.destroy_now() };
     let make = |size, count: usize| -> Vec<_> {
         (0..count).map(|_| world.memory.create_buffer(&info(size), desc).expect("room")).collect()
@@ -404,7 +404,7 @@ fn never_more_than_the_bound_is_kept() {
 fn while_something_is_looked_for_nothing_is_recycled() {
     let debugged = fixture(AllocatorDesc { debug: DebugDesc::everything(), ..Default::default() });
     let recorded = fixture(AllocatorDesc::default());
-    recorded.memory.trace().start(std::io::sink()).expect("nothing was made");
+    recorded.memory.trace().start(std::io::sink()).expect("no object was created");
     for world in [debugged, recorded] {
         for _ in 0..4 {
             drop(round(&world, 4));
@@ -423,8 +423,8 @@ fn handles_are_small() {
     assert!(size_of::<SmallBuffer<sim::Device>>() <= 48);
 }
 
-/// What is used after its release, and released before the device is done with it, is found although the object lives
-/// on.
+/// Uses after the release, and releases before the device has finished, are found although the driver's object still
+/// exists.
 #[test]
 fn a_stale_object_and_one_that_is_released_too_early_are_found() {
     let world = fixture(AllocatorDesc::default());
@@ -446,7 +446,7 @@ fn a_stale_object_and_one_that_is_released_too_early_are_found() {
     world.device.pause(0);
     let value = world.submit(fill(*next.object()));
     let recycled = world.memory.statistics().recycled_count;
-    // SAFETY: not kept to on purpose: the simulated device finds it, and no byte of the host is touched.
+    // SAFETY: violated on purpose. The simulated device reports it, and no host memory is accessed.
     unsafe { next.destroy_now() };
     assert_eq!(world.memory.statistics().recycled_count, recycled + 1);
     let found = world.device.take_hazards();
@@ -467,7 +467,7 @@ fn an_allocator_recycles_nothing_of_another() {
     assert!(one.memory.statistics().recycled_count > 0);
     drop(round(&other, 4));
     assert_eq!(other.memory.statistics().calls.recycled, 0);
-    other.memory.shutdown(Duration::MAX).expect("nothing is under way");
+    other.memory.shutdown(Duration::MAX).expect("no work is pending");
     drop(other);
     one.finish();
 }
@@ -498,7 +498,7 @@ fn threads_hand_objects_to_one_another() {
     world.finish();
 }
 
-/// The last handle of the allocator goes while resources live and objects are kept.
+/// The last handle of the allocator is dropped while resources live and objects are kept.
 #[test]
 fn nothing_is_left_when_the_allocator_goes_first() {
     let device = {
@@ -519,8 +519,8 @@ fn nothing_is_left_when_the_allocator_goes_first() {
     assert!(device.capabilities().memory_objects_max > 0);
 }
 
-/// Ages are looked at now and then: whenever the last request comes, its description is known for this many reclaims, and
-/// not for many more.
+/// Ages are checked only now and then. A description is known for this many reclaims after its last request, and for
+/// only a few more.
 #[test]
 fn what_is_not_asked_for_stays_as_long_as_it_is_said_to() {
     for grace in [1, 10, 50, 120] {
@@ -539,7 +539,7 @@ fn what_is_not_asked_for_stays_as_long_as_it_is_said_to() {
     }
 }
 
-/// What is recycled counts as free: it goes for what finds no room and may not grow.
+/// Recycled objects count as free: they are destroyed for a request that finds no room and may not grow.
 #[test]
 fn what_is_recycled_makes_room_for_a_request_that_may_not_grow() {
     let world = fixture(AllocatorDesc::default());
@@ -551,14 +551,13 @@ fn what_is_recycled_makes_room_for_a_request_that_may_not_grow() {
     let before = world.memory.statistics();
     assert!(before.recycled_bytes >= 8 * MIB, "{before:?}");
     let desc = AllocationDesc { never_grow: true, ..Default::default() };
-    let large =
-        world.memory.create_buffer(&info(3 * MIB), desc).expect("the blocks are empty but for what is recycled");
+    let large = world.memory.create_buffer(&info(3 * MIB), desc).expect("the blocks contain only recycled objects");
     assert_eq!(world.memory.statistics().calls.allocate_memory, before.calls.allocate_memory);
     drop(large);
     world.finish();
 }
 
-/// What is short of memory many times within a frame is no age of what is recycled.
+/// Many shortages of memory within one frame do not age recycled objects.
 #[test]
 fn requests_that_find_no_memory_do_not_age_what_is_recycled_elsewhere() {
     let mut allocator = AllocatorDesc::default();
@@ -582,7 +581,7 @@ fn requests_that_find_no_memory_do_not_age_what_is_recycled_elsewhere() {
     world.finish();
 }
 
-/// What is recycled counts as free, also between what is in use: no block is freed by it.
+/// Recycled objects count as free, even between ranges in use, where no block is freed with them.
 #[test]
 fn ranges_of_what_is_recycled_serve_another_request_where_memory_is_short() {
     let profile = card(8 * MIB, 64 * MIB);
@@ -594,19 +593,19 @@ fn ranges_of_what_is_recycled_serve_another_request_where_memory_is_short() {
         held = held.into_iter().step_by(4).collect();
         world.memory.reclaim();
         while held.len() < full {
-            held.push(world.buffer(256 * KIB, strict).expect("what was dropped is recycled"));
+            held.push(world.buffer(256 * KIB, strict).expect("dropped objects are recycled"));
         }
     }
     let kept: Vec<_> = held.into_iter().step_by(4).collect();
     world.memory.reclaim();
     let before = world.memory.statistics();
     assert!(before.recycled_bytes >= 2 * MIB, "{before:?}");
-    let larger = world.memory.create_buffer(&info(512 * KIB), strict).expect("what is recycled counts as free");
+    let larger = world.memory.create_buffer(&info(512 * KIB), strict).expect("recycled objects count as free");
     drop((larger, kept));
     world.finish();
 }
 
-/// And what was dropped, if the device is done with it.
+/// The same for dropped objects, if the device has finished with them.
 #[test]
 fn ranges_of_what_was_dropped_serve_another_request_where_memory_is_short() {
     let profile = card(8 * MIB, 64 * MIB);
@@ -619,7 +618,7 @@ fn ranges_of_what_was_dropped_serve_another_request_where_memory_is_short() {
     world.finish();
 }
 
-/// Where no block may be made either.
+/// The same if no block may be created either.
 #[test]
 fn ranges_of_what_was_dropped_serve_a_request_that_may_not_grow_and_a_full_pool() {
     let world = fixture(AllocatorDesc::default());
@@ -648,8 +647,8 @@ fn ranges_of_what_was_dropped_serve_a_request_that_may_not_grow_and_a_full_pool(
     world.finish();
 }
 
-/// What lies in memory of the second choice, since the best was full, is not kept: the next request finds room in the
-/// best again.
+/// An object in memory of the second choice, because the best was full, is not kept: the next request finds room in the
+/// best memory again.
 #[test]
 fn what_found_no_room_in_the_best_memory_type_is_made_anew() {
     let mut heap_bytes_max = [u64::MAX; 16];
@@ -674,13 +673,13 @@ fn what_found_no_room_in_the_best_memory_type_is_made_anew() {
     assert!(world.memory.statistics().calls.recycled > 0);
 }
 
-/// A thread that comes first when the last handle is gone has no cache that would keep the allocator alive.
+/// A thread that first uses the allocator after the last handle was dropped has no cache that would keep it alive.
 #[test]
 fn nothing_is_left_by_a_thread_that_comes_after_the_last_handle() {
     let device = {
         let world = fixture(AllocatorDesc::default());
         let desc = AllocationDesc { recycle: false, ..Default::default() };
-        // So that slots of the size exist.
+        // Makes slots of this size exist.
         let mut held: Vec<_> =
             (0..64).map(|_| world.memory.create_buffer(&info(4 * KIB), desc).expect("room")).collect();
         let bytes: Vec<_> = (0..64).map(|_| world.memory.allocate(needs(4 * KIB, 256), desc).expect("room")).collect();
@@ -688,7 +687,7 @@ fn nothing_is_left_by_a_thread_that_comes_after_the_last_handle() {
         drop((timelines, memory));
         std::thread::spawn(move || {
             held.iter_mut().for_each(|buffer| buffer.replace(&info(4 * KIB), desc).expect("room"));
-            // SAFETY: nothing uses them.
+            // SAFETY: no submission uses them.
             held.into_iter().for_each(|buffer| unsafe { buffer.destroy_now() });
             // SAFETY: as above.
             bytes.into_iter().for_each(|bytes| unsafe { bytes.destroy_now() });

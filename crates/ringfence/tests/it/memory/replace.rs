@@ -1,4 +1,4 @@
-//! What takes a resource's place is made as any other: with its user data, its address, and what debugging knows of it.
+//! A replacement of a resource is created like any other: with its user data, its address, and its record in debugging.
 
 use ringfence::debugging::DebugDesc;
 use ringfence::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
@@ -16,7 +16,7 @@ fn addressed(size: u64) -> BufferDesc {
     BufferDesc { size, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST | BufferUsage::DEVICE_ADDRESS }
 }
 
-/// Debugging knows one living thing of this name: its user data, and that a line of this file made it.
+/// Checks that debugging knows one live resource of this name, with its user data and a line of this file.
 #[track_caller]
 fn check_known(world: &Fixture<Device>, name: &str, user_data: u64) {
     let known: Vec<_> = world.memory.debug().live().into_iter().filter(|held| &*held.name == name).collect();
@@ -65,7 +65,7 @@ fn a_texture_that_has_other_mips_has_its_user_data() {
     let swap = texture.swap_mips(&frame, &whole, streamed).expect("there is room");
     assert_eq!((swap.copies.len(), swap.to_fill), (2, vec![0]));
     assert_eq!(texture.user_data(), 2);
-    assert!(texture.parts().is_some(), "what it has of mips and aspects is known");
+    assert!(texture.parts().is_some(), "its mips and aspects are known");
     check_known(&world, "whole", 2);
     world.complete(frame);
     drop(texture);

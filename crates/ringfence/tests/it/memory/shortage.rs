@@ -1,4 +1,4 @@
-//! What goes before a request fails: all that is empty, wherever it is, and nothing else.
+//! Before a request fails, all empty memory is freed, wherever it is, and nothing else.
 
 use ringfence::device::{BufferDesc, BufferUsage, ResourceClass};
 use ringfence::placement::{BufferRequest, Placement, PlacementDesc, Strategy};
@@ -8,7 +8,7 @@ use ringfence_testkit::fixture::FaultyFixture;
 
 use crate::memory::world::{MIB, card, needs, on_card, on_device, world};
 
-/// Memory of its own near the device.
+/// Describes dedicated device memory.
 fn alone() -> AllocationDesc<'static> {
     AllocationDesc { dedicated: Dedicated::Always, ..on_device() }
 }
@@ -17,7 +17,7 @@ fn held(world: &FaultyFixture, heap: u32) -> u64 {
     world.memory.budgets().heap(heap).reserved_bytes
 }
 
-/// A small buffer that comes and goes, and leaves the buffer that it shared.
+/// Creates and drops a small buffer, which leaves the buffer that it shared.
 fn leave_shared_buffer(world: &FaultyFixture, location: Location) {
     let desc = BufferDesc { size: 100, usage: BufferUsage::COPY_SRC };
     drop(world.memory.create_small_buffer(desc, location).expect("there is room"));
@@ -31,15 +31,15 @@ fn shared_buffers_in_which_nothing_lives_go_in_a_shortage() {
     leave_shared_buffer(&world, Location::Upload);
     let (near, far) = (held(&world, 0), held(&world, 1));
     assert!(near >= MIB && far >= MIB, "a block each");
-    let whole = world.buffer(64 * MIB, alone()).expect("nothing else lives there");
+    let whole = world.buffer(64 * MIB, alone()).expect("no other resource is there");
     assert_eq!((held(&world, 0), held(&world, 1)), (64 * MIB, far), "the other heap is not short");
     drop(whole);
     world.finish();
 }
 
-/// A placement that has kept an empty block near the device, and how many bytes that takes.
+/// Returns a placement that has kept an empty block of device memory.
 fn leave_placed_block(world: &FaultyFixture, strategy: Strategy) -> Placement<crate::memory::world::Device> {
-    let placement = Placement::new(&world.memory, PlacementDesc::default()).expect("nothing is made yet");
+    let placement = Placement::new(&world.memory, PlacementDesc::default()).expect("no object is created yet");
     let request = BufferRequest {
         size: 100_000,
         usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST,
@@ -85,7 +85,7 @@ fn empty_blocks_of_placements_go_where_a_trim_to_a_target_needs_them() {
     }
 }
 
-/// Of any heap: the limit counts memory objects, wherever they are.
+/// The limit counts the memory objects of all heaps.
 #[test]
 fn empty_blocks_of_every_heap_go_where_the_number_of_memory_objects_is_short() {
     let mut profile = card(1 << 30, 1 << 30);
@@ -114,7 +114,7 @@ fn empty_blocks_of_every_heap_go_where_the_number_of_memory_objects_is_short() {
 #[test]
 fn a_trim_says_how_many_memory_objects_went() {
     for strategy in [Strategy::Placed, Strategy::Suballocated] {
-        // So large that a block of the placement lies in one of the allocator's.
+        // The heaps are so large that a block of the placement is a range of one of the allocator's blocks.
         let world = on_card(16 << 30, 1 << 30);
         let placement = leave_placed_block(&world, strategy);
         leave_shared_buffer(&world, Location::Device);
@@ -123,7 +123,8 @@ fn a_trim_says_how_many_memory_objects_went() {
         assert_eq!(said, world.device.calls().free_memory - before, "{strategy:?}");
         assert!(said > 0);
         drop(placement);
-        // The blocks of a placement that is gone go with the next reclaim, which counts blocks, whatever is below them.
+        // The blocks of a dropped placement are freed by the next reclaim, which counts blocks regardless of the memory
+        // below them.
         drop(leave_placed_block(&world, strategy));
         assert_eq!(world.memory.reclaim().blocks, 1, "{strategy:?}");
         world.finish();

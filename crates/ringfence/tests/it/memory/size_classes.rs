@@ -1,5 +1,5 @@
-//! Document 003 rounds every block to 64 KiB, "so that pools stay few". Ours are of classes of size up to 64 KiB, and
-//! what is larger is a range of a block (rows 003-3, 003-4). Here both are measured over the same requests.
+//! Document 003 rounds every block to 64 KiB, "so that pools stay few". Ringfence has size classes up to 64 KiB, and
+//! larger allocations are ranges of a block (rows 003-3, 003-4). This compares both for the same requests.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -10,23 +10,24 @@ use ringfence::{Allocation, AllocatorDesc, Dedicated};
 
 use crate::memory::world::{Device, KIB, MIB, needs, next, on_device, world};
 
-/// One request, or what frees it.
+/// A request, or the release of one.
 enum Op {
     Allocate { id: u64, size: u64, alignment: u64 },
     Free { id: u64 },
 }
 
-/// What a trace costs where the most bytes are asked for at once.
+/// Cost of a trace at its peak of requested bytes.
 #[derive(Default, Debug)]
 struct Cost {
     requested_bytes: u64,
-    /// Bytes that were given beyond those, in blocks and ranges.
+    /// Bytes allocated beyond those, in blocks and ranges.
     ours_lost_bytes: u64,
     document_lost_bytes: u64,
     /// Kinds of pools, over the whole trace.
     our_pools: usize,
     document_pools: usize,
-    /// Memory objects that there ever were, and those that pools of 64 MiB, or of a larger block, would have been.
+    /// All memory objects that were ever created, and those that pools of 64 MiB, or of a larger block, would have
+    /// created.
     our_objects: u64,
     document_objects: u64,
 }
@@ -55,7 +56,7 @@ fn replay(trace: &[Op]) -> Cost {
                 let block = document(gone.size(), gone.alignment());
                 (asked, rounded) = (asked - gone.size(), rounded - block);
                 theirs.get_mut(&block).expect("it was counted").0 -= 1;
-                // SAFETY: nothing uses it.
+                // SAFETY: no submission uses it.
                 unsafe { gone.destroy_now() };
             }
         }
@@ -69,7 +70,7 @@ fn replay(trace: &[Op]) -> Cost {
             };
         }
     }
-    cost.our_pools = ours.len() + 1; // and ranges, which are of any size
+    cost.our_pools = ours.len() + 1; // and ranges of any size
     cost.document_pools = theirs.len();
     cost.our_objects = world.memory.statistics().calls.allocate_memory;
     cost.document_objects = theirs.iter().map(|(block, (_, most))| most.div_ceil((64 * MIB / block).max(1))).sum();
@@ -78,7 +79,8 @@ fn replay(trace: &[Op]) -> Cost {
     cost
 }
 
-/// Sizes between two powers of two, small ones as often as large ones; a third of what lives goes now and then.
+/// Returns requests with sizes between two powers of two, with small ones as likely as large ones. Now and then a third
+/// of the live ones is freed.
 fn generated(seed: u64, powers: std::ops::Range<u64>, count: u64) -> Vec<Op> {
     let (mut state, mut live, mut trace) = (seed * 977 + 5, Vec::new(), Vec::new());
     for id in 0..count {
@@ -97,7 +99,8 @@ fn generated(seed: u64, powers: std::ops::Range<u64>, count: u64) -> Vec<Op> {
     trace
 }
 
-/// A recorded one, where the folder of cases is: `RINGFENCE_CASES`, or `shared/data` beside the checkout or above it.
+/// Returns a recorded trace from the folder of cases, if it exists: `RINGFENCE_CASES`, or `shared/data` in a parent
+/// folder.
 fn recorded() -> Option<Vec<Op>> {
     let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("shared/data"));
     let mut folders = std::env::var_os("RINGFENCE_CASES").map(PathBuf::from).into_iter().chain(above);

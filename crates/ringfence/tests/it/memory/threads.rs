@@ -38,7 +38,7 @@ fn sixty_four_threads_allocate_write_and_free_without_meeting() {
                         let mut seen = [0; 1];
                         for at in [0, gone.size() - 1] {
                             gone.read(at, &mut seen).expect("mapped");
-                            assert_eq!(seen, [mark], "no other thread has written there");
+                            assert_eq!(seen, [mark], "no other thread wrote there");
                         }
                         if random.is_multiple_of(3) {
                             drop(gone);
@@ -79,7 +79,8 @@ fn growing_threads_make_no_more_blocks_than_they_need() {
     world.finish();
 }
 
-/// The last share in a heap frees its memory: of those that are released at once by the threads, and by drops that help.
+/// The memory of a heap is freed with its last share, whether threads release the shares directly or drops help a
+/// reclaim.
 #[test]
 fn heaps_that_are_dropped_beside_a_reclaim_free_their_memory() {
     let world = world(Profile::h200(), AllocatorDesc::default());

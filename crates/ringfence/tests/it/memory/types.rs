@@ -1,4 +1,4 @@
-//! The choice of memory types, by location, by properties and by mask; and writes to memory that is not coherent.
+//! The choice of memory types by location, by properties and by mask; writes to memory that is not coherent.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ fn bad_requests_are_typed_errors_with_the_numbers() {
     assert_eq!(ask(needs(max + 1, 4)), Some(Error::TooLarge { size: max + 1, max }));
     let unknown = ringfence::device::Requirements { memory_type_bits: 1 << 31, ..needs(KIB, 4) };
     assert!(matches!(ask(unknown), Some(Error::NoMemoryType { .. })));
-    assert_eq!(world.device.calls().allocate_memory, 0, "the driver was never asked");
+    assert_eq!(world.device.calls().allocate_memory, 0, "the driver was never called");
     world.finish();
     let small = on_card(1 << 30, 2 << 30);
     let beyond = small.memory.allocate(needs(3 << 30, 4), AllocationDesc::default()).err();
@@ -81,7 +81,7 @@ fn bad_requests_are_typed_errors_with_the_numbers() {
     small.finish();
 }
 
-/// A flush takes whole atoms. What the device has written beside the bytes of the host is not put back.
+/// A flush covers whole atoms, but does not overwrite bytes that the device has written beside those of the host.
 #[test]
 fn what_the_device_wrote_beside_a_write_of_the_host_stays() {
     let fixture = FixtureDesc { profile: Profile::non_coherent(), ..Default::default() };

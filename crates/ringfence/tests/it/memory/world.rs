@@ -1,4 +1,4 @@
-//! A simulated device behind an injector of faults, an allocator over it, and the check that nothing is left.
+//! A simulated device behind a fault injector, an allocator over it, and the check that nothing is leaked.
 
 use ringfence::device::fault::FaultInjector;
 use ringfence::device::{BufferDesc, BufferUsage, MemoryProperties, Requirements, ResourceClass};
@@ -11,12 +11,12 @@ pub type Device = FaultInjector<sim::Device>;
 pub const KIB: u64 = 1 << 10;
 pub const MIB: u64 = 1 << 20;
 
-/// A device of this profile behind an injector of faults.
+/// Creates a device of this profile behind a fault injector.
 pub fn world(profile: Profile, allocator: AllocatorDesc) -> FaultyFixture {
     FaultyFixture::faulty(FixtureDesc { profile, allocator, timelines: 0, ..Default::default() })
 }
 
-/// A card with one heap near the device and one in host memory, of these sizes.
+/// Creates a card with one heap of device memory and one of host memory, of these sizes.
 pub fn on_card(device_bytes: u64, host_bytes: u64) -> FaultyFixture {
     world(card(device_bytes, host_bytes), AllocatorDesc::default())
 }
@@ -47,7 +47,7 @@ pub fn on_device() -> AllocationDesc<'static> {
     AllocationDesc { required: MemoryProperties::DEVICE_LOCAL, ..Default::default() }
 }
 
-/// A small generator of numbers. The state is not 0.
+/// A small random number generator. The state must not be 0.
 pub fn next(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;

@@ -1,4 +1,4 @@
-//! Closures, and values with methods of the caller's.
+//! Closures of the caller, and values with methods of the caller.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use ringfence::{
 
 use crate::reentry::world::{Inside, place, usage, watched};
 
-/// Where in a view's life the caller's code does what it does.
+/// The step of a view's life in which the caller's code acts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum At {
     Make,
@@ -126,7 +126,7 @@ fn views_of_constants() {
                 frame.discard();
             });
             for at in 0..300_u32 {
-                // Twice: found in place; then changed: a copy more.
+                // Bound twice, it keeps its slot; after a change, there is one more copy.
                 drop((writer.bind(&held).expect("there is room"), writer.bind(&held).expect("there is room")));
                 let mut one = buffers.dynamic(256).expect("not too large");
                 one.set(0, &at.to_le_bytes()).expect("inside");
@@ -170,7 +170,7 @@ fn a_fill() {
     });
 }
 
-/// After a panic all that was gathered is kept, as after an error, and nothing of the ring is given to others.
+/// After a panic, as after an error, all added copies are kept, and the ring reuses none of their bytes.
 #[test]
 fn a_submission() {
     place("TransferQueue::submit", AllocatorDesc::default(), |world, inside| {
@@ -192,7 +192,7 @@ fn a_submission() {
         let first = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| submit(&mut queue, Some(inside))));
         if first.is_err() {
             world.memory.reclaim();
-            // What others write meanwhile goes elsewhere.
+            // Later writes get other bytes.
             let frame = world.timeline().begin();
             queue.ring().write_for(&frame, &[2; 300], 4).expect("there is room");
             frame.discard();
@@ -223,7 +223,7 @@ fn planning() {
     });
 }
 
-/// Counts what is recorded; the caller's code runs in each call.
+/// Counts the recorded commands; the caller's code runs in each call.
 struct Recorder<'a> {
     inside: &'a Inside,
     commands: Vec<sim::Command>,
@@ -241,17 +241,17 @@ impl Record<Device> for Recorder<'_> {
         if self.at == "copy" {
             self.inside.run();
         }
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { self.commands.copy_buffer(src, dst, regions) };
     }
 
     unsafe fn copy_buffer_to_texture(&mut self, src: &Buffer, dst: &Texture, region: &TexelRegion) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { self.commands.copy_buffer_to_texture(src, dst, region) };
     }
 
     unsafe fn read_texels(&mut self, reads: &[TexelRead<Texture, Buffer>]) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { self.commands.read_texels(reads) };
     }
 
@@ -259,7 +259,7 @@ impl Record<Device> for Recorder<'_> {
         if self.at == "textures" {
             self.inside.run();
         }
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { self.commands.copy_textures(copies) };
     }
 
@@ -270,7 +270,7 @@ impl Record<Device> for Recorder<'_> {
     }
 }
 
-/// What a recorder that panicked has not recorded as a whole is recorded by the next.
+/// Copies that a recorder did not record completely because it panicked are recorded by the next one.
 #[test]
 fn recording_of_moves() {
     for at in ["begin", "copy", "end"] {
@@ -310,7 +310,7 @@ fn recording_of_moves() {
     }
 }
 
-/// The hook that an injector of faults had before goes outside of its lock.
+/// The previous hook of a fault injector is dropped outside of the injector's lock.
 #[test]
 fn the_hook_of_an_injector() {
     struct AtDrop(FaultInjector);

@@ -12,7 +12,7 @@ use ringfence::{
 
 use crate::reentry::world::{Inside, Limited, buffer, limited, place, usage};
 
-/// Everything below the limit is taken until the callback frees it.
+/// An allocator without free memory below the limit, until the callback frees it.
 struct Starved<'a>(&'a Allocator<Device>);
 
 impl<'a> Starved<'a> {
@@ -21,11 +21,11 @@ impl<'a> Starved<'a> {
         let inside = inside.clone();
         world.memory.budgets().set_eviction(Some(Box::new(move |_| {
             let held = || hog.lock().unwrap_or_else(PoisonError::into_inner);
-            // Another thread that is waited for may free it.
+            // Another thread that the callback waits for may free the memory.
             let is_helpful = !held().is_empty();
             inside.run();
             let freed = std::mem::take(&mut *held());
-            // SAFETY: nothing was ever placed in it.
+            // SAFETY: no resource was ever placed in it.
             freed.into_iter().for_each(|held| unsafe { held.destroy_now() });
             is_helpful
         })));
@@ -129,7 +129,7 @@ fn buffers_by_placement() {
         let run = move |world: &Limited, inside: &Inside| {
             let desc =
                 PlacementDesc { default_block_bytes: 1 << 20, default_buffer_bytes_max: 2 << 20, ..Default::default() };
-            let placement = Placement::new(&world.memory, desc).expect("nothing is made yet");
+            let placement = Placement::new(&world.memory, desc).expect("no object is created yet");
             let usage = if dynamism == Dynamism::Dynamic { BufferUsage::COPY_SRC } else { usage() };
             let request = BufferRequest { size, usage, dynamism, strategy, ..Default::default() };
             let _starved = Starved::new(world, inside);
@@ -191,7 +191,7 @@ fn static_constants() {
     });
 }
 
-/// What static buffers were given is staged once, whatever happens while it is staged.
+/// The contents of static buffers are staged once, whatever happens during the staging.
 #[test]
 fn static_constants_that_are_staged() {
     place("eviction while static constants are staged", limited(), |world, inside| {
@@ -214,7 +214,7 @@ fn static_constants_that_are_staged() {
             buffers.upload_statics(&mut writer, &mut batch).expect("staged after all")
         }));
         if staged.is_err() {
-            // Not one was forgotten.
+            // All of them were staged.
             inside.disarm();
             buffers.upload_statics(&mut writer, &mut batch).expect("there is room");
         }
@@ -225,7 +225,7 @@ fn static_constants_that_are_staged() {
     });
 }
 
-/// Calls in when it is dropped.
+/// A value that calls in when it is dropped.
 struct AtDrop(Inside);
 
 impl Drop for AtDrop {

@@ -1,7 +1,8 @@
-//! One subscriber of `tracing` for the whole program, which passes what is reported to the listener of the thread.
+//! The only subscriber of `tracing` in the program. It passes each report to the listener of the reporting thread.
 //!
-//! `tracing` asks once whether a place in the code is of interest to anyone. With a subscriber for one thread alone
-//! (`with_default`), the thread that comes by first may be another test's, which has none: its "no" then holds for all.
+//! `tracing` queries only once whether a code location is of interest to any subscriber. With subscribers per thread
+//! (`with_default`), the first thread to reach the location may belong to another test and have no subscriber; its
+//! answer "no" would then apply to all threads.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Once};
@@ -13,7 +14,7 @@ thread_local! {
     static LISTENER: RefCell<Option<Arc<dyn Subscriber>>> = const { RefCell::new(None) };
 }
 
-/// Does `work`; what this thread reports in it goes to the listener. One at a time.
+/// Does `work`, and passes the reports of this thread to the listener. Allows one call at a time.
 pub fn listen(listener: impl Subscriber, work: impl FnOnce()) {
     static GLOBAL: Once = Once::new();
     GLOBAL.call_once(|| tracing::subscriber::set_global_default(ByThread).expect("the first one"));
@@ -32,7 +33,7 @@ impl Drop for OnDrop {
 
 struct ByThread;
 
-/// The thread's listener. No borrow is held while it runs: what it does tells it more.
+/// Returns the thread's listener. No borrow is held while it runs, because its actions cause more reports.
 fn listener() -> Option<Arc<dyn Subscriber>> {
     LISTENER.with_borrow(Clone::clone)
 }
@@ -43,7 +44,7 @@ fn tell(what: impl FnOnce(&dyn Subscriber)) {
     }
 }
 
-/// Of a span that no one listened to.
+/// Id of a span without a listener.
 const UNHEARD: u64 = 1 << 63;
 
 impl Subscriber for ByThread {

@@ -1,4 +1,4 @@
-//! A subscriber of `tracing`: what is reported is reported with no lock held, and its panics change nothing.
+//! A subscriber of `tracing`: reports are made without a lock held, and a panic of the subscriber changes nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,12 +13,12 @@ use tracing::{Event, Metadata, Subscriber};
 use crate::reentry::listening::listen;
 use crate::reentry::world::{Inside, Limited, Mode, buffer, limited, place, usage, watched};
 
-/// Runs the caller's code wherever the library reports something of this name.
+/// Runs the caller's code whenever the library makes a report with this name.
 struct Listener {
     inside: Inside,
     name: &'static str,
     next: AtomicU64,
-    /// Spans of the name.
+    /// Ids of the spans with this name.
     wanted: std::sync::Mutex<Vec<u64>>,
 }
 
@@ -88,7 +88,7 @@ fn listening(inside: &Inside, name: &'static str, work: impl FnOnce()) {
     listen(listener, work);
 }
 
-/// Blocks go as soon as they are empty.
+/// Returns a description with which blocks are freed as soon as they are empty.
 fn hasty() -> AllocatorDesc {
     AllocatorDesc { empty_blocks_kept: 0, empty_block_grace: 0, ..Default::default() }
 }
@@ -163,7 +163,7 @@ fn the_host_waits() {
 fn there_is_no_memory() {
     place("event of a shortage", AllocatorDesc::default(), |world, inside| {
         listening(inside, "out of memory", || {
-            // The driver refuses what its heap does not hold.
+            // The driver refuses allocations beyond the size of its heap.
             let held: Vec<_> = (0..8).filter_map(|_| buffer(&world.memory, 1 << 30, "")).collect();
             assert!(held.len() < 8);
         });
@@ -191,7 +191,7 @@ fn something_was_found() {
     });
 }
 
-/// Memory with a byte written behind it.
+/// Returns memory with an overrun: a byte was written after its end.
 fn overrun(world: &Limited) -> Allocation<Device> {
     let needs = Requirements {
         size: 300,
@@ -204,7 +204,7 @@ fn overrun(world: &Limited) -> Allocation<Device> {
     let desc = AllocationDesc { location: Location::Upload, ..Default::default() };
     let held = world.memory.allocate(needs, desc).expect("there is room");
     let first = held.mapped().expect("the host sees it");
-    // SAFETY: inside the memory object, in the guard, which is no one else's.
+    // SAFETY: the byte is inside the memory object, in the guard, which no other code uses.
     unsafe { first.add(300).write(0x42) };
     held
 }

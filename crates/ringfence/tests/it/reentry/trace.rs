@@ -1,4 +1,4 @@
-//! What a trace is written to.
+//! The writer of a trace.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -48,20 +48,20 @@ impl Drop for Sink {
     }
 }
 
-/// What the `Write` itself asks of the recording: refused or done, never waited for.
+/// Calls of the `Write` itself to the recording: they fail or succeed, but never block.
 fn stop_and_start(memory: &Allocator<Device>) {
     let _ = memory.trace().stop();
     let _ = memory.trace().start(io::sink());
     let _ = memory.trace().stop();
 }
 
-/// Whether the caller's code panics now.
+/// Returns `true` if the caller's code panics now.
 fn panics(inside: &Inside) -> bool {
     inside.mode() == Mode::Panics && !inside.is_disarmed()
 }
 
 fn begin(world: &Limited, inside: &Inside, at: Where) {
-    // A trace begins with an allocator that has made nothing.
+    // A trace can begin only while the allocator has no resources.
     let _ = world.memory.trace().stop();
     world.memory.shutdown(Duration::MAX).expect("everything is complete");
     inside.also(stop_and_start);
@@ -72,7 +72,7 @@ fn begin(world: &Limited, inside: &Inside, at: Where) {
         Where::FirstWrite if !inside.is_disarmed() => {
             assert!(matches!(started, Err(StartTraceError::NotEmpty { .. })), "the write makes some")
         }
-        _ => started.expect("nothing was made yet"),
+        _ => started.expect("no resource was created yet"),
     }
 }
 
@@ -80,14 +80,14 @@ fn end(world: &Limited, inside: &Inside, at: Where) {
     let stopped = world.memory.trace().stop();
     inside.also(|_| ());
     match at {
-        Where::FirstWrite if !inside.is_disarmed() => assert!(matches!(stopped, Ok(None)), "none was begun"),
+        Where::FirstWrite if !inside.is_disarmed() => assert!(matches!(stopped, Ok(None)), "no trace was started"),
         Where::Write | Where::Flush if panics(inside) => assert!(stopped.is_err(), "it was not written as a whole"),
         _ => assert!(stopped.expect("it was written").is_some()),
     }
     assert!(matches!(world.memory.trace().stop(), Ok(None)), "it is over");
 }
 
-/// Enough events for some chunks, from makers and droppers alone.
+/// Makes enough events for some chunks, only by creating and dropping resources.
 fn events(world: &Limited, bytes: usize) {
     let name = "a name of some length, so that not so many of them are needed for a chunk. ".repeat(10);
     for _ in 0..bytes / name.len() {
@@ -151,7 +151,7 @@ fn the_end_of_what_is_written_to() {
     });
 }
 
-/// A write that panics ends the recording and nothing else, as one that fails does.
+/// A write that panics ends only the recording, like a write that fails.
 #[test]
 fn a_panic_of_the_write_is_the_reason_that_the_end_gives() {
     place("a panic of the write", desc(), |world, inside| {

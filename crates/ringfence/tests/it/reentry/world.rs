@@ -1,4 +1,4 @@
-//! What the places have in common: a small device, the caller's code, and the watchdog.
+//! Shared parts of these tests: a small device, the caller's code, and the watchdog.
 
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -12,7 +12,7 @@ use ringfence::sim::{Device, Live, Profile};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Dedicated, Frame, Location};
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
-/// What the caller's code does in its place.
+/// Action of the caller's code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     CallsBack,
@@ -20,13 +20,13 @@ pub enum Mode {
     WaitsForAnotherThread,
 }
 
-/// So long may a place take before it counts as hung. Generous: a busy machine is no fault.
+/// Time after which a test counts as hung. It is long, because a busy machine must not fail the test.
 fn patience() -> Duration {
     let seconds = std::env::var("RINGFENCE_WATCHDOG_S").ok().and_then(|text| text.parse().ok());
     Duration::from_secs(seconds.unwrap_or(240))
 }
 
-/// The bytes that an allocator takes of each heap at most.
+/// Maximum number of bytes that an allocator takes of each heap.
 pub const LIMIT: u64 = 64 << 20;
 
 pub struct Limited(pub Fixture);
@@ -40,7 +40,7 @@ impl Deref for Limited {
 }
 
 impl Limited {
-    /// One memory type that is everything, so that what is short is short for all.
+    /// Creates an allocator over a device with a single memory type: a shortage then affects all requests.
     pub fn new(desc: AllocatorDesc) -> Self {
         Self(Fixture::new(FixtureDesc { profile: Profile::lavapipe(), allocator: desc, ..Default::default() }))
     }
@@ -51,7 +51,7 @@ impl Limited {
         assert!(self.device.run_until_idle());
     }
 
-    /// Memory that takes all that is left below the limit.
+    /// Allocates all memory that is left below the limit.
     pub fn hog(&self) -> Option<ringfence::Allocation<Device>> {
         let budget = self.memory.budgets().heap(0);
         let size = budget.limit_bytes.saturating_sub(budget.reserved_bytes);
@@ -64,7 +64,7 @@ impl Limited {
             requires_dedicated: false,
         };
         let desc = AllocationDesc { dedicated: Dedicated::Always, ..Default::default() };
-        (size > 0).then(|| self.memory.allocate(needs, desc).expect("it is what is left"))
+        (size > 0).then(|| self.memory.allocate(needs, desc).expect("all the remaining memory"))
     }
 }
 
@@ -80,7 +80,7 @@ pub fn buffer(memory: &Allocator<Device>, size: u64, name: &str) -> Option<Buffe
     memory.create_buffer(&BufferDesc { size, usage: usage() }, AllocationDesc { name, ..Default::default() }).ok()
 }
 
-/// Every operation that takes a lock of the allocator's. What fails for want of memory fails.
+/// Calls every operation that takes a lock of the allocator. Failures for lack of memory are ignored.
 pub fn everything(memory: &Allocator<Device>) {
     let _ = buffer(memory, 256, "");
     let _ = buffer(memory, 40 << 10, "called back");
@@ -102,21 +102,21 @@ pub fn everything(memory: &Allocator<Device>) {
 
 type Work = Box<dyn Fn(&Allocator<Device>) + Send + Sync>;
 
-/// The caller's code: what a callback, a closure, a `Write` or a `Drop` of the test's does.
+/// The caller's code: the body of a callback, a closure, a `Write` or a `Drop` of the test.
 #[derive(Clone)]
 pub struct Inside(Arc<State>);
 
 struct State {
     mode: Mode,
     memory: Mutex<Option<Allocator<Device>>>,
-    /// What is done by this thread besides, called back.
+    /// Additional work of this thread when it calls back.
     also: Mutex<Option<Arc<Work>>>,
     busy: AtomicBool,
     armed: AtomicBool,
     calls: AtomicU64,
 }
 
-/// What a test panics with.
+/// Payload of a test's panic.
 pub struct Own;
 
 impl Inside {
@@ -135,7 +135,7 @@ impl Inside {
         self.0.mode
     }
 
-    /// What is called back besides [`everything`].
+    /// Sets the work to do in a callback in addition to [`everything`].
     pub fn also(&self, work: impl Fn(&Allocator<Device>) + Send + Sync + 'static) {
         *self.0.also.lock().expect("no panic under it") = Some(Arc::new(Box::new(work)));
     }
@@ -143,11 +143,11 @@ impl Inside {
     pub fn run(&self) {
         let state = &*self.0;
         if !state.armed.load(Ordering::SeqCst) || state.busy.swap(true, Ordering::SeqCst) {
-            return; // what is called back comes by here again
+            return; // a nested call while the callback runs
         }
         let calls = state.calls.fetch_add(1, Ordering::SeqCst);
         let is_over = match state.mode {
-            // A second one, while the first unwinds, would end the program.
+            // A second panic while the first one unwinds would abort the program.
             Mode::Panics => calls > 0,
             Mode::CallsBack | Mode::WaitsForAnotherThread => calls >= 4,
         };
@@ -165,11 +165,11 @@ impl Inside {
                 }
             }
             Mode::WaitsForAnotherThread => {
-                std::thread::spawn(move || everything(&memory)).join().expect("it goes well there");
+                std::thread::spawn(move || everything(&memory)).join().expect("it succeeds there");
             }
             Mode::Panics => {
                 state.busy.store(false, Ordering::SeqCst);
-                // Without the hook, which would print it.
+                // Bypasses the panic hook, which would print the panic.
                 resume_unwind(Box::new(Own));
             }
         }
@@ -195,7 +195,7 @@ impl Inside {
     }
 }
 
-/// Fails rather than hangs.
+/// Runs `work`, and fails instead of hanging.
 pub fn watched(name: &str, work: impl FnOnce() + Send + 'static) {
     let (done, waiting) = channel();
     let thread = std::thread::spawn(move || {
@@ -213,7 +213,7 @@ pub fn watched(name: &str, work: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// One place, all three ways. `run` brings the caller's code in once, and leaves nothing behind.
+/// Tests one place in all three ways. `run` runs the caller's code once, and must leave nothing behind.
 pub fn place(name: &'static str, desc: AllocatorDesc, run: impl Fn(&Limited, &Inside) + Clone + Send + 'static) {
     for mode in [Mode::CallsBack, Mode::WaitsForAnotherThread, Mode::Panics] {
         let run = run.clone();
@@ -226,7 +226,7 @@ pub fn place(name: &'static str, desc: AllocatorDesc, run: impl Fn(&Limited, &In
                 Err(panic) if mode != Mode::Panics || !panic.is::<Own>() => resume_unwind(panic),
                 _ => {}
             }
-            // Nothing was submitted of the frame that a panic dropped.
+            // The frame that a panic dropped was not submitted.
             world.timeline().discard_dropped();
             inside.disarm();
             world.memory.debug().validate().unwrap_or_else(|error| panic!("{name}, {mode:?}: {error}"));
@@ -239,7 +239,7 @@ pub fn place(name: &'static str, desc: AllocatorDesc, run: impl Fn(&Limited, &In
     }
 }
 
-/// Nothing is left of anything.
+/// Checks that nothing is leaked.
 fn finish(name: &str, mode: Mode, world: Limited) {
     let Limited(Fixture { device, memory, timelines, .. }) = world;
     memory.debug().validate().unwrap_or_else(|error| panic!("{name}, {mode:?}: {error}"));
@@ -249,11 +249,11 @@ fn finish(name: &str, mode: Mode, world: Limited) {
     assert_eq!(
         (total.range_count, total.range_bytes, total.dedicated_count, total.block_count, statistics.retired_count),
         (0, 0, 0, 0, 0),
-        "{name}, {mode:?}: nothing is left"
+        "{name}, {mode:?}: nothing is leaked"
     );
     assert_eq!(calls.create_object, calls.destroy_object, "{name}, {mode:?}: each object is destroyed once");
     assert_eq!(calls.allocate_memory, calls.free_memory, "{name}, {mode:?}: each memory object is freed once");
     drop((memory, timelines));
-    assert_eq!(device.live(), Live::default(), "{name}, {mode:?}: nothing is alive on the device");
+    assert_eq!(device.live(), Live::default(), "{name}, {mode:?}: the device has no live object");
     assert_eq!(device.take_hazards(), [], "{name}, {mode:?}");
 }

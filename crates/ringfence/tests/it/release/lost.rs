@@ -1,4 +1,5 @@
-//! The ends of life: waiting, with a deadline, at once after a device loss; everything once, nothing twice.
+//! The end of an allocator: waiting, with a deadline, and immediately after a device loss. Each object is destroyed
+//! once.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use ringfence::sim::Command;
 
 use super::world::{BYTES, Dice, Program, QUEUES};
 
-/// Frames with drops, until some work is pending.
+/// Runs frames with drops until some work is pending.
 fn busy(seed: u64) -> Program {
     let mut world = Program::new(seed);
     for _ in 0..50 {
@@ -37,7 +38,7 @@ fn a_device_lost_in_the_middle_releases_everything_once() {
         world.device.lose_device();
         let reclaimed = world.memory.reclaim();
         assert_eq!((reclaimed.objects, reclaimed.waiting, reclaimed.device_lost), (waiting, 0, true), "seed {seed}");
-        assert_eq!(world.memory.reclaim().objects, 0, "nothing twice");
+        assert_eq!(world.memory.reclaim().objects, 0, "no object twice");
         drop(open);
         world.close();
     }
@@ -62,7 +63,7 @@ fn threads_that_drop_while_the_device_is_lost_lose_nothing_and_release_nothing_t
             world.device.lose_device();
             (0..5).for_each(|_| _ = world.memory.reclaim());
         });
-        world.memory.shutdown(Duration::ZERO).expect("nothing is waited for");
+        world.memory.shutdown(Duration::ZERO).expect("no wait");
         assert_eq!(world.memory.statistics().calls.destroy_object - before, objects, "seed {seed}");
         world.close();
     }
@@ -74,7 +75,7 @@ fn shutdown_waits_as_long_as_it_takes_or_as_its_timeout_says() {
     let waiting = world.memory.statistics().retired_count as usize;
     let refused = world.memory.shutdown(Duration::from_millis(1));
     assert!(matches!(refused, Err(ShutdownError::Timeout { waiting: held, .. }) if held == waiting), "{refused:?}");
-    assert_eq!(world.memory.statistics().retired_count as usize, waiting, "what was waiting still waits");
+    assert_eq!(world.memory.statistics().retired_count as usize, waiting, "retired objects are still waiting");
     (0..QUEUES).for_each(|queue| world.device.resume(queue));
     let done = world.memory.shutdown(Duration::MAX).expect("the work goes on");
     assert_eq!((done.objects, done.waiting), (waiting, 0));
@@ -112,7 +113,7 @@ fn shutdown_releases_what_has_passed_before_it_refuses() {
     world.close();
 }
 
-/// Its submission failed, so that its value is never signalled.
+/// The submission of the last frame failed, so its value is never signalled.
 #[test]
 fn shutdown_does_not_wait_for_a_last_frame_that_failed_as_long_as_its_timeout_says() {
     let mut world = Program::new(6);
@@ -122,7 +123,7 @@ fn shutdown_does_not_wait_for_a_last_frame_that_failed_as_long_as_its_timeout_sa
     let failed = world.timelines[0].begin();
     let frame = failed.point();
     drop(failed);
-    world.memory.shutdown(long).expect("nothing waits for it");
+    world.memory.shutdown(long).expect("no object waits for it");
     world.held.clear();
     let memory = world.memory.clone();
     let (send, receive) = std::sync::mpsc::channel();
@@ -134,11 +135,12 @@ fn shutdown_does_not_wait_for_a_last_frame_that_failed_as_long_as_its_timeout_sa
     );
     waiting.join().expect("no panic").expect("it is received");
     world.timelines[0].discard_dropped();
-    world.memory.shutdown(long).expect("nothing is under way");
+    world.memory.shutdown(long).expect("no work is pending");
     world.close();
 }
 
-/// The queue stands still, so that the end of the allocator cannot see that frame's end: nothing that it uses is freed.
+/// The queue is paused, so the allocator cannot see the end of the frame when it is dropped. It frees nothing that the
+/// frame uses.
 #[test]
 fn what_a_dropped_frame_may_use_is_leaked_rather_than_freed_in_use() {
     let mut world = Program::new(7);
@@ -158,8 +160,8 @@ fn what_a_dropped_frame_may_use_is_leaked_rather_than_freed_in_use() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// Both allocators have begun one frame. Were that counted by each, the second one's item would be given the set of the
-/// first one's, which is still kept.
+/// Both allocators have begun one frame. If each counted frames separately, the second one's item would get the points
+/// of the first one's, which are still kept.
 #[test]
 fn an_item_of_another_allocator_never_gets_the_set_of_the_one_before() {
     let (one, two) = (Program::new(9), Program::new(10));
@@ -181,7 +183,7 @@ fn an_item_of_another_allocator_never_gets_the_set_of_the_one_before() {
     two.close();
 }
 
-/// The same with a queue that goes on: it is waited for, and nothing is leaked.
+/// The same with a queue that continues: the allocator waits for it, and nothing is leaked.
 #[test]
 fn a_dropped_frame_that_was_submitted_is_waited_for_at_the_end() {
     let mut world = Program::new(8);
@@ -194,8 +196,8 @@ fn a_dropped_frame_that_was_submitted_is_waited_for_at_the_end() {
     world.close();
 }
 
-/// Frames that are begun, discarded, dropped and submitted in every order; what is released in one of them goes when
-/// nothing that was begun before can use it any more, and not before.
+/// Frames are begun, discarded, dropped and submitted in every order. A resource that is released in one of them is
+/// destroyed exactly when no frame that began before can use it any more.
 #[test]
 fn each_end_of_a_frame_holds_what_it_may_use() {
     for seed in 0..200 {
@@ -204,7 +206,8 @@ fn each_end_of_a_frame_holds_what_it_may_use() {
         let timeline = world.timelines[0].clone();
         let fence = world.fences[0];
         let bin = RetireBin::new();
-        // Open frames, ascending; values that may be signalled; what was released, with those that may use it.
+        // Open frames, in ascending order; values that may be signalled; released resources, with the frames that may
+        // use them.
         let (mut open, mut pending) = (Vec::<Frame>::new(), Vec::<u64>::new());
         let (mut twin, mut reached, mut submitted) = (Vec::<(u64, Vec<u64>)>::new(), 0, 0);
         for number in 0..120 {
@@ -221,7 +224,7 @@ fn each_end_of_a_frame_holds_what_it_may_use() {
                 3 if !open.is_empty() => drop(open.remove(0)),
                 4 if !open.is_empty() => {
                     let frame = open.remove(0);
-                    // What comes back is open as before.
+                    // A returned frame is open as before.
                     let frame = match world.timelines[1].submitted(frame) {
                         Err(refused) => refused.into_frame(),
                         Ok(point) => panic!("{point} is of another timeline"),
@@ -248,7 +251,7 @@ fn each_end_of_a_frame_holds_what_it_may_use() {
                 assert!(users.iter().all(|user| !pending.contains(user)), "seed {seed}: {item} is too early");
             }
             if pending.is_empty() {
-                assert!(twin.is_empty(), "seed {seed}: nothing is open, under way or unknown");
+                assert!(twin.is_empty(), "seed {seed}: no frame is open, pending or unknown");
             }
         }
         open.into_iter().for_each(Frame::discard);
@@ -283,7 +286,7 @@ fn an_open_frame_keeps_the_allocator_alive() {
     let frame = world.timelines[0].begin();
     let device = world.device.clone();
     drop(world);
-    assert_eq!(device.live().buffers, 4, "the frame may use what was released during it");
+    assert_eq!(device.live().buffers, 4, "the frame may use resources that were released while it was open");
     frame.discard();
     assert_eq!(device.live(), Default::default());
     assert!(device.take_hazards().is_empty());

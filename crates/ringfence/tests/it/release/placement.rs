@@ -1,5 +1,5 @@
-//! The placement policy under three queues that run out of step: ranges come back and are given again for 10,000
-//! frames, and the hazard finder has nothing to say.
+//! The placement policy with three queues that run out of step: ranges are freed and reused for 10,000 frames, and the
+//! hazard finder reports nothing.
 
 use ringfence::device::{BufferUsage, TextureDesc, TextureUsage};
 use ringfence::placement::{BufferLocation, BufferRequest, Dynamism, Placement, PlacementDesc, TextureLocation};
@@ -10,7 +10,7 @@ use super::world::{Dice, QUEUES, set};
 
 const FRAMES: u64 = 10_000;
 
-/// Something in use: the last value of each queue that uses it.
+/// A resource in use, with the last value of each queue that uses it.
 struct Held<T> {
     what: T,
     users: [u64; QUEUES],
@@ -28,10 +28,10 @@ fn run(profile: Profile, seed: u64) {
     let device = Device::new(profile, SimOptions { seed, queues: QUEUES, ..Default::default() });
     let memory = Allocator::over(device.clone(), AllocatorDesc::default());
     let fences: Vec<_> = (0..QUEUES).map(|_| device.create_fence(0)).collect();
-    // SAFETY: the fences are the device's, and every submission signals its frame's value.
+    // SAFETY: the fences belong to the device, and every submission signals its frame's value.
     let timeline = |&fence| unsafe { memory.timeline(fence) }.expect("the device is not lost");
     let timelines: Vec<Timeline<Device>> = fences.iter().map(timeline).collect();
-    // Small blocks and a short lag, so that blocks come and go.
+    // Small blocks and a short lag, so that blocks are created and freed.
     let desc = PlacementDesc {
         small_upload_bytes_max: 4 << 10,
         big_upload_bytes_max: 64 << 10,
@@ -74,7 +74,7 @@ fn run(profile: Profile, seed: u64) {
                 let size = held.what.size().min(1024);
                 commands.push(Command::CopyBuffer { src, src_offset, dst, dst_offset, size });
             }
-            // Each page is for one frame of one queue.
+            // Each page belongs to one frame of one queue.
             let writer = match &mut writer {
                 Some(writer) => FastWriter::begin(writer, &begun).map(|()| writer),
                 none => placement.fast_constants().writer(&begun).map(|writer| none.insert(writer)),
@@ -85,7 +85,7 @@ fn run(profile: Profile, seed: u64) {
             let (src, src_offset) = (constants.buffer, constants.offset);
             commands.push(Command::CopyBuffer { src, src_offset, dst, dst_offset, size: 64 });
             if queue == 0 && !textures.is_empty() {
-                // One queue alone: the policy is tested here, not the program's own order between queues.
+                // Uses only one queue: this tests the policy, not the program's order between queues.
                 let at = dice.below(textures.len() as u64) as usize;
                 textures[at].users[queue] = begun.value();
                 let texture = *textures[at].what.texture().object();
@@ -138,7 +138,7 @@ fn run(profile: Profile, seed: u64) {
     assert!(device.take_hazards().is_empty());
 }
 
-/// Something of any kind, with content where the host may write it.
+/// Creates a resource of a random kind, with content if the host can write it.
 fn make(
     placement: &Placement<Device>,
     dice: &mut Dice,
@@ -156,7 +156,8 @@ fn make(
     };
     let mut what = placement.create_buffer(&request).expect("there is room");
     if request.dynamism == Dynamism::Dynamic {
-        // The hazard finder sees a host write to what pending work reads: a range that came back too early.
+        // The hazard finder reports a host write to bytes that pending work reads, which shows a range that was reused
+        // too early.
         what.write(0, &vec![1; size as usize]).expect("an upload is mapped");
     }
     buffers.push(Held { what, users: [0; QUEUES], is_target: false });

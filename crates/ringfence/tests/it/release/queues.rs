@@ -1,18 +1,19 @@
-//! Three queues out of step, 10,000 frames, random drops: no hazard, and nothing held longer than it has to be.
+//! Three queues out of step, 10,000 frames, random drops: there is no hazard, and no object is held longer than
+//! necessary.
 
 use super::world::{Program, QUEUES, set};
 
 const FRAMES: u64 = 10_000;
 
-/// Something released: the last value of each queue that uses it, and what the library waits for.
+/// A released object: the last value of each queue that uses it, and the values that the library waits for.
 struct Gone {
     users: [u64; QUEUES],
     waits: [u64; QUEUES],
-    /// The first frame at whose end its users were all done.
+    /// The first frame that ended with all its uses complete.
     free_since: Option<u64>,
 }
 
-/// How long things were held beyond their own points.
+/// Time for which objects were held beyond their own points.
 struct Held {
     objects: u64,
     extra_frames: u64,
@@ -24,7 +25,8 @@ impl Held {
     }
 }
 
-/// Runs the frames. At the end of each, with the device standing still, exactly what may go must go.
+/// Runs the frames. At the end of each, while the device is paused, exactly the objects that are complete must be
+/// destroyed.
 fn run(seed: u64, precise: bool) -> Held {
     let mut world = Program::new(seed);
     let (mut gone, mut held) = (Vec::<Gone>::new(), Held { objects: 0, extra_frames: 0 });
@@ -32,7 +34,7 @@ fn run(seed: u64, precise: bool) -> Held {
         for _ in 0..world.dice.below(4) {
             world.make();
         }
-        // Out of step: the first queue works each frame, the others now and then, each at its own pace.
+        // Out of step: the first queue gets work in each frame, the others now and then, each at its own rate.
         for queue in 0..QUEUES {
             if world.dice.below(1 + 2 * queue as u64) == 0 {
                 world.submit(queue);
@@ -63,9 +65,12 @@ fn run(seed: u64, precise: bool) -> Held {
             !goes
         });
         let reclaimed = world.memory.reclaim();
-        // A request may have found some of them before the reclaim.
-        assert!(reclaimed.objects <= before - gone.len(), "seed {seed}, frame {frame}: no more than may go");
-        assert_eq!(reclaimed.waiting, gone.len(), "seed {seed}, frame {frame}: no less than may go");
+        // A request may have destroyed some of them before the reclaim.
+        assert!(
+            reclaimed.objects <= before - gone.len(),
+            "seed {seed}, frame {frame}: no object is destroyed too early"
+        );
+        assert_eq!(reclaimed.waiting, gone.len(), "seed {seed}, frame {frame}: every completed object is destroyed");
         world.no_hazard();
         let ticks = world.dice.below(6);
         world.go_on(ticks);
@@ -92,5 +97,5 @@ fn three_queues_out_of_step_hold_what_is_dropped_for_all_that_had_begun_and_no_l
     let held = run(2, false);
     println!("by default: {} objects, {:.2} extra frames on average", held.objects, held.mean());
     assert!(held.objects > 9_000, "{}", held.objects);
-    assert!(held.mean() > 0.0, "the slow queues hold what they do not use");
+    assert!(held.mean() > 0.0, "slow queues hold objects that they do not use");
 }

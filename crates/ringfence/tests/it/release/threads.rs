@@ -1,4 +1,4 @@
-//! Threads that make, write and drop through the placement policy while another one ends frames.
+//! Threads that create, write and drop resources through the placement policy while another thread ends frames.
 
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use super::world::Dice;
 const THREADS: u64 = 4;
 const ROUNDS: u64 = 400;
 
-/// Each thread is a recording thread with a queue of its own that reads what the thread made.
+/// Each thread records for its own queue, which reads the resources that the thread created.
 #[test]
 fn threads_place_and_drop_while_frames_end() {
     let queues = THREADS as usize + 1;
@@ -38,7 +38,7 @@ fn threads_place_and_drop_while_frames_end() {
             }
         });
         let ended: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
-        // Whatever ended them: the other thread waits for this.
+        // Set even after a failure, because the other thread waits for it.
         done.store(true, Ordering::Relaxed);
         ended.into_iter().for_each(|worker| worker.expect("no panic"));
     });
@@ -49,7 +49,7 @@ fn threads_place_and_drop_while_frames_end() {
     assert_eq!(device.live(), Default::default());
 }
 
-/// What a thread of those that drop may have waiting, as the module `memory::release` says.
+/// Maximum number of retired objects of a thread that drops, as the module `memory::release` documents.
 const WAITING_MAX: u64 = 1024 + 256;
 
 fn small(memory: &Allocator<Device>) -> Buffer<Device> {
@@ -58,17 +58,17 @@ fn small(memory: &Allocator<Device>) -> Buffer<Device> {
         .expect("there is room")
 }
 
-/// The device is done with everything, and no thread reclaims: those that drop do it.
+/// If the device has finished with all objects and no thread reclaims, the threads that drop destroy the objects.
 #[test]
 fn threads_that_drop_destroy_what_the_device_is_done_with() {
     let device = Device::new(Profile::h200(), SimOptions::default());
     let memory = Allocator::over(device.clone(), AllocatorDesc::default());
     let fence = device.create_fence(0);
-    // SAFETY: the fence is the device's, and every submission signals its frame's value.
+    // SAFETY: the fence belongs to the device, and every submission signals its frame's value.
     let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
     let frame = timeline.begin();
     let value = frame.value();
-    // Dropped in an open frame, of which nothing may go before it is complete.
+    // Dropped in an open frame, so none of them may be destroyed before the frame is complete.
     (0..5_000).for_each(|_| drop(small(&memory)));
     assert_eq!(memory.statistics().retired_count, 5_000);
     device.submit(0, &[], vec![], (fence, value)).expect("the device is not lost");
@@ -88,15 +88,15 @@ fn threads_that_drop_destroy_what_the_device_is_done_with() {
     assert!(device.take_hazards().is_empty());
 }
 
-/// One thread and many frames, of which each is complete before the next one ends: what has passed never piles up,
-/// though no call reclaims, and the device is asked at most once in 32 drops, and once a frame.
+/// One thread runs many frames, and each is complete before the next one ends. Completed objects never pile up,
+/// although no call reclaims, and the device is queried at most once in 32 drops and once per frame.
 #[test]
 fn what_has_passed_does_not_pile_up_between_frames_and_the_device_is_rarely_asked() {
     const DROPS: u64 = 500;
     let device = Device::new(Profile::h200(), SimOptions::default());
     let memory = Allocator::over(device.clone(), AllocatorDesc::default());
     let fence = device.create_fence(0);
-    // SAFETY: the fence is the device's, and every submission signals its frame's value.
+    // SAFETY: the fence belongs to the device, and every submission signals its frame's value.
     let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
     for _ in 0..100 {
         let frame = timeline.begin();
@@ -119,7 +119,7 @@ fn what_has_passed_does_not_pile_up_between_frames_and_the_device_is_rarely_aske
 fn work(placement: &Placement<Device>, device: &Device, working: &RwLock<()>, thread: u64) {
     let mut dice = Dice(thread);
     let (queue, fence) = (thread as usize, device.create_fence(0));
-    // SAFETY: the fence is the device's, and every submission signals its frame's value.
+    // SAFETY: the fence belongs to the device, and every submission signals its frame's value.
     let timeline = unsafe { placement.memory().timeline(fence) }.expect("the device is not lost");
     let target = BufferRequest { size: 64, usage: BufferUsage::COPY_DST, ..Default::default() };
     let target = placement.create_buffer(&target).expect("there is room");

@@ -1,4 +1,4 @@
-//! A program with three queues that run out of step, and a list of what it retired, kept beside the library.
+//! A program with three queues that run out of step, and its own list of the resources that it retired.
 
 use std::ops::Deref;
 
@@ -23,7 +23,7 @@ impl Dice {
     }
 }
 
-/// A buffer and the last value of each queue that uses it.
+/// A buffer, with the last value of each queue that uses it.
 pub struct Used {
     pub buffer: Buffer<Device>,
     pub users: [u64; QUEUES],
@@ -32,11 +32,11 @@ pub struct Used {
 pub struct Program {
     pub base: Fixture,
     pub dice: Dice,
-    /// What the program holds.
+    /// Live buffers of the program.
     pub held: Vec<Used>,
-    /// Where each queue copies to.
+    /// Copy destination of each queue.
     targets: Vec<Buffer<Device>>,
-    /// The last value submitted to each queue.
+    /// Last value that was submitted to each queue.
     pub submitted: [u64; QUEUES],
 }
 
@@ -56,14 +56,14 @@ impl Program {
         Self { base, dice: Dice(seed), held: vec![], targets, submitted: [0; QUEUES] }
     }
 
-    /// Makes a buffer with something in it.
+    /// Creates a buffer with content.
     pub fn make(&mut self) {
         let mut buffer = buffer(&self.memory, Location::Upload, BufferUsage::COPY_SRC);
         buffer.write(0, &[7; BYTES as usize]).expect("upload memory is mapped");
         self.held.push(Used { buffer, users: [0; QUEUES] });
     }
 
-    /// Submits work to a queue that reads some of the buffers, maybe only after another queue's work.
+    /// Submits work to a queue. The work reads some of the buffers, and may wait for another queue.
     pub fn submit(&mut self, queue: usize) {
         let frame = self.timelines[queue].begin();
         let mut commands = Vec::new();
@@ -82,12 +82,12 @@ impl Program {
         self.timelines[queue].submitted(frame).expect("in order");
     }
 
-    /// Where a queue copies to.
+    /// Returns the copy destination of a queue.
     pub fn target(&self, queue: usize) -> &Buffer<Device> {
         &self.targets[queue]
     }
 
-    /// What the device has reached. Work stands still until [`Program::go_on`], so that it stays what it is.
+    /// Pauses all work until [`Program::go_on`], and returns the values that the device has reached.
     pub fn stand_still(&self) -> [u64; QUEUES] {
         (0..QUEUES).for_each(|queue| self.device.pause(queue));
         std::array::from_fn(|queue| self.timelines[queue].completed().expect("the device is not lost"))
@@ -104,7 +104,8 @@ impl Program {
         assert!(found.is_empty(), "{found:#?}");
     }
 
-    /// Drops everything, the allocator too; nothing is left on the device, and nothing was destroyed twice.
+    /// Drops everything, including the allocator. Checks that the device has no live object and that none was destroyed
+    /// twice.
     #[track_caller]
     pub fn close(self) {
         let Self { base: Fixture { device, memory, timelines, .. }, held, targets, .. } = self;

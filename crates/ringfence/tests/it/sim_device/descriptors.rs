@@ -1,4 +1,4 @@
-//! Descriptors that no kernel may go through, and views that no device makes.
+//! Descriptors that a kernel must not use, and views that the device rejects.
 
 use super::gpu::{Gpu, Owned, copy};
 use ringfence::device::descriptors::{
@@ -9,13 +9,13 @@ use ringfence::sim::{
     Buffer, BufferRange, Command, DescriptorHeap, DescriptorUse, Hazard, HazardKind, Kernel, Profile, View, What,
 };
 
-/// A kernel that sets every byte that a slot shows to 9.
+/// A kernel that sets every byte of the buffer in a slot to 9.
 fn through(heap: DescriptorHeap, slot: u32) -> Command {
     let descriptors = vec![DescriptorUse { heap, slot, writes: true }];
     Command::Kernel(Kernel { descriptors, ..Kernel::new(vec![], vec![], |memory| memory.descriptors[0].fill(9)) })
 }
 
-/// A buffer 'shown' that slot 3 of a heap 'bindless' shows.
+/// Returns a buffer 'shown' with a descriptor in slot 3 of a heap 'bindless'.
 fn shown() -> (Gpu, Owned, DescriptorHeap) {
     let gpu = Gpu::h200();
     let buffer = gpu.host_buffer("shown", 64);
@@ -25,10 +25,10 @@ fn shown() -> (Gpu, Owned, DescriptorHeap) {
     (gpu, buffer, heap)
 }
 
-/// What a kernel through slot 3 is found to use although it is dead.
+/// Returns the hazard of a kernel that uses a stale descriptor in slot 3.
 #[track_caller]
 fn stale_through(gpu: &mut Gpu, heap: DescriptorHeap) -> Hazard {
-    // A descriptor of what is dead may stay in its slot.
+    // A descriptor of a destroyed object may stay in its slot.
     gpu.no_hazard();
     let end = gpu.submit(1, &[], vec![through(heap, 3)]);
     gpu.wait(end);
@@ -67,7 +67,7 @@ fn a_kernel_through_a_slot_whose_memory_is_freed_is_stale() {
     assert_eq!(stale_through(&mut gpu, heap).resource.name.as_deref(), Some("memory of shown"));
 }
 
-/// As a defragmentation does it: the content is elsewhere, and the old place another's.
+/// As in a defragmentation: the content has moved, and another buffer has the old range.
 #[test]
 fn a_kernel_through_a_slot_of_what_was_moved_is_stale() {
     let (mut gpu, buffer, heap) = shown();
@@ -102,7 +102,7 @@ fn a_kernel_through_a_copied_slot_of_a_destroyed_texture_is_stale_and_a_sampler_
     let (source, target) = (heap(HeapKind::Resources, false, "source"), heap(HeapKind::Resources, true, "target"));
     let (samplers, shown) = (heap(HeapKind::Samplers, false, "samplers"), heap(HeapKind::Samplers, true, "shown"));
     let copy = |src, dst| ViewCopy { src, src_start: 3, dst, dst_start: 3, count: 1 };
-    // SAFETY: the simulated device finds what is wrong with it.
+    // SAFETY: the simulated device reports any mistake.
     unsafe {
         gpu.device.write_view(&source, 3, &View::Texture(texture, HeapKind::Resources)).expect("alive");
         gpu.device.write_view(&samplers, 3, &View::Sampler(SamplerDesc::default())).expect("a sampler");
@@ -122,11 +122,12 @@ fn heap(gpu: &Gpu, kind: HeapKind, shader_visible: bool, name: &str) -> Descript
 
 fn copy_slot(gpu: &Gpu, src: DescriptorHeap, dst: DescriptorHeap) {
     let copy = ViewCopy { src: &src, src_start: 3, dst: &dst, dst_start: 3, count: 1 };
-    // SAFETY: the simulated device finds what is wrong with it.
+    // SAFETY: the simulated device reports any mistake.
     unsafe { gpu.device.copy_views(&[copy]) };
 }
 
-/// A buffer that slot 3 of a heap shows which shaders do not see ('hidden'), and of one which they do ('visible').
+/// Returns two heaps with a descriptor of a buffer in slot 3: one that shaders cannot access ('hidden'), and one that
+/// they can ('visible').
 fn copied() -> (Gpu, [DescriptorHeap; 2]) {
     let gpu = Gpu::h200();
     let buffer = gpu.host_buffer("shown", 64);
@@ -189,7 +190,7 @@ fn a_slot_copied_over_and_a_heap_destroyed_while_pending_are_found() {
         if waits {
             gpu.wait(end);
         }
-        // The heap that is copied from is in no work.
+        // No work uses the source heap of the copy.
         let expect = |kind| {
             if waits {
                 return gpu.no_hazard();

@@ -1,4 +1,5 @@
-//! Queues of two families: ownership goes with uploads, there and back; who forgets a half of it is found.
+//! Queues of two families: uploads transfer ownership to the copy queue and back. The device reports a missing half of
+//! a transfer.
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, TextureUsage, Textures};
 use ringfence::sim::{BufferRange, Command, Device, Fence, HazardKind, Profile, SimOptions};
@@ -12,7 +13,7 @@ const MAIN: u32 = 0;
 const COPY: u32 = 7;
 const SIDE: u32 = 32;
 
-/// What the program does right, or forgets.
+/// The part of a transfer that the program omits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Forgets {
     Nothing,
@@ -38,7 +39,7 @@ impl Program {
         device.set_family(1, COPY);
         let memory = Allocator::over(device.clone(), AllocatorDesc::default());
         let fences = [(); 2].map(|()| device.create_fence(0));
-        // SAFETY: the fences are the device's, and every submission signals its frame's value.
+        // SAFETY: the fences belong to the device, and every submission signals its frame's value.
         let [timeline, copies] = fences.map(|fence| unsafe { memory.timeline(fence) }.expect("the device is not lost"));
         let ring =
             UploadRing::new(&memory, UploadDesc { capacity: 64 << 10, ..Default::default() }).expect("there is room");
@@ -75,7 +76,7 @@ impl Program {
         Command::Acquire { buffers, textures, from }
     }
 
-    /// Uploads on the copy queue, after the main queue's value if that has released.
+    /// Uploads on the copy queue. If the main queue has released the buffer, waits for the value of that release.
     fn upload(&mut self, bytes: &[u8], offset: u64, released: Option<u64>, forgets: Forgets) -> SyncPoint {
         let texels = Texels::new(8, 8, 4, &bytes[..256]);
         let corner = TexelTarget { discard: released.is_none(), ..Default::default() };
@@ -84,7 +85,7 @@ impl Program {
         let (acquire, release) = (self.acquire(MAIN), self.release(MAIN));
         let point = self.transfer.submit(|batch, value| {
             let mut commands: Vec<_> = released.map(|_| acquire).into_iter().collect();
-            // SAFETY: what is copied outlives the work.
+            // SAFETY: the copied resources outlive the work.
             unsafe { batch.record(&mut commands) }.expect("its frame is open");
             if !matches!(forgets, Forgets::Release | Forgets::Both) {
                 commands.push(release);
@@ -95,7 +96,7 @@ impl Program {
         point.expect("submitted").expect("something was gathered")
     }
 
-    /// Reads the buffer on the main queue, which then releases. The value at which it has.
+    /// Reads the buffer on the main queue, which then releases it. Returns the value of the release.
     fn read(&self, uploaded: SyncPoint, forgets: Forgets) -> (u64, Vec<u8>) {
         let frame = self.timeline.begin();
         let value = frame.value();
@@ -161,11 +162,12 @@ fn what_is_overwritten_as_a_whole_needs_no_handing_back() {
     let mut program = Program::new();
     let uploaded = program.upload(&[1; 1024], 0, None, Forgets::Nothing);
     let (value, _) = program.read(uploaded, Forgets::Nothing);
-    // The main queue takes what it has released back by filling it, and a copy of a part would find it gone.
+    // The copy queue fills the whole buffer and so takes it without a transfer of its contents. After that, the main
+    // queue does not own it, and filling a part of it is a hazard.
     let frame = program.timeline.begin();
     let fill = |size| vec![Command::FillBuffer { dst: *program.back.object(), offset: 0, size, value: 9 }];
     program.device.submit(1, &[(program.fences[0], value)], fill(1024), (program.fences[1], 100)).expect("not lost");
-    assert_eq!(program.hazards(), Vec::<String>::new(), "all of it: what the main queue wrote there is given up");
+    assert_eq!(program.hazards(), Vec::<String>::new(), "the whole buffer: the main queue's contents are given up");
     let wait = [(program.fences[1], 100)];
     program.device.submit(0, &wait, fill(64), (program.fences[0], frame.value())).expect("not lost");
     program.timeline.submitted(frame).expect("in order");

@@ -1,4 +1,4 @@
-//! A small program's view of a simulated device: buffers in memory of their own, and a fence for each queue.
+//! A small program's view of a simulated device: buffers with dedicated memory, and one fence per queue.
 
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Driver, MemoryDesc, MemoryProperties, Placed, Requirements,
@@ -20,7 +20,7 @@ pub struct Gpu {
     next: [u64; QUEUES],
 }
 
-/// A buffer in memory of its own.
+/// A buffer with its own memory.
 #[derive(Clone, Copy)]
 pub struct Owned {
     pub memory: Memory,
@@ -39,7 +39,7 @@ impl Gpu {
         Self::over(Device::new(profile, SimOptions { seed, queues: QUEUES, ..Default::default() }))
     }
 
-    /// A device with as many queues.
+    /// Creates a program over a device with as many queues.
     pub fn over(device: Device) -> Self {
         let fences = std::array::from_fn(|_| device.create_fence(0));
         Self { device, fences, next: [0; QUEUES] }
@@ -49,7 +49,7 @@ impl Gpu {
         Self::new(Profile::h200(), 1)
     }
 
-    /// The first memory type with all of these properties.
+    /// Returns the first memory type with all of these properties.
     pub fn memory_type(&self, properties: MemoryProperties) -> u32 {
         let types = &self.device.capabilities().memory_types;
         types.iter().position(|held| held.properties.contains(properties)).expect("a memory type") as u32
@@ -78,10 +78,10 @@ impl Gpu {
             .unwrap()
     }
 
-    /// A buffer at a place in memory, checked by the device alone.
+    /// Places a buffer at an offset of memory; only the device checks it.
     pub fn place(&self, name: &str, size: u64, memory: Memory, offset: u64) -> Placed<Buffer> {
         let (buffer, _) = self.unplaced(size);
-        // SAFETY: the simulated device refuses what does not fit.
+        // SAFETY: the simulated device rejects resources that do not fit.
         let placed = unsafe { Create::<Buffers>::place(&self.device, &buffer, &memory, offset) }.unwrap();
         // SAFETY: just made.
         unsafe { Create::<Buffers>::set_name(&self.device, &buffer, name) };
@@ -105,7 +105,7 @@ impl Gpu {
         self.buffer(name, MemoryProperties::DEVICE_LOCAL, size)
     }
 
-    /// A texture in memory of its own.
+    /// Creates a texture with its own memory.
     pub fn texture(&self, name: &str, desc: &TextureDesc) -> (Texture, Memory) {
         // SAFETY: the description holds no pointer.
         let (texture, needs) = unsafe { Create::<Textures>::prepare(&self.device, desc) }.unwrap();
@@ -126,7 +126,7 @@ impl Gpu {
         (placed.object, memory)
     }
 
-    /// Writes through the mapping and flushes nothing.
+    /// Writes through the mapping without a flush.
     pub fn write_unflushed(&self, to: Owned, offset: u64, bytes: &[u8]) {
         let mapped = to.mapped.expect("mapped memory");
         // SAFETY: the tests write inside the buffer, from one thread.
@@ -134,7 +134,7 @@ impl Gpu {
     }
 
     pub fn flush(&self, of: Owned, offset: u64, size: u64) {
-        // SAFETY: no thread writes meanwhile; the rest the device checks.
+        // SAFETY: no thread writes in the meantime; the device checks everything else.
         unsafe { self.device.flush(&of.memory, offset, size) }.unwrap();
     }
 
@@ -158,23 +158,23 @@ impl Gpu {
         point
     }
 
-    /// The point that the queue's last submission signals.
+    /// Returns the point that the queue's last submission signals.
     pub fn last(&self, queue: usize) -> Point {
         (self.fences[queue], self.next[queue])
     }
 
     pub fn completed(&self, queue: usize) -> u64 {
-        // SAFETY: the fence is this device's.
+        // SAFETY: the fence belongs to this device.
         unsafe { self.device.completed(&self.fences[queue]) }.unwrap()
     }
 
     pub fn wait(&self, (fence, value): Point) {
-        // SAFETY: the fence is this device's.
+        // SAFETY: the fence belongs to this device.
         assert!(unsafe { self.device.wait(&fence, value, Duration::MAX) }.unwrap());
     }
 
     pub fn destroy(&self, buffer: Buffer) {
-        // SAFETY: the simulated device finds what is wrong with it.
+        // SAFETY: the simulated device reports any mistake.
         unsafe { Create::<Buffers>::destroy(&self.device, buffer) };
     }
 
@@ -183,7 +183,7 @@ impl Gpu {
         unsafe { self.device.free_memory(memory) };
     }
 
-    /// The only hazard found since the last call.
+    /// Returns the only hazard found since the last call.
     #[track_caller]
     pub fn only_hazard(&self, kind: HazardKind) -> Hazard {
         let mut hazards = self.device.take_hazards();

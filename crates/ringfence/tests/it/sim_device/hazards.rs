@@ -1,4 +1,4 @@
-//! Each hazard is found and named; the same calls in the right order are silent.
+//! Each hazard is found and named; the same calls in the right order cause none.
 
 use super::gpu::{Gpu, Owned, Point, copy, fill};
 use ringfence::device::{Create, Driver, MemoryProperties, TextureDesc, Textures};
@@ -6,7 +6,7 @@ use ringfence::sim::{
     Barrier, Buffer, BufferRange, Command, DescriptorUse, Device, Hazard, HazardKind, Kernel, Profile, SimOptions,
 };
 
-/// A copy from a host buffer `source` to a host buffer `target` on queue 1, that has been submitted.
+/// Submits a copy from a host buffer `source` to a host buffer `target` on queue 1.
 fn copying() -> (Gpu, Owned, Owned, Point) {
     let mut gpu = Gpu::h200();
     let (source, target) = (gpu.host_buffer("source", 64), gpu.host_buffer("target", 64));
@@ -16,11 +16,12 @@ fn copying() -> (Gpu, Owned, Owned, Point) {
     (gpu, source, target, point)
 }
 
-/// Does `deed` too early, which must be found as `kind`; then in time on another device, which must be silent.
+/// Does `deed` too early, which must cause a hazard of this kind; then in time on another device, which must cause
+/// none.
 #[track_caller]
 fn early_and_in_time(kind: HazardKind, name: &str, writes: bool, deed: impl Fn(&Gpu, Owned, Owned)) -> Hazard {
     let (gpu, source, target, point) = copying();
-    // The work may run meanwhile: what counts is what the program knows.
+    // The work may run in the meantime: a hazard depends on the program's knowledge.
     gpu.device.advance(1000);
     deed(&gpu, source, target);
     let hazard = gpu.only_hazard(kind);
@@ -51,7 +52,7 @@ fn destroyed_while_pending() {
 
 #[test]
 fn host_write_while_pending() {
-    // Over what is read, and over what is written.
+    // Writes over bytes that are read, and over bytes that are written.
     early_and_in_time(HazardKind::HostWriteWhilePending, "source", false, |gpu, source, _| {
         gpu.write(source, 0, &[1; 64]);
     });
@@ -106,12 +107,12 @@ fn placed_while_pending() {
 #[test]
 fn queues_in_conflict() {
     let (mut gpu, source, target, point) = copying();
-    // Reading what the other reads is no conflict, nor is the same queue.
+    // Two reads do not conflict, and neither do two uses on the same queue.
     let third = gpu.device_buffer("third", 64);
     gpu.submit(2, &[], vec![copy(source.buffer, third.buffer, 64)]);
     gpu.submit(1, &[], vec![fill(target.buffer, 64, 1)]);
     gpu.no_hazard();
-    // Waiting for the first submission does not order after the second.
+    // A wait for the first submission does not order the work after the second one.
     gpu.submit(0, &[point], vec![fill(target.buffer, 32, 1)]);
     let hazard = gpu.only_hazard(HazardKind::QueueConflict);
     assert_eq!((hazard.resource.name.as_deref(), hazard.range.clone(), hazard.queue), (Some("target"), 0..32, Some(0)));
@@ -122,7 +123,7 @@ fn queues_in_conflict() {
 fn queues_in_order_are_silent() {
     let (mut gpu, source, target, point) = copying();
     gpu.submit(0, &[point], vec![fill(target.buffer, 64, 1)]);
-    // Through a third queue, and through the host.
+    // Ordered through a third queue, and through the host.
     let relay = gpu.submit(2, &[gpu.last(0)], vec![]);
     let end = gpu.submit(1, &[relay], vec![copy(source.buffer, target.buffer, 64)]);
     gpu.wait(end);
@@ -165,7 +166,7 @@ fn overlap_of_living_resources() {
     assert!(found.iter().all(|hazard| hazard.kind == HazardKind::Overlap));
     assert_eq!(found[0].range, 256..512);
 
-    // Declared, it is silent; and it is silent over what is gone.
+    // Declared aliasing causes no hazard, and neither does aliasing a destroyed buffer.
     gpu.device.note_aliasing(&memory, 2048, 1024, true);
     gpu.place("one", 1024, memory, 2048);
     gpu.place("other", 512, memory, 2304);
@@ -229,7 +230,7 @@ fn descriptor_overwritten_while_pending() {
             })
         };
         let point = gpu.submit(0, &[], vec![Command::Kernel(kernel)]);
-        // A slot beside it is free to change.
+        // Another slot may change.
         gpu.device.write_descriptor(heap, 4, Some(wrong.range(0, 4)));
         gpu.no_hazard();
         if waits {
@@ -279,7 +280,7 @@ fn reuse_too_early_gives_wrong_bytes() {
             gpu.device.resume(0);
             gpu.wait(point);
         }
-        // The memory gets a new owner, who fills it.
+        // The memory gets a new owner, which fills it.
         gpu.destroy(staging.buffer);
         let heir = gpu.place("heir", 64, staging.memory, 0);
         let heir = Owned { buffer: heir.object, mapped: heir.mapped, ..staging };
@@ -305,7 +306,7 @@ fn a_missing_flush_gives_wrong_bytes() {
     }
 }
 
-/// Two buffers of 4 KiB in one memory object, where the second begins in the middle of the first.
+/// Returns two buffers of 4 KiB in one memory object; the second begins in the middle of the first.
 fn aliased() -> (Gpu, Buffer, Buffer, Buffer) {
     let options = SimOptions { watches_barriers: true, ..Default::default() };
     let gpu = Gpu::over(Device::new(Profile::h200(), options));
@@ -337,7 +338,7 @@ fn contents_that_another_resource_was_written_over() {
         "buffer 'one' (bytes 2048..4096 of memory 'heap') was read, but another resource was written over its \
          contents: buffer 'two', by work on queue 0"
     );
-    // The half that is its own, and all of it once it is written again.
+    // The half that only it uses, and the whole buffer after it is written again.
     let own = Command::CopyBuffer { src: one, src_offset: 0, dst: target, dst_offset: 0, size: 2048 };
     gpu.submit(0, &[], vec![own]);
     gpu.submit(0, &[], vec![activate(two, one), fill(one, 4096, 3), copy(one, target, 4096)]);
@@ -358,13 +359,13 @@ fn an_activation_takes_contents_and_so_does_work_that_the_reader_waits_for() {
     let taken = gpu.submit(1, &[filled], vec![fill(two, 4096, 2)]);
     gpu.submit(2, &[taken], vec![copy(one, target, 4096)]);
     let _ = gpu.only_hazard(HazardKind::Overwritten);
-    // Submitted before what takes its bytes, and run before it as well, whatever the order of the calls.
+    // Submitted before the owner that reuses its bytes, and run before it, whatever the order of the calls.
     let (mut gpu, one, two, target) = aliased();
     gpu.submit(0, &[], vec![fill(one, 4096, 1)]);
     let read = gpu.submit(0, &[], vec![copy(one, target, 4096)]);
     gpu.submit(1, &[read], vec![fill(two, 4096, 2)]);
     gpu.no_hazard();
-    // An alias that was never written shows another's bytes on purpose.
+    // An alias that was never written contains another buffer's bytes on purpose.
     let (mut gpu, one, two, target) = aliased();
     gpu.submit(0, &[], vec![fill(one, 4096, 1)]);
     gpu.submit(0, &[], vec![copy(two, target, 4096)]);

@@ -1,4 +1,4 @@
-//! Profiles: limits are kept, prices counted, and every one of them copies bytes right.
+//! Profiles: each keeps its limits, counts its costs, and copies bytes correctly.
 
 use super::gpu::{COPIED, Gpu, copy};
 use ringfence::device::{
@@ -117,7 +117,7 @@ fn heaps_run_full_and_empty_again() {
     gpu.no_hazard();
 }
 
-/// Vulkan forbids the request, whatever the driver answers.
+/// Vulkan forbids a request for more than the size of the heap, whatever the driver would answer.
 #[test]
 fn a_request_of_more_than_the_heap_has_is_a_mistake() {
     let mut profile = Profile::h200();
@@ -203,7 +203,7 @@ fn calls_are_counted_at_the_profiles_prices() {
     gpu.destroy(buffer.buffer);
     let calls = gpu.device.calls();
     assert_eq!((calls.allocate_memory, calls.free_memory), (2, 1));
-    // One of two buffers was only measured.
+    // One of the two buffers was only measured.
     assert_eq!((calls.create_buffer, calls.place, calls.destroy_buffer), (2, 1, 2));
     assert_eq!((calls.flush, calls.flush_bytes, calls.read_back), (1, 64, 1));
     assert_eq!((gpu.device.live().buffers, gpu.device.live().memories), (0, 1));

@@ -1,4 +1,4 @@
-//! What no correct program does becomes a hazard: never a panic, never undefined behaviour.
+//! Calls that no correct program makes cause a hazard, but never a panic or undefined behaviour.
 
 use super::gpu::{Gpu, copy, fill};
 use ringfence::device::{
@@ -24,7 +24,7 @@ fn dead_objects_are_named() {
     gpu.free(dead.memory);
     gpu.free(dead.memory);
     let _ = gpu.only_hazard(HazardKind::Stale);
-    // SAFETY: the simulated device finds that it is dead.
+    // SAFETY: the simulated device detects the dead buffer.
     let placed = unsafe { Create::<Buffers>::place(&gpu.device, &dead.buffer, &live.memory, 0) };
     assert!(matches!(placed, Err(DeviceError::InvalidInfo(_))));
     let _ = gpu.only_hazard(HazardKind::Stale);
@@ -75,7 +75,7 @@ fn usage_is_checked() {
         unsafe { Create::<Buffers>::prepare(&gpu.device, &BufferDesc { size: 64, usage: BufferUsage::VERTEX }) }
             .unwrap();
     let memory = gpu.memory("block", 1, needs.size);
-    // SAFETY: just prepared; the memory holds it.
+    // SAFETY: just prepared, and it fits into the memory.
     unsafe { Create::<Buffers>::place(&gpu.device, &buffer, &memory, 0) }.unwrap();
     gpu.submit(0, &[], vec![fill(buffer, 64, 0)]);
     let _ = gpu.only_hazard(HazardKind::Misuse);
@@ -86,7 +86,7 @@ fn wrong_places_are_refused_and_may_be_tried_again() {
     let gpu = Gpu::h200();
     let (buffer, needs) = gpu.unplaced(300);
     let memory = gpu.memory("block", 1, 1024);
-    // SAFETY: the simulated device refuses what does not fit.
+    // SAFETY: the simulated device rejects resources that do not fit.
     let place = |offset| unsafe { Create::<Buffers>::place(&gpu.device, &buffer, &memory, offset) }.map(|_| ());
     for (offset, kind) in
         [(10, HazardKind::Unaligned), (1024 - 256, HazardKind::OutOfRange), (u64::MAX, HazardKind::OutOfRange)]
@@ -98,7 +98,7 @@ fn wrong_places_are_refused_and_may_be_tried_again() {
     gpu.no_hazard();
     assert!(place(0).is_err());
     let _ = gpu.only_hazard(HazardKind::Misuse);
-    // SAFETY: the simulated device finds that it was placed.
+    // SAFETY: the simulated device detects that it was placed.
     unsafe { Create::<Buffers>::discard(&gpu.device, buffer) };
     let _ = gpu.only_hazard(HazardKind::Misuse);
 
@@ -112,7 +112,7 @@ fn wrong_places_are_refused_and_may_be_tried_again() {
         class: ResourceClass::Texture,
         name: "",
     };
-    // SAFETY: the simulated device refuses what does not fit.
+    // SAFETY: the simulated device rejects resources that do not fit.
     unsafe {
         let (texture, _) = Create::<Textures>::prepare(&gpu.device, &texture).unwrap();
         let lives = gpu.device.live();
@@ -123,7 +123,7 @@ fn wrong_places_are_refused_and_may_be_tried_again() {
         let _ = gpu.only_hazard(HazardKind::Misuse);
         assert!(Create::<Textures>::dedicate(&gpu.device, &texture, &desc(1, 64)).is_err(), "too small");
         let _ = gpu.only_hazard(HazardKind::OutOfRange);
-        assert_eq!(gpu.device.live(), lives, "nothing is left behind");
+        assert_eq!(gpu.device.live(), lives, "nothing is leaked");
         assert!(Create::<Textures>::dedicate(&gpu.device, &texture, &desc(1, 1 << 20)).is_ok());
     }
     gpu.no_hazard();
@@ -134,7 +134,7 @@ fn wrong_places_are_refused_and_may_be_tried_again() {
 fn heap_tier_1_insists_on_classes() {
     let gpu = Gpu::new(Profile::d3d12_tier1(), 0);
     let memory = gpu.memory("for buffers", 0, 1 << 20);
-    // SAFETY: the simulated device refuses what does not fit.
+    // SAFETY: the simulated device rejects resources that do not fit.
     unsafe {
         let (texture, _) = Create::<Textures>::prepare(&gpu.device, &TextureDesc::default()).unwrap();
         assert!(Create::<Textures>::place(&gpu.device, &texture, &memory, 0).is_err());
@@ -165,7 +165,7 @@ fn heaps_for_multisampling_and_lonely_textures_are_checked() {
             class,
             name: "block",
         };
-        // SAFETY: the simulated device refuses what does not fit.
+        // SAFETY: the simulated device rejects resources that do not fit.
         unsafe {
             let memory = gpu.device.allocate_memory(&memory).unwrap();
             let (texture, _) = Create::<Textures>::prepare(&gpu.device, &desc).unwrap();
@@ -253,7 +253,8 @@ fn empty_and_missing_descriptors_are_found() {
     let _ = gpu.only_hazard(HazardKind::Stale);
 }
 
-/// On Direct3D 12 memory is not zeroed: a target is cleared, discarded, or copied to as a whole, before anything else.
+/// On Direct3D 12 memory is not zeroed: before any other use, a target must be cleared, discarded, or be a whole copy
+/// destination.
 #[test]
 fn targets_are_initialised_before_any_other_use() {
     let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
@@ -269,7 +270,7 @@ fn targets_are_initialised_before_any_other_use() {
             let part = TextureRegion { width: 8, ..whole(0) };
             let fill = |dst, region| Command::CopyBufferToTexture { src: bytes, layout, dst, region };
             let read = |src, region| Command::CopyTextureToBuffer { src, region, dst: back, layout };
-            // A first use that is none of the three.
+            // Any other first use.
             for writes in [true, false] {
                 let (texture, _) = gpu.texture("target", &desc);
                 gpu.submit(0, &[], vec![if writes { fill(texture, part) } else { read(texture, whole(0)) }]);
@@ -279,7 +280,7 @@ fn targets_are_initialised_before_any_other_use() {
                 }
                 gpu.no_hazard();
             }
-            // One subresource says nothing of another.
+            // Each subresource must be initialised.
             let (texture, _) = gpu.texture("target", &desc);
             gpu.submit(0, &[], vec![fill(texture, whole(1)), read(texture, whole(1)), read(texture, whole(0))]);
             if is_found {
@@ -293,7 +294,7 @@ fn targets_are_initialised_before_any_other_use() {
                 gpu.submit(0, &[], vec![first, fill(texture, part), read(texture, whole(0))]);
                 gpu.no_hazard();
             }
-            // Activated by an aliasing barrier, it is as new.
+            // After an aliasing barrier has activated it, it must be initialised again.
             let barrier = Barrier::Aliasing { before: None, after: texture.into() };
             gpu.submit(0, &[], vec![Command::Barrier(barrier), read(texture, whole(0))]);
             if is_found {
@@ -313,7 +314,7 @@ fn only_targets_are_cleared() {
     let _ = gpu.only_hazard(HazardKind::Misuse);
 }
 
-/// Depth and stencil lie in planes on Direct3D 12, whose drivers lay rows out at multiples of 512 bytes.
+/// On Direct3D 12 depth and stencil are separate planes. Drivers align the rows of these planes to 512 bytes.
 #[test]
 fn rows_of_depth_and_stencil_have_an_alignment_of_their_own() {
     for (format, is_found) in [(Format::D24UnormS8Uint, true), (Format::D32Float, false)] {

@@ -1,30 +1,30 @@
-//! Generated programs against a twin that knows nothing of clocks: a graph of who waited for whom, and plain bytes.
+//! Generated programs compared with a model without clocks: a graph of waits, and plain bytes.
 //!
-//! Waits are left out at random. The device must report a hazard at exactly the steps where the graph has two unordered
-//! uses of a byte; and as long as there is none, each byte must be what the plain model says, whatever the seed.
+//! Waits are omitted at random. The device must report a hazard at exactly the steps where the graph has two unordered
+//! uses of a byte. While there is no hazard, each byte must match the model, for every seed.
 
 use super::gpu::{COPIED, Dice, Gpu, Owned, Point, QUEUES};
 use ringfence::device::{BufferDesc, Buffers, Create};
 use ringfence::sim::{BufferRange, Command, Kernel, Profile};
 use std::ops::Range;
 
-/// Slots of the block; a buffer in each.
+/// Slots of the block, with one buffer each.
 const SLOTS: u64 = 4;
 const SLOT: u64 = 256;
 
-/// Something that uses bytes: a submission, or a call of the host.
+/// A use of bytes: a submission, or a call of the host.
 struct Event {
-    /// The queue's index and the value that it signals; `None` for the host.
+    /// Index of the queue and the value that the submission signals; `None` for the host.
     work: Option<(usize, u64)>,
     uses: Vec<(Range<u64>, bool)>,
-    /// Which earlier events are known to have ended before it begins.
+    /// `true` for each earlier event that has ended before it begins.
     before: Vec<bool>,
 }
 
-/// Orders events by walking them: the naive twin of the vector clocks, and of the index of uses.
+/// Orders events by walking them: the naive model of the vector clocks and of the index of uses.
 struct Twin {
     events: Vec<Event>,
-    /// What the host knows to have ended.
+    /// Events that have ended as far as the host knows.
     host: Vec<bool>,
     bytes: Vec<u8>,
 }
@@ -48,7 +48,7 @@ impl Twin {
         }
     }
 
-    /// Adds an event and says whether it is in conflict with an earlier one.
+    /// Adds an event. Returns `true` if it conflicts with an earlier one.
     fn add(&mut self, work: Option<(usize, u64)>, waits: &[(usize, u64)], uses: Vec<(Range<u64>, bool)>) -> bool {
         let mut before = self.host.clone();
         before.resize(self.events.len(), false);
@@ -69,7 +69,7 @@ impl Twin {
         conflict
     }
 
-    /// The submissions whose uses clash with these: what a correct program waits for.
+    /// Returns the submissions that conflict with these uses: a correct program waits for them.
     fn needed(&self, uses: &[(Range<u64>, bool)]) -> Vec<(usize, u64)> {
         let clashes = |event: &&Event| {
             event.uses.iter().any(|(other, other_writes)| {
@@ -89,7 +89,7 @@ struct Program {
     twin: Twin,
     block: Owned,
     slots: Vec<BufferRange>,
-    /// One wait in this many is left out; 0 for none.
+    /// One wait in this many is omitted; 0 for none.
     leave_out: u64,
     conflicts: u32,
 }
@@ -109,7 +109,7 @@ impl Program {
         self.leave_out > 0 && self.dice.below(self.leave_out) == 0
     }
 
-    /// A slot and a range in it.
+    /// Picks a slot and a range in it.
     fn pick(&mut self) -> (usize, u64, u64) {
         let (slot, offset) = (self.dice.below(SLOTS), self.dice.below(SLOT - 16));
         (slot as usize, offset, 1 + self.dice.below(16))
@@ -124,7 +124,7 @@ impl Program {
         (self.gpu.last(queue).0, value)
     }
 
-    /// Waits on the host for what the uses need.
+    /// Waits on the host for the submissions that these uses need.
     fn host_waits(&mut self, uses: &[(Range<u64>, bool)]) {
         for needed in self.twin.needed(uses) {
             if !self.leaves_out() {
@@ -165,7 +165,7 @@ impl Program {
         self.check(conflict, step);
     }
 
-    /// Destroys a buffer and places another where it was.
+    /// Destroys a buffer and places another one in its slot.
     fn replace(&mut self, step: u32) {
         let slot = self.dice.below(SLOTS) as usize;
         let uses = vec![(Self::at(slot, 0, SLOT), true)];
@@ -190,7 +190,7 @@ impl Program {
         self.check(conflict, step);
     }
 
-    /// A command, done to the model at once.
+    /// Returns a random command, and executes it on the model immediately.
     fn command(&mut self, uses: &mut Vec<(Range<u64>, bool)>) -> Command {
         let (to, to_offset, size) = self.pick();
         let from = (to + 1 + self.dice.below(SLOTS - 1) as usize) % SLOTS as usize;
@@ -247,7 +247,7 @@ fn mix(into: &mut [u8], from: &[u8]) {
     into.iter_mut().zip(from).for_each(|(into, from)| *into = into.wrapping_mul(3) ^ from);
 }
 
-/// Runs a program of this seed; a failure tells the seed.
+/// Runs a program of this seed; a failure prints the seed.
 fn run(seed: u64, leave_out: u64) -> u32 {
     let result = std::panic::catch_unwind(|| {
         let mut program = Program::new(seed, leave_out);
@@ -272,7 +272,7 @@ fn broken_programs_are_found_where_they_break() {
 
 #[test]
 fn wrong_programs_give_wrong_bytes() {
-    // Without any wait, most programs of most seeds end in other bytes than the model's.
+    // If no wait is recorded, most seeds end with bytes that differ from the model.
     let wrong = (0..50).filter(|&seed| {
         let mut program = Program::new(seed, 1);
         program.run(60);

@@ -1,4 +1,4 @@
-//! Pages of sparse resources: where they may lie, and where not.
+//! Pages of sparse resources: memory that they may use, and memory that they may not use.
 
 use super::gpu::{COPIED, Gpu};
 use ringfence::device::sparse::{PageBind, Sparse, TextureTiling, TilePlace};
@@ -8,16 +8,16 @@ use ringfence::sim::{Buffer, HazardKind, Memory, Profile, Texture};
 fn sparse_buffer(gpu: &Gpu, pages: u64) -> Buffer {
     let size = pages * gpu.device.profile().page_bytes;
     // SAFETY: the description holds no pointer.
-    unsafe { gpu.device.make_sparse(&BufferDesc { size, usage: COPIED }) }.expect("the device has them").0
+    unsafe { gpu.device.make_sparse(&BufferDesc { size, usage: COPIED }) }.expect("the device supports them").0
 }
 
 fn sparse_texture(gpu: &Gpu, side: u32) -> (Texture, TextureTiling) {
     let desc = TextureDesc { width: side, height: side, ..Default::default() };
     // SAFETY: the description holds no pointer.
-    unsafe { gpu.device.make_sparse_texture(&desc) }.expect("the device has them")
+    unsafe { gpu.device.make_sparse_texture(&desc) }.expect("the device supports them")
 }
 
-/// Pages of memory for this class.
+/// Allocates memory for pages of this class.
 fn memory_of(gpu: &Gpu, memory_type: u32, class: ResourceClass, pages: u64) -> Memory {
     let (share, priority) = (None, Default::default());
     let size = pages * gpu.device.profile().page_bytes;
@@ -29,7 +29,7 @@ fn memory_of(gpu: &Gpu, memory_type: u32, class: ResourceClass, pages: u64) -> M
 fn bind_page(gpu: &Gpu, buffer: Buffer, page: u64, memory: (Memory, u64)) {
     let bind = PageBind { first: page, count: 1, memory: Some((&memory.0, memory.1)) };
     let fence = gpu.device.create_fence(0);
-    // SAFETY: the simulated device finds what is wrong with it.
+    // SAFETY: the simulated device reports any mistake.
     unsafe { gpu.device.bind_pages(&0, (&buffer, 0), &[bind], &[], (fence, 1)) }.expect("it is alive");
 }
 
@@ -73,7 +73,7 @@ fn a_page_in_memory_of_another_class_is_found_where_classes_lie_apart() {
     gpu.no_hazard();
 }
 
-/// The rule is for resources that lie in one piece.
+/// The rule applies only to resources that are placed as a whole.
 #[test]
 fn a_tile_of_a_texture_that_would_need_memory_of_its_own_lies_anywhere() {
     let mut profile = Profile::h200();
@@ -119,7 +119,7 @@ fn two_pages_in_the_same_bytes_are_found() {
     bind_page(&gpu, other, 0, (memory, 0));
     let hazard = gpu.only_hazard(HazardKind::Overlap);
     assert_eq!((hazard.resource.id, hazard.other.map(|held| held.id)), (other.id(), Some(one.id())));
-    // Over a buffer that is placed there, too.
+    // A page over a buffer that is placed there is reported too.
     let lying = gpu.place("lying", 256, memory, page_bytes).object;
     bind_page(&gpu, one, 0, (memory, page_bytes));
     assert_eq!(gpu.only_hazard(HazardKind::Overlap).other.map(|held| held.id), Some(lying.id()));

@@ -1,4 +1,4 @@
-//! Work runs late and out of step, under a clock that the seed alone decides.
+//! Work runs late and out of step, on a clock that depends only on the seed.
 
 use super::gpu::{Dice, Gpu, QUEUES, copy, fill};
 use ringfence::device::{Buffers, Create, DeviceError, Driver, MemoryDesc, ResourceClass};
@@ -16,7 +16,7 @@ fn work_runs_late_and_in_its_queues_order() {
             gpu.submit(0, &[], vec![fill(buffer.buffer, 4, value)]);
         }
         late += u32::from(see(&gpu) != [3; 4]);
-        // The bytes are never ahead of the fence by more than the submission that has begun, and never behind.
+        // The bytes are ahead of the fence by at most the submission that has begun, and never behind it.
         loop {
             let done = gpu.completed(0) as u8;
             let seen = see(&gpu)[0];
@@ -73,7 +73,7 @@ fn waits_hold_a_queue_back() {
         gpu.device.advance(100);
         if gpu.completed(0) == 0 {
             assert_eq!(gpu.completed(1), 0);
-            // SAFETY: the fence is this device's.
+            // SAFETY: the fence belongs to this device.
             assert_eq!(unsafe { gpu.device.wait(&copied.0, 1, Duration::MAX) }, Ok(false), "queue 0 stands still");
         }
         gpu.device.resume(0);
@@ -88,7 +88,7 @@ fn a_wait_for_what_no_one_signals_ends_at_once() {
     let mut gpu = Gpu::h200();
     let before = gpu.device.calls().simulated_ns;
     let never = gpu.device.create_fence(3);
-    // SAFETY: the fences are this device's.
+    // SAFETY: the fences belong to this device.
     unsafe {
         assert_eq!(gpu.device.wait(&never, 3, Duration::MAX), Ok(true));
         assert_eq!(gpu.device.wait(&never, 4, Duration::MAX), Ok(false));
@@ -96,7 +96,7 @@ fn a_wait_for_what_no_one_signals_ends_at_once() {
         assert_eq!(gpu.device.wait(&stuck.0, stuck.1, Duration::MAX), Ok(false));
     }
     assert!(!gpu.device.run_until_idle());
-    // On the device's own clock: the calls cost something, the waiting nothing.
+    // On the device's own clock, calls take time and waiting takes none.
     assert!(gpu.device.calls().simulated_ns - before < 1_000_000);
     gpu.no_hazard();
 }
@@ -107,7 +107,7 @@ fn a_wait_keeps_to_its_timeout() {
     let fence = device.create_fence(0);
     device.submit(0, &[], vec![], (fence, 1)).unwrap();
     let before = device.calls().simulated_ns;
-    // SAFETY: the fence is this device's.
+    // SAFETY: the fence belongs to this device.
     assert_eq!(unsafe { device.wait(&fence, 1, Duration::from_micros(50)) }, Ok(false));
     let price = device.profile().costs.wait_ns;
     assert_eq!(device.calls().simulated_ns - before, 50_000 + price);
@@ -143,7 +143,7 @@ fn a_lost_device_says_so_everywhere_and_blames_no_one() {
         class: ResourceClass::Buffer,
         name: "",
     };
-    // SAFETY: everything here is the device's and alive.
+    // SAFETY: all objects belong to the device and are alive.
     unsafe {
         assert_eq!(gpu.device.completed(&point.0), Err(DeviceError::Lost));
         assert_eq!(gpu.device.wait(&point.0, 1, Duration::MAX), Err(DeviceError::Lost));
@@ -152,7 +152,7 @@ fn a_lost_device_says_so_everywhere_and_blames_no_one() {
         assert_eq!(gpu.device.read_back(&buffer.memory, 0, buffer.mapped.unwrap(), &mut [0; 4]), lost);
     }
     assert_eq!(gpu.device.submit(0, &[], vec![], (point.0, 2)), lost);
-    assert!(gpu.device.run_until_idle(), "what was pending is gone");
+    assert!(gpu.device.run_until_idle(), "pending work was dropped");
     gpu.destroy(buffer.buffer);
     gpu.free(buffer.memory);
     // SAFETY: prepared and not placed.
@@ -161,7 +161,7 @@ fn a_lost_device_says_so_everywhere_and_blames_no_one() {
     assert_eq!(gpu.device.live(), Default::default());
 }
 
-/// Runs a program full of races and returns all that can be seen of it.
+/// Runs a program full of races and returns all observable results.
 fn racy_program(seed: u64) -> (Vec<u8>, Vec<String>, Vec<u64>) {
     let mut gpu = Gpu::new(Profile::h200(), seed);
     let buffer = gpu.host_buffer("battlefield", 64);
@@ -202,7 +202,7 @@ fn a_device_is_shared_between_threads() {
             scope.spawn(move || {
                 for value in 1..=100 {
                     device.submit(queue, &[], vec![], (*fence, value)).unwrap();
-                    // SAFETY: the fence is this device's.
+                    // SAFETY: the fence belongs to this device.
                     assert!(unsafe { device.wait(fence, value, Duration::MAX) }.unwrap());
                 }
             });
