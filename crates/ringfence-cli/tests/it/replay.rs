@@ -100,7 +100,7 @@ fn bad_lines_are_named_with_their_number_and_what_was_expected() {
     let answer = ringfence(&["replay", "no such file.csv"]);
     assert_eq!((answer.code, answer.err.contains("no such file.csv")), (Some(1), true), "{}", answer.err);
     let answer = ringfence(&["replay", "-", "--allocator", "malloc"]);
-    assert!(answer.err.contains("known are tlsf, buddy, free-list, first-fit, pools and all"), "{}", answer.err);
+    assert!(answer.err.contains("expected tlsf, buddy, free-list, first-fit, pools or all"), "{}", answer.err);
 }
 
 #[test]
