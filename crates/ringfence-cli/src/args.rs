@@ -353,9 +353,7 @@ fn alignment(text: &str) -> Result<u64, String> {
 
 fn format(text: &str) -> Result<crate::plan::Format, String> {
     let found = crate::plan::Format::ALL.iter().find(|(name, _)| *name == text);
-    found
-        .map(|(_, format)| *format)
-        .ok_or_else(|| "unknown format; expected auto, csv, xla or tvm".to_owned())
+    found.map(|(_, format)| *format).ok_or_else(|| "unknown format; expected auto, csv, xla or tvm".to_owned())
 }
 
 fn threads(text: &str) -> Result<NonZeroUsize, String> {

@@ -89,7 +89,7 @@ fn target(path: &Path) -> io::Result<PathBuf> {
         let Ok(link) = fs::read_link(&path) else { return Ok(path) };
         path = path.parent().unwrap_or(Path::new("")).join(link);
     }
-    Err(io::Error::other("it is a symbolic link that leads to too many others"))
+    Err(io::Error::other("too many symbolic links in a row"))
 }
 
 /// Largest number of links that are followed, as on Linux.
@@ -135,7 +135,7 @@ fn try_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Returns a name beside `path` that no other process uses.
 fn partial(path: &Path) -> io::Result<PathBuf> {
-    let name = path.file_name().ok_or_else(|| io::Error::other("that is not the name of a file"))?;
+    let name = path.file_name().ok_or_else(|| io::Error::other("the path has no file name"))?;
     let mut partial = name.to_owned();
     partial.push(format!(".partial-{}", std::process::id()));
     Ok(path.with_file_name(partial))

@@ -245,14 +245,14 @@ impl Figures {
         if let Some(Transitions { found, left }) = self.transitions {
             facts.push((
                 "Transitions".to_owned(),
-                format!("{}, of {} in the plan first found", count(left as u64), count(found as u64)),
+                format!("{}, reduced from {}", count(left as u64), count(found as u64)),
             ));
             time += &format!(", then {:.3} s for fewer transitions", self.lowering_seconds);
         }
         facts.push(("Time".to_owned(), time));
         facts.extend(unread(&self.unread_columns));
         if let Some(advice) = &self.advice {
-            let none = || "no order of the passes was found in which less is alive at once".to_owned();
+            let none = || "no order of the passes was found with a lower load".to_owned();
             facts.push(("Advice".to_owned(), advice.line().unwrap_or_else(none)));
         }
         facts

@@ -71,11 +71,11 @@ pub fn main(options: &ReplayOptions) -> Result<ExitCode, Failure> {
         match outcome.map_err(|error| format!("cannot read the temporary file: {error}"))? {
             Some(outcome) => {
                 if outcome.smallest == Smallest::NotSearched {
-                    notes.push(format!("{name} takes too long on this trace to look for its smallest capacity"));
+                    notes.push(format!("{name} takes too long on this trace to search for its smallest capacity"));
                 }
                 outcomes.push(outcome);
             }
-            None => notes.push(format!("{name} is left out: it takes too long; request it with --allocator {name}")),
+            None => notes.push(format!("{name} is omitted: it takes too long; use --allocator {name} to run it")),
         }
         progress.inc(1);
     }

@@ -33,7 +33,7 @@ struct Summary {
 /// Runs the worlds. The first finding ends the run with exit code 1.
 pub fn main(options: &WorldOptions) -> Result<ExitCode, Failure> {
     if options.trace.is_some() && (options.count != 1 || options.threads != 1) {
-        return Err("a trace is of one world with one thread".into());
+        return Err("expected --count 1 and --threads 1 with --trace".into());
     }
     let Some(last) = options.seed.checked_add(options.count - 1) else {
         let WorldOptions { seed, count, .. } = options;
@@ -100,7 +100,7 @@ fn print(summary: &Summary, json: bool) -> Result<(), Failure> {
         digest,
     } = summary;
     let lines = [
-        format!("{worlds} worlds from seed {first_seed} on: nothing was wrong"),
+        format!("{worlds} worlds from seed {first_seed} on: no errors found"),
         format!(
             "  {steps} steps, {submissions} submissions, {resources_made} resources made, {pictures_drawn} pictures drawn"
         ),
@@ -108,7 +108,7 @@ fn print(summary: &Summary, json: bool) -> Result<(), Failure> {
         format!(
             "  {moved} moved, {brought_back} evicted and brought back, {imported} imported, {sparse_pages} sparse pages"
         ),
-        format!("  {refused} requests refused for want of memory, {lost_devices} devices lost"),
+        format!("  {refused} requests failed for lack of memory, {lost_devices} devices lost"),
         format!("  digest {digest}"),
     ];
     for line in lines {

@@ -85,7 +85,7 @@ fn uploads(outcome: &Outcome) -> Vec<(&'static str, String)> {
             format!("{} requested, {} regions in {} calls", count(copy_count), count(region_count), count(call_count)),
         ),
         ("copies avoided", format!("{} joined with others, {} overwritten later", count(joined), bytes(hidden_bytes))),
-        ("barriers grouped", format!("{} in place of {}", count(batches.barrier_count()), count(2 * copy_count))),
+        ("barriers grouped", format!("{} instead of {}", count(batches.barrier_count()), count(2 * copy_count))),
     ]
 }
 
@@ -112,8 +112,8 @@ fn targets(outcome: &Outcome) -> Vec<(&'static str, String)> {
         ("in shared memory", format!("{} in {} {heaps}", bytes(figures.peak_bytes), figures.group_count)),
         ("lower bound", bytes(figures.lower_bound_bytes)),
         ("memory saved", format!("{} ({saved:.0} %)", bytes(figures.saved_bytes()))),
-        ("plans", format!("{} made, {} used again", count(totals.planned), count(totals.frames - totals.planned))),
-        ("objects", format!("{} made, {} used again", count(totals.misses), count(totals.hits))),
+        ("plans", format!("{} made, {} reused", count(totals.planned), count(totals.frames - totals.planned))),
+        ("objects", format!("{} made, {} reused", count(totals.misses), count(totals.hits))),
         ("aliasing barriers", format!("{:.1} a frame", totals.aliasing_barriers as f64 / totals.frames.max(1) as f64)),
     ]
 }

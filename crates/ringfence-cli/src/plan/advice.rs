@@ -39,7 +39,7 @@ impl Advice {
         let order: Vec<String> = self.order.iter().map(u64::to_string).collect();
         (after < before).then(|| {
             let order = order.join(" ");
-            format!("with the passes in the order {order} the load is {after} in place of {before}: {saved:.1} % less")
+            format!("with the passes in the order {order} the load is {after} instead of {before}: {saved:.1} % less")
         })
     }
 }
@@ -98,7 +98,7 @@ fn uses(input: &Input, record: &ByteRecord, column: usize) -> Result<Vec<Use>, F
     let found: Option<Vec<Use>> = text.split_whitespace().map(one).collect();
     let Some(uses) = found.filter(|uses| !uses.is_empty()) else {
         let line = input.line(record);
-        let what = "expected the uses to be numbers of passes with blanks between, those that write with a w behind";
+        let what = "expected the uses to be numbers of passes separated by blanks, with the suffix w for writes";
         return Err(format!("{}:{line}: {what}, found {text:?}", input.name).into());
     };
     Ok(uses)

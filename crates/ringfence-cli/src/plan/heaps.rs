@@ -315,7 +315,7 @@ fn classes(input: &Input, record: &ByteRecord, named_max: usize, heap_count: usi
         Some(list) => Ok(list),
         None => {
             let last = named_max - 1;
-            let what = format!("expected heaps to be numbers from 0 to {last} with blanks between, found {text:?}");
+            let what = format!("expected heaps to be numbers from 0 to {last} separated by blanks, found {text:?}");
             Err(format!("{}:{}: {what}", input.name, input.line(record)).into())
         }
     }
@@ -338,12 +338,13 @@ fn explain(input: &Input, error: &HeapError) -> String {
             format!("{name}:{}: expected {size} at {offset} to end within the heap's {capacity}", line(index))
         }
         HeapError::PinsClash { first, second, heap, granularity } => {
-            let page = if granularity > 1 { format!(", or its page of {granularity},") } else { String::new() };
+            let page =
+                if granularity > 1 { format!(", nor share a page of {granularity} with it") } else { String::new() };
             let (first, second) = (line(first), line(second));
-            format!("{name}:{second}: expected a place in heap {heap} that{page} line {first} is not pinned at too")
+            format!("{name}:{second}: expected a pinned range in heap {heap} that does not overlap line {first}{page}")
         }
         HeapError::Overload { moment, load, capacity } => {
-            format!("{name}: at {moment} there are {load} alive, where the heaps that may hold them have {capacity}")
+            format!("{name}: at {moment} {load} bytes are alive; the heaps that may hold them have {capacity}")
         }
         HeapError::NotFound { index, size, heap, end, capacity, is_proven } => {
             let proven = if is_proven { "there is no plan" } else { "no plan was found" };
@@ -429,7 +430,7 @@ impl Figures {
             facts.push((format!("Heap {place}"), format!("{}{of}, {rows}{pool}", both(heap.peak_bytes))));
         }
         if self.heaps.len() > 1 {
-            facts.push(("Fallback".to_owned(), format!("{}, not in the heap preferred", both(self.fallback_bytes))));
+            facts.push(("Fallback".to_owned(), format!("{}, not in the preferred heap", both(self.fallback_bytes))));
         }
         if let (Some(capacity), Some(met)) = (self.capacity_bytes, self.is_capacity_met) {
             let answer = if met { "met" } else { "not met" };

@@ -76,7 +76,7 @@ pub struct Columns {
     gaps: Option<usize>,
 }
 
-const EXPECTED: &str = "expected the columns id,lower,upper,size and maybe alignment";
+const EXPECTED: &str = "expected the columns id,lower,upper,size and optionally alignment";
 
 /// Reads all rows; `-` is standard input.
 pub fn read(path: &Path, options: &PlanOptions) -> Result<Input, Failure> {
@@ -226,12 +226,12 @@ impl Columns {
         for (place, name) in record.iter().enumerate() {
             if Self::NAMES.contains(&name) && record.iter().take(place).any(|held| held == name) {
                 let name = String::from_utf8_lossy(name);
-                return Err(format!("expected each column once, there are two of the name {name}"));
+                return Err(format!("expected each column once, found two with the name {name}"));
             }
         }
         Self::check_spelling(record)?;
         let column = |name: &str| record.iter().position(|held| held == name.as_bytes());
-        let needed = |name: &str| column(name).ok_or_else(|| format!("{EXPECTED}; there is no {name}"));
+        let needed = |name: &str| column(name).ok_or_else(|| format!("{EXPECTED}; {name} is missing"));
         Ok(Some(Self {
             has_heading: true,
             id: needed("id")?,
@@ -290,13 +290,13 @@ impl Columns {
             Some(String::from_utf8_lossy(&text[..text.len().min(40)]).into_owned())
         };
         if let Some(found) = field(self.gaps) {
-            let instead = "a row of its own for each lifetime, with the first one's id in the column again_of";
-            return Err(format!("expected no gaps but {instead}, found gaps {found:?}"));
+            let instead = "a row for each lifetime, with the first one's id in the column again_of";
+            return Err(format!("expected {instead} instead of gaps, found {found:?}"));
         }
         match field(self.offset).filter(|_| offsets.is_none()) {
             Some(found) => {
-                let ways = "--offsets replace (they are an earlier plan's) or --offsets pin (rows have to lie there)";
-                Err(format!("expected {ways}, as the row has the offset {found:?}"))
+                let ways = "--offsets replace (to compute new ones) or --offsets pin (rows keep them)";
+                Err(format!("expected {ways}, because the row has the offset {found:?}"))
             }
             None => Ok(()),
         }

@@ -124,7 +124,7 @@ impl Reading<'_> {
     pub fn free(&mut self, line: u64, id: u128) -> Result<(), ReadError> {
         self.tick();
         let freed = self.writer.free(id)?;
-        freed.map_err(|_| BadLine::new(line, format!("expected the id of a live allocation, {id} is none")).into())
+        freed.map_err(|_| BadLine::new(line, format!("expected the id of a live allocation, {id} is not alive")).into())
     }
 
     fn tick(&self) {
@@ -177,7 +177,7 @@ impl Columns {
         let needed = |name| column(name).ok_or_else(|| BadLine::new(number, format!("expected {}", Self::NAMES)));
         for name in ["op", "id", "size", "alignment"] {
             if names.iter().filter(|held| **held == name.as_bytes()).count() > 1 {
-                let what = format!("expected each column once, there are two of the name {name}");
+                let what = format!("expected each column once, found two with the name {name}");
                 return Err(BadLine::new(number, what));
             }
         }

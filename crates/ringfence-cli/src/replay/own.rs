@@ -34,7 +34,7 @@ pub fn read(file: impl Read, reading: &mut Reading<'_>) -> Result<(), ReadError>
     }
     reading.notes.push("the ranges of all memory types are replayed in one heap".to_owned());
     if strangers > 0 {
-        reading.notes.push(format!("{strangers} frees of ranges that the trace did not see made are left out"));
+        reading.notes.push(format!("{strangers} frees of ranges whose allocation is not in the trace are ignored"));
     }
     Ok(())
 }

@@ -50,7 +50,7 @@ impl Kind {
             Self::Tlsf => "two-level bitmaps, good fit".into(),
             Self::Buddy => format!("powers of two, granule of {} bytes", granule(capacity, spool)),
             Self::FreeList => "exact best fit, in address order".into(),
-            Self::FirstFit => "naive: the lowest hole that fits, found by walking".into(),
+            Self::FirstFit => "naive: the lowest hole that fits, found by a linear search".into(),
             Self::Pools => "naive: pools of equal blocks by size in steps of 64 KiB, never freed".into(),
         }
     }

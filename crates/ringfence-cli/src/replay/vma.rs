@@ -45,16 +45,16 @@ pub fn read<R: BufRead>(lines: &mut Lines<R>, reading: &mut Reading<'_>) -> Resu
         }
     }
     if images > 0 {
-        reading.notes.push(format!("sizes of {images} images are worked out from their formats, aligned to 64 KiB"));
+        reading.notes.push(format!("sizes of {images} images are computed from their formats, aligned to 64 KiB"));
     }
     if buffers > 0 {
-        reading.notes.push(format!("{buffers} buffers are taken to be aligned to {BUFFER_ALIGNMENT}"));
+        reading.notes.push(format!("{buffers} buffers are assumed to be aligned to {BUFFER_ALIGNMENT}"));
     }
     if strangers > 0 {
-        reading.notes.push(format!("{strangers} frees of allocations that were not recorded are left out"));
+        reading.notes.push(format!("{strangers} frees of allocations that were not recorded are ignored"));
     }
     if resized > 0 {
-        reading.notes.push(format!("{resized} calls of vmaResizeAllocation are left out"));
+        reading.notes.push(format!("{resized} calls of vmaResizeAllocation are ignored"));
     }
     Ok(())
 }

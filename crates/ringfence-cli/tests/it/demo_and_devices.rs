@@ -127,7 +127,7 @@ fn bad_input_is_one_line_exit_1_and_nothing_written() {
     let beyond = scratch.path("missing/run.html");
     let folder = scratch.0.to_str().expect("UTF-8").to_owned();
     let cases: &[(&[&str], &str)] = &[
-        (&["demo", "--device", "toaster"], "no such device"),
+        (&["demo", "--device", "toaster"], "unknown device"),
         (&["demo", "--device", "sim:toaster"], "h200"),
         (&["demo", "--device", "sim", "--frames", "0"], "from 1 to"),
         (&["demo", "--device", "sim", "--frames", "99999999999999999999"], "from 1 to"),

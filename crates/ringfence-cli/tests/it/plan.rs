@@ -32,9 +32,9 @@ fn a_small_plan_is_at_its_bound_and_has_the_same_rows_in_the_same_order() {
 #[test]
 fn what_only_minimalloc_reads_is_refused_by_name_or_planned() {
     let refusals = [
-        ("id,lower,upper,size,gaps\nA,0,10,10,3-6\nB,3,6,10,\n", ":2: expected no gaps but a row of its own for each"),
-        ("id,lower,upper,size,gaps\nA,0,10,10,\nB,3,6,10,4-5@0:2\n", ":3: expected no gaps"),
-        ("id,lower,upper,size,offset\nA,0,10,10,30\n", ":2: expected --offsets replace (they are an earlier"),
+        ("id,lower,upper,size,gaps\nA,0,10,10,3-6\nB,3,6,10,\n", ":2: expected a row for each lifetime"),
+        ("id,lower,upper,size,gaps\nA,0,10,10,\nB,3,6,10,4-5@0:2\n", ":3: expected a row for each lifetime"),
+        ("id,lower,upper,size,offset\nA,0,10,10,30\n", ":2: expected --offsets replace (to compute new ones)"),
         ("id,lower,upper,size,Gaps\nA,0,10,10,3-6\n", ":1: expected the column Gaps to be called gaps"),
         ("id,lower,upper,size,Alignment\nA,0,10,10,64\n", ":1: expected the column Alignment to be called alignment"),
     ];
@@ -236,7 +236,7 @@ fn a_capacity_that_is_not_met_is_exit_code_2_and_writes_no_plan() {
     let answer = ringfence_with_input(&["plan", "-", "--capacity", "9", "--report", report], SMALL.as_bytes());
     assert_eq!((answer.code, page.exists()), (Some(2), true), "{}", answer.err);
     let help = ringfence(&["plan", "--help"]).out;
-    assert!(help.contains("no rows are written then (--output), but a page (--report)"), "{help}");
+    assert!(help.contains("then no rows are written (--output), but a page"), "{help}");
     let answer = ringfence_with_input(&["plan", "-", "--capacity", "10", "--output", path], SMALL.as_bytes());
     assert!(answer.is_success(), "{}", answer.err);
     assert!(out.exists());
@@ -263,7 +263,7 @@ fn bad_rows_are_named_with_their_line_and_what_was_expected() {
         ("id,lower,upper,size\na,0,2,10,77\n", "standard input:2: expected 4 fields, as in line 1, found 5"),
         ("id,lower,upper,size,name\n\na,0,2,10\n", "standard input:3: expected 5 fields, as in line 1, found 4"),
         ("a,0,2,10\nb,0,2,10,16\n", "standard input:2: expected 4 fields, as in line 1, found 5"),
-        ("id,lower,upper,size,size\na,0,2,10,11\n", "standard input:1: expected each column once, there are two of"),
+        ("id,lower,upper,size,size\na,0,2,10,11\n", "standard input:1: expected each column once, found two with"),
         ("id,offset,lower,upper,size,offset\na,0,0,2,10,1\n", "standard input:1: expected each column once"),
         ("id,lower,upper,size\na,0,1,\"8\nb,0,1,8\n", "standard input:2: expected a quoted field to end on its line"),
         ("# no\n1,0,1,8\n\n\"2\n,0,1,8\n", "standard input:4: expected a quoted field to end on its line"),
@@ -387,7 +387,7 @@ fn passes_that_can_wait_are_named() {
     let rows = "id,lower,upper,size,uses\na,1,4,100,1w 3\nb,2,6,90,2 5\nc,3,6,10,3w 5\n";
     let answer = ringfence_with_input(&["plan", "-"], rows.as_bytes());
     assert!(answer.is_success(), "{}", answer.err);
-    let expected = "with the passes in the order 1 3 2 5 the load is 110 in place of 200: 45.0 % less";
+    let expected = "with the passes in the order 1 3 2 5 the load is 110 instead of 200: 45.0 % less";
     assert!(answer.out.contains(expected), "{}", answer.out);
     let answer = ringfence_with_input(&["plan", "-", "--json"], rows.as_bytes());
     let json: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");

@@ -123,7 +123,7 @@ fn files_of_several_modules_of_xla_are_refused_with_the_line() {
 fn what_is_wrong_with_a_dump_of_xla_is_named_with_its_line() {
     let without = XLA.split("HloLiveRange").next().expect("the part before");
     let cases = [
-        (without.to_owned(), "standard input: expected live ranges behind the buffer assignment"),
+        (without.to_owned(), "standard input: expected live ranges after the buffer assignment"),
         (XLA.replace("    last{}:6-8\n", ""), "standard input:11: expected a live range of last{}, found none"),
         (XLA.replace("last{}:6-8", "last{}:8-6"), "standard input:26: expected a range that does not end before"),
         (XLA.replace("(size=3072,", "(size=x,"), "standard input:11: expected value: <NUMBER NAME @N> (size=BYTES"),

@@ -66,7 +66,7 @@ fn what_heaps_cannot_hold_is_exit_code_2_and_nonsense_is_1_with_its_line() {
     let edit = |from: &str, to: &str| FRAME.replace(from, to);
     let two = ["--heap", "1024", "--heap", "64KiB"];
     let cases: [(String, &[&str], i32, &str); 9] = [
-        (edit("0 1,,", "0,,"), &two, 2, "standard input: at 2 there are 1068 alive"),
+        (edit("0 1,,", "0,,"), &two, 2, "standard input: at 2 1068 bytes are alive"),
         (
             edit("color,0,4,512,256,0 1", "color,0,4,600,256,0"),
             &two,
@@ -82,7 +82,7 @@ fn what_heaps_cannot_hold_is_exit_code_2_and_nonsense_is_1_with_its_line() {
             edit("0 1,,image\ndepth", "0,512,image\ndepth"),
             &two,
             1,
-            "standard input:3: expected a place in heap 0 that line 2",
+            "standard input:3: expected a pinned range in heap 0 that does not overlap line 2",
         ),
         (edit("128,64,1", "70000,64,1"), &two, 2, "standard input:5: expected one of its heaps to hold 70000"),
     ];

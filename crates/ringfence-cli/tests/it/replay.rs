@@ -82,8 +82,8 @@ fn bad_lines_are_named_with_their_number_and_what_was_expected() {
         ("op,id,size\n\n\na,1,0\n", "standard input:4: expected a size in bytes above 0, found \"0\""),
         ("a,1,8,3\n", "standard input:1: expected an alignment that is a power of two, found \"3\""),
         ("a,1,8\na,1,8\n", "standard input:2: expected a new id, 1 is alive already"),
-        ("f,7\n", "standard input:1: expected the id of a live allocation, 7 is none"),
-        ("op,id,size,id\na,1,8,2\n", "standard input:1: expected each column once, there are two of the name id"),
+        ("f,7\n", "standard input:1: expected the id of a live allocation, 7 is not alive"),
+        ("op,id,size,id\na,1,8,2\n", "standard input:1: expected each column once, found two with the name id"),
         ("a,1,8\na,\"2,8\na,3,8\n", "standard input:2: expected a quoted field to end on its line"),
         ("op,id\na,1\n", "standard input:1: expected the columns op,id,size,alignment"),
         ("a,1,99999999999999999999\n", "expected a size in bytes above 0, found \"99999999999999999999\""),
@@ -142,7 +142,7 @@ fn pages_of_a_recording_by_vma_are_read() {
     assert_eq!((json["operations"].as_u64(), json["allocations"].as_u64()), (Some(7), Some(5)));
     let notes = json["notes"].to_string();
     assert!(notes.contains("1 frees of allocations that were not recorded"), "{notes}");
-    assert!(notes.contains("1 calls of vmaResizeAllocation are left out"), "{notes}");
+    assert!(notes.contains("1 calls of vmaResizeAllocation are ignored"), "{notes}");
     let broken = recording.replace("00000B 00000C", "00000B seven");
     let answer = ringfence_with_input(&["replay", "-"], broken.as_bytes());
     assert!(answer.err.contains("standard input:6: expected a hexadecimal pointer as value 14"), "{}", answer.err);

@@ -81,10 +81,10 @@ pub fn read(text: &str) -> Read {
         return Err(format!(": expected temporaries of one memory space, found the colors {colors:?}"));
     }
     if values.is_empty() {
-        return Err(": expected preallocated-temp among the allocations: nothing else is packed by XLA".to_owned());
+        return Err(": expected preallocated-temp among the allocations: XLA packs only those".to_owned());
     }
     if ranges.is_empty() {
-        return Err(": expected live ranges behind the buffer assignment: the file …-live-range.txt that XLA writes \
+        return Err(": expected live ranges after the buffer assignment: the file …-live-range.txt that XLA writes \
                     beside it"
             .to_owned());
     }
