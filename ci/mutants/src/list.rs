@@ -19,6 +19,14 @@ pub struct Mutant {
     pub replacement: String,
 }
 
+impl Mutant {
+    /// A mutant whose place is in a build that exists.
+    pub fn of_kit(number: usize, krate: String, name: String) -> Self {
+        let (file, function, genre, replacement) = Default::default();
+        Self { number, krate, file, name, function, genre, start: (0, 0), replacement }
+    }
+}
+
 /// Lists the mutants of `crates`. `validate` and `Debug` are left out: a weaker `validate` accepts more, which no correct
 /// structure shows.
 pub fn of_crates(crates: &[String]) -> Result<Vec<Mutant>, String> {
