@@ -1,7 +1,7 @@
 //! Results that are read back from the device, and their comparison with the expected bytes.
 //!
 //! ```text
-//!   expect(bytes) ──▶ room in the read-back ring, a copy there ──frame complete──▶ compare, digest, room free again
+//!   expect(bytes) ──▶ room in the readback ring, a copy to it ──frame complete──▶ compare, digest, free the room
 //! ```
 
 use ringfence::device::{Device, RawBuffer, RawTexture};
