@@ -162,7 +162,7 @@ fn number_pools(rows: &mut [Row], pools: &[Vec<Pool<'_>>]) -> Vec<u64> {
     known.iter().map(|pool| pool.2).collect()
 }
 
-/// Returns the node whose number, as text, is the value of a field.
+/// Returns the node that a field refers to by its number, as text.
 fn node<'n>(nodes: &'n [Value], field: &Value) -> Option<&'n Value> {
     nodes.get(field.as_str()?.parse::<usize>().ok()?)
 }
