@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# docs/acceptance.md tells the truth: each test and each path that it names exists, and each test named after a row is on the page. What
-# docs/reliability.md and SECURITY.md name exists too: functions, files, scripts; and there are as many loom models as said.
+# Checks docs/acceptance.md: each test and each path that it names exists, and each test named after a row is on the page. Checks
+# that the functions, files and scripts in docs/reliability.md and SECURITY.md exist, and the number of loom models.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,18 +18,18 @@ python3 ci/places.py
 for page in docs/reliability.md SECURITY.md; do
     for name in $(grep -oE '`[a-z0-9]+(_[a-z0-9]+)+`' "$page" | tr -d '`' | sort -u); do
         grep -rqE "fn $name\b|name = \"$name\"" crates fuzz/Cargo.toml && continue
-        echo "$page names $name: there is no such function"
+        echo "$page names the function $name, which does not exist"
         exit 1
     done
     for file in $(grep -oE '[a-z0-9_/-]+\.(rs|sh)\b' "$page" | sed 's#^/*##' | sort -u); do
         [ -n "$(git ls-files "$file" "*/$file")" ] && continue
-        echo "$page names $file: there is no such file"
+        echo "$page names the file $file, which does not exist"
         exit 1
     done
 done
 models=$(git ls-files 'crates/*.rs' | xargs awk 'FNR == 1 { on = FILENAME ~ /(models|tests\/loom)\.rs$/ }
     /^#\[cfg\(all\(test, loom\)\)\]$/ { on = 1 } on && /^ *#\[test\]$/ { count++ } END { print count }')
 if ! grep -q "| $models models" docs/reliability.md; then
-    echo "docs/reliability.md: there are $models models"
+    echo "docs/reliability.md: expected $models models"
     exit 1
 fi

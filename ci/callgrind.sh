@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Counts the instructions of the hot paths under callgrind, and fails where one has grown by more than a few per cent
-# since it was recorded in ci/callgrind.txt. A count, unlike a time, is the same on a busy machine.
+# Counts the instructions of the hot paths under callgrind, and fails if one has grown by more than a few per cent since it
+# was recorded in ci/callgrind.txt. Unlike a time, a count is the same on a busy machine.
 #
 #   ci/callgrind.sh            compares
-#   ci/callgrind.sh --record   writes the counts of today into ci/callgrind.txt
+#   ci/callgrind.sh --record   writes the current counts to ci/callgrind.txt
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,9 +16,10 @@ command -v valgrind >/dev/null || {
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-# With the features of the command, so that ci/demo.sh has built the libraries.
+# The features are those of the command, so ci/demo.sh has built the libraries already.
 cargo build --quiet --release -p ringfence-cli -p ringfence --example hot_paths --example allocator_paths --example frame_loop
-# Each path is one function that does 20,000 operations, or 400,000 where a few thousand differ; what it calls counts too.
+# Each path is one function that performs 20,000 operations, or 400,000 if single runs differ by a few thousand; its callees
+# count too.
 count() {
     local example=$1
     valgrind --tool=callgrind --callgrind-out-file="$scratch/out" \
@@ -33,7 +34,7 @@ count() {
 }
 count hot_paths >"$scratch/all"
 count allocator_paths >>"$scratch/all"
-# A frame of a renderer is counted without what the simulated device does in it, which is three quarters.
+# The frame of a renderer is counted without the simulated device, which is three quarters of it.
 frame() {
     valgrind --tool=callgrind --toggle-collect='frame_loop::a_frame*' --callgrind-out-file="$scratch/out" \
         "${CARGO_TARGET_DIR:-target}/release/examples/frame_loop" >"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
@@ -44,7 +45,7 @@ frame() {
         END { printf "frame_of_a_renderer %.1f\n", (all - device) / 200 }'
 }
 frame >>"$scratch/all"
-# A path that callgrind names otherwise, `new` for instance, is no path of ours.
+# Other names in callgrind's output, for instance `new`, are not paths of this list.
 grep -vE '^(new|play|free|needs|allocator) ' "$scratch/all" | sort >"$scratch/counts"
 
 compiler=$(rustc --version | cut -d' ' -f1-2)
@@ -53,7 +54,7 @@ if [ "${1:-}" = --record ]; then
       cat "$scratch/counts"; } >ci/callgrind.txt
 fi
 
-# Another compiler makes other code: it may need a fifth more before that is taken for a fault of ours.
+# Another compiler generates other code: up to a fifth more is accepted then.
 limit=1.03
 grep -qF "with $compiler, $(uname -m)" ci/callgrind.txt || limit=1.2
 awk -v limit="$limit" '

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The long campaign: worlds, generated operations, worlds of several threads, fuzzing, misuse in release builds. Not part of
-# .ci/run; figures of the last one are in docs/reliability.md. Runs for as long as it is told, politely.
+# .ci/run; docs/reliability.md has figures. Runs for the given time, at low priority.
 #
 #   bash ci/campaign.sh [WORLDS [SECONDS [FIRST_SEED]]]
 set -euo pipefail

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 source ci/windows-env.sh
 install_packages "${BUILD_PACKAGES[@]}"
 
-# In a copy, since taking another version changes Cargo.lock.
+# In a copy, because another version changes Cargo.lock.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cp -r Cargo.toml Cargo.lock crates "$scratch"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Import cycles among the files of crates: cycles.py [--most FILES] crates/NAME/src ...
+"""Finds import cycles among the files of crates: cycles.py [--most FILES] crates/NAME/src ...
 
 Reads `use crate::`, `use self::`, `use super::` and child-module paths, follows re-exports to the file that defines a
-name, and leaves tests out (tests.rs, models.rs, `#[cfg(test)] mod`). Prints every strongly connected set of two or more
+name, and ignores tests (tests.rs, models.rs, `#[cfg(test)] mod`). Prints every strongly connected set of two or more
 files. With --most, fails if one has more files than that. It reads text, not types.
 """
 import collections

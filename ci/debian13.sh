@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Debian 13 in a folder, for what is newer there: Mesa's software Vulkan driver, the validation layers, Wine. Nothing of it is
-# installed and nothing is compiled there. It takes root, two minutes and some 2 GB. ci/in-debian13.sh runs programs in it.
+# Installs Debian 13 in a folder, for its newer programs: Mesa's software Vulkan driver, the validation layers, Wine. The host
+# system is not changed, and nothing is compiled there. Needs root, two minutes and about 2 GB. ci/in-debian13.sh runs programs
+# in the folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source ci/install.sh
@@ -13,11 +14,11 @@ mkdir -p "$root"
 log="$root.log"
 trap 'code=$?; [ "$code" -eq 0 ] || tail -n 20 "$log" >&2' EXIT
 
-# From the archive that this system uses anyway.
+# From the archive that this system uses.
 archive=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep '/debian/*$' | sort -u | head -n 1)
 debootstrap --variant=minbase --include=mesa-vulkan-drivers,vulkan-validationlayers,libvulkan1 trixie "$root" \
     ${archive:+"$archive"} >"$log" 2>&1
-# The network as this system reaches it.
+# The network configuration of this system.
 cp /etc/resolv.conf "$root/etc/"
 cp -r /etc/apt/apt.conf.d/. "$root/etc/apt/apt.conf.d/"
 chroot "$root" env DEBIAN_FRONTEND=noninteractive \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The demo as users run it: on Vulkan with validation (synchronization too), on every simulated profile, and where no
-# driver is to be found. The same seed repeats to the byte.
+# Runs the demo as users do: on Vulkan with validation (also synchronization), on every simulated profile, and without a
+# driver. Two runs of one seed must be equal to the byte.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,6 +17,6 @@ for profile in h200 lavapipe d3d12-tier1 d3d12-modern non-coherent; do
     "$ringfence" demo --device "sim:$profile" --frames 200 --seed 8 >"$scratch/other"
     ! cmp --silent "$scratch/first" "$scratch/other"
 done
-# No driver at all: the default run falls back to the simulated device.
+# Without a driver the default run falls back to the simulated device.
 VK_DRIVER_FILES=/nonexistent VK_ICD_FILENAMES=/nonexistent "$ringfence" demo --frames 50
 "$ringfence" devices

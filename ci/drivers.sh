@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Every suite on every driver, and one table of it all. None of them needs a GPU. A driver that cannot be had fails its
-# column, and the others still run.
+# Runs every suite on every driver and prints one table. No driver needs a GPU. A driver that cannot be installed fails its
+# column; the other columns still run.
 #
 #   sim              the simulated profiles
 #   mesa-22          Debian 12's software driver and its layers (core and synchronization)
-#   mesa-25-…        Debian 13's, and its layers; once for each way in which a device can keep descriptors
+#   mesa-25-…        Debian 13's, and its layers; once for each way of keeping descriptors
 #   swiftshader      Chromium's software driver, with Debian 12's layers
 #   wine-8, wine-10  Direct3D 12 of Debian 12 and of Debian 13
 #
 #   ci/drivers.sh [--smoke] [--after-test] [COLUMN …]
 #
-# --smoke: three of the four mesa-25 columns and wine-8 run a part of their suites (`vulkan_smoke` and `d3d12_smoke` in
+# --smoke: three of the four mesa-25 columns and wine-8 run only a part of their suites (`vulkan_smoke` and `d3d12_smoke` in
 # suites.sh; docs/reliability.md lists the omissions). --after-test: the columns sim and mesa-22 are taken from the run of
 # ci/test.sh just before.
 set -euo pipefail
@@ -32,7 +32,7 @@ done
 mkdir -p "$results/programs"
 
 build_linux() {
-    # As ci/test.sh builds them: once for both.
+    # The same build as in ci/test.sh, so it is done once.
     cargo test --workspace --no-run --message-format=json-render-diagnostics | test_program >"$results/programs/linux"
     cargo build --quiet --workspace --example descriptors
 }
@@ -67,7 +67,7 @@ run_column() {
         local model=${column#mesa-25-} part=vulkan_suites
         local inside=(bash ci/in-debian13.sh env RINGFENCE_REQUIRE_VALIDATION=1 XDG_RUNTIME_DIR=/tmp
             VK_DRIVER_FILES=/usr/share/vulkan/icd.d/lvp_icd.json RINGFENCE_DESCRIPTORS="$model")
-        # The driver has what the column is for.
+        # Checks that the driver has the column's feature.
         "${inside[@]}" "$PWD/${CARGO_TARGET_DIR:-target}/debug/examples/descriptors" >"$results/programs/$model.txt"
         [ "$model" != buffers ] || grep 'model: Buffers' "$results/programs/$model.txt"
         [ -z "$smoke" ] || [ "$model" = buffers ] || part=vulkan_smoke
@@ -75,7 +75,7 @@ run_column() {
         ;;
     swiftshader)
         icd=/usr/lib/chromium/vk_swiftshader_icd.json
-        [ -e "$icd" ] || { echo "no $icd: Debian's chromium brings it" >&2; return 1; }
+        [ -e "$icd" ] || { echo "no $icd: it is part of Debian's package chromium" >&2; return 1; }
         vulkan_suites swiftshader "$(program linux)" \
             env RINGFENCE_REQUIRE_VALIDATION=1 VK_DRIVER_FILES="$icd" VK_ICD_FILENAMES="$icd"
         ;;
@@ -96,7 +96,7 @@ case $wanted in *" mesa-25"* | *" wine-10 "*) bash ci/debian13.sh || true ;; esa
 for column in "${columns[@]}"; do
     echo "-- $column"
     begun=$SECONDS
-    # In a shell of its own, where the first failure ends the column and nothing else.
+    # In a subshell: the first failure ends only this column.
     set +e
     (set -e; run_column "$column")
     set -e

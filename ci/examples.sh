@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The examples run, and the page of a run that one of them recorded is made.
+# Runs the examples, and writes the page of a trace that one of them recorded.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source ci/install.sh
@@ -8,7 +8,7 @@ install_packages glslang-tools
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# As ci/test.sh builds them: once for both.
+# The same build as in ci/test.sh, so it is done once.
 cargo build --quiet --workspace --bins --examples
 built="${CARGO_TARGET_DIR:-target}/debug"
 "$built/examples/simulated"
@@ -17,10 +17,10 @@ built="${CARGO_TARGET_DIR:-target}/debug"
 "$built/examples/planned_frames"
 "$built/examples/vulkan_buffer"
 "$built/examples/bindless"
-# With its shader in GLSL.
+# With the shader in GLSL.
 glslangValidator -V -e run --source-entrypoint main crates/ringfence/examples/bindless/shader.comp -o "$scratch/shader.spv"
 "$built/examples/bindless" "$scratch/shader.spv"
-# On Windows it does more: ci/windows.sh runs it there.
+# On Windows it does more; ci/windows.sh runs it there.
 "$built/examples/d3d12_texture"
 "$built/examples/large_page" "$scratch" 20000
 "$built/ringfence" report "$scratch/streaming.rft" --output "$scratch/page.html" --svg "$scratch/figures"

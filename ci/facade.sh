@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The drop-in for gpu-allocator: lints, its tests on Vulkan under validation, and that the one line puts it under wgpu. What wgpu
-# then does is compat/run.sh, which takes longer.
+# The drop-in for gpu-allocator: lints, its tests on Vulkan under validation, and a check that the one line under [patch] makes
+# wgpu use it. compat/run.sh runs wgpu on it, which takes longer.
 #
-#   ci/facade.sh [--full]      also with the features that wgpu asks for, and with none
+#   ci/facade.sh [--full]      also with the features that wgpu selects, and without features
 set -euo pipefail
 cd "$(dirname "$0")/../compat/gpu-allocator"
 

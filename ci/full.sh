@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The parts of the tests that .ci/run leaves out because of their time: before a release, and when one of them is in doubt. Some two
-# hours on two cores. docs/reliability.md lists them beside the parts that .ci/run keeps.
+# The parts of the tests that .ci/run omits because of their time. Run it before a release, and when one of the parts is in doubt.
+# About two hours on two cores. docs/reliability.md lists them beside the parts that .ci/run keeps.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export CARGO_INCREMENTAL=0
@@ -13,7 +13,7 @@ step() {
     echo "== $*: $((SECONDS - begun)) s"
 }
 off_windows() {
-    # Off Windows the feature compiles to nothing.
+    # Off Windows the feature compiles to an empty module.
     cargo check --quiet -p ringfence --features d3d12
     cargo check --quiet -p ringfence-testkit --no-default-features --features d3d12 --tests
 }

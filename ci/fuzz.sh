@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Each fuzz target for SECONDS seconds, from the corpus that is kept here. Needs a nightly compiler and cargo-fuzz
+# Runs each fuzz target for SECONDS seconds, from the corpus in the repository. Needs a nightly compiler and cargo-fuzz
 # (`cargo install cargo-fuzz`). Not part of .ci/run: the same operations run there from seeds
 # (tests/it/drive.rs of the core, tests/it/from_seeds.rs of the planner).
 #
@@ -16,7 +16,7 @@ trap 'rm -rf "$scratch"' EXIT
 
 for target in "${targets[@]}"; do
     mkdir -p "$scratch/$target"
-    # The first folder is where new inputs go: the corpus itself stays as small as it is.
+    # cargo-fuzz writes new inputs to the first folder, so the corpus in the repository does not grow.
     cargo +nightly fuzz run -O "$target" "$scratch/$target" "corpus/$target" -- \
         -max_total_time="$seconds" -max_len=4096 -print_final_stats=1 2>"$scratch/log" || { cat "$scratch/log"; exit 1; }
     runs=$(grep -oE 'number_of_executed_units: [0-9]+' "$scratch/log" | grep -oE '[0-9]+')

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The structure: which crate may know which, no crate too large, no large import cycle, the map of ARCHITECTURE.md true, what
-# texts name there, and the field's words in every text.
+# Checks the structure: dependencies between the crates, their sizes, import cycles, the map of ARCHITECTURE.md, names in texts,
+# and words that the project avoids.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 failed=0
@@ -9,7 +9,8 @@ fail() {
     failed=1
 }
 
-# What a crate may depend on, of our own. Cargo refuses what is not listed in a manifest; this refuses a new line in one.
+# knows CRATE ALLOWED …: the crates of this workspace that a crate may depend on. Cargo refuses imports that are not in the
+# manifest; this refuses a new line in the manifest.
 knows() {
     local crate="$1" allowed=" ${*:2} " found
     for found in $(sed -n '/^\[dependencies\]/,/^\[\(dev-dependencies\|lints\|\[example\)/p' "crates/$crate/Cargo.toml" |
@@ -31,33 +32,33 @@ if cargo tree --quiet -p ringfence --features vulkan --edges normal --prefix non
     fail "the feature vulkan compiles a simulator or Direct3D"
 fi
 
-# Tests beside the code apart.
+# Without unit tests.
 for crate in crates/*; do
     lines=$(find "$crate/src" -name '*.rs' ! -name tests.rs ! -name models.rs -print0 | xargs -0 cat | wc -l)
     printf '%7d  %s\n' "$lines" "$crate"
-    # A debt: ringfence-memory has to be split before it grows further.
+    # ringfence-memory must be split before it grows further.
     cap=15000
     [ "$crate" != crates/ringfence-memory ] || cap=15500
     [ "$lines" -le "$cap" ] || fail "$crate has $lines lines, more than $cap"
 done
 
 python3 ci/cycles.py --most 4 crates/*/src || fail "an import cycle has more than 4 files"
-python3 ci/map.py || fail "the map of ARCHITECTURE.md is not true"
-# The planted faults are applied by hand only (ci/row-mutants.sh); that each still has its place is checked here.
-bash ci/row-mutants.sh check || fail "a planted fault has no place"
-python3 ci/package-paths.py || fail "a package is not whole"
-python3 ci/mentions.py || fail "a text names what is not there"
+python3 ci/map.py || fail "the map of ARCHITECTURE.md does not match the tree"
+# ci/row-mutants.sh runs the planted faults, by hand; this only checks that each still matches the sources.
+bash ci/row-mutants.sh check || fail "a planted fault does not match the sources"
+python3 ci/package-paths.py || fail "a package is incomplete"
+python3 ci/mentions.py || fail "a text names an item that does not exist"
 
 if git ls-files crates compat docs README.md ARCHITECTURE.md DESIGN.md COMPARE.md CHANGELOG.md |
     grep -vE '\.(png|svg|lock|csv|json|rft|spv|bin)$|/(LICENSE-[A-Z]+|guide)$' | xargs grep -niwE -f ci/words.txt; then
-    fail "words that are not the field's (ci/words.txt)"
+    fail "words to avoid (ci/words.txt)"
 fi
-# Parts of identifiers too. Tests named after a row of docs/acceptance.md keep their names.
+# Parts of identifiers too, except in tests named after a row of docs/acceptance.md.
 identifiers() {
     git ls-files crates compat | grep '\.rs$' | xargs grep -ohE '\b[A-Za-z0-9]+(_[A-Za-z0-9]+)+\b|\b([A-Z][a-z0-9]+){2,}\b' |
         grep -vE '^(seed|fault)_[0-9]' | sort -u | sed -E 's/_/ /g; s/([a-z0-9])([A-Z])/\1 \2/g'
 }
 if identifiers | grep -iwE -f ci/words.txt; then
-    fail "identifiers with words that are not the field's (ci/words.txt)"
+    fail "identifiers with words to avoid (ci/words.txt)"
 fi
 [ "$failed" -eq 0 ]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command in the folder that ci/debian13.sh makes, with this checkout at its own path.
+# Runs a command in the folder of ci/debian13.sh, with this checkout at its own path.
 #
 #   ci/in-debian13.sh COMMAND …
 set -euo pipefail
@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 root="${RINGFENCE_DEBIAN13:-$PWD/target/debian13}"
 mkdir -p "$root$PWD"
-# The mounts are in a namespace of their own: they go with the command, and deleting the folder deletes nothing else.
+# The mounts are in their own namespace: they end with the command, so deleting the folder deletes nothing else.
 exec unshare --mount --propagation private bash -euc '
     root=$1 here=$2
     shift 2

@@ -1,6 +1,6 @@
-# Sourced by the scripts that need Debian's packages.
+# Sourced by scripts that need Debian's packages.
 
-# install_packages PACKAGE …: installs those that are missing.
+# install_packages PACKAGE …: installs the packages that are missing.
 install_packages() {
     local missing=() package
     for package in "$@"; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The whole suite, again and again, beside programs that want eight processors and memory: no test may depend on speed.
-# Not in CI, since it takes hours on two cores.
+# Repeats the whole suite beside programs that load eight processors and the memory: no test may depend on speed. Not in CI,
+# because it takes hours on two cores.
 #
 #   ci/loaded.sh [RUNS]      ten by default; fails at the end if one test failed in any run
 set -euo pipefail
@@ -21,7 +21,7 @@ trap 'kill %1 2>/dev/null || true' EXIT
 failed=0
 for run in $(seq "$runs"); do
     begun=$SECONDS
-    # Examples in documentation are compiled, mostly: that has no speed to depend on.
+    # Documentation examples are mostly compiled only, which does not depend on speed.
     cargo test --workspace --no-fail-fast --lib --bins --tests --examples >"$logs/$run.log" 2>&1 || failed=$((failed + 1))
     awk -v run="$run" -v seconds=$((SECONDS - begun)) '
         /^test result:/ { passed += $4; failed += $6 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The lock-free parts under loom, which tries every order of their memory accesses.
+# Runs the lock-free parts under loom, which tries every order of their memory accesses.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""ARCHITECTURE.md against the folders. Every path in its tables exists. The map: each path in it exists, and each crate is in it. Of a crate of which the map
-names a part it names each: the folders and files directly under its src (lib.rs, main.rs and tests apart)."""
+"""Checks ARCHITECTURE.md against the folders. Every path in its tables exists. Every path in its map exists, and the map has every
+crate. If the map names a part of a crate, it names all folders and files directly under its src (except lib.rs, main.rs and tests)."""
 import os
 import re
 import sys
 
 
 def listed(text):
-    """Paths of the first code block, from its indentation: `  ringfence-core/    what it is`."""
+    """Returns the paths of the first code block, by its indentation: `  ringfence-core/    description`."""
     block = text.split("```")[1].split("\n")[1:]
     stack, paths = [], set()
     for line in block:
@@ -23,7 +23,7 @@ def listed(text):
 
 
 def resolve(path):
-    """`crates/x/room` is `crates/x/src/room` or `crates/x/src/room.rs`."""
+    """Returns the candidates for `crates/x/room`: `crates/x/src/room` and `crates/x/src/room.rs`."""
     parts = path.split("/")
     if parts[0] != "crates" or len(parts) < 3:
         return [path]

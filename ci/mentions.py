@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What texts name is there. In every document and comment, `Type::member` of a type of ours has to be a method, field, variant, constant or
-associated type of it; rustdoc looks only at what is a link. In every document, each name that is called in backticks, `name(…)` or
-`name().other()`, has to be a public function. Not looked at: what records the past, and types of others' crates."""
+"""Checks that items named in texts exist. In every document and comment, `Type::member` of our types must be a method, field,
+variant, constant or associated type; rustdoc checks only links. In every document, each call in backticks, `name(…)` or
+`name().other()`, must name a public function. Not checked: pages about the past, and types of other crates."""
 import re
 import subprocess
 import sys
@@ -16,7 +16,7 @@ PAST = ("docs/performance/",)
 
 
 def without_arguments(text):
-    """`Resource<D, K>` is `Resource`."""
+    """Returns `Resource` for `Resource<D, K>`."""
     while True:
         less = re.sub(r"<[^<>]*>", "", text.replace("->", ""))
         if less == text.replace("->", ""):
@@ -25,7 +25,7 @@ def without_arguments(text):
 
 
 def items(lines):
-    """Each item: its kind, the rest of its first line, and the lines up to its end."""
+    """Yields each item: its kind, the rest of its first line, and the lines up to its end."""
     for at, line in enumerate(lines):
         found = HEAD.match(line)
         if not found:
@@ -47,7 +47,7 @@ def items(lines):
 def read(sources):
     members, ours, aliases = {}, set(), {}
     for text in sources:
-        # What a macro makes of a table: the rows begin with the names.
+        # Members that a macro generates from a table: the rows begin with their names.
         for macro, body in re.findall(r"macro_rules! (\w+) \{(.*?)\n\}\n", text, re.S):
             rows = re.findall(r"^\s*([A-Z]\w*) =", "".join(re.findall(rf"^{macro}! \{{(.*?)^\}}", text, re.S | re.M)), re.M)
             for name in re.findall(r"\benum (\w+)", body):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Mutation testing of any crate (ci/mutants/src/main.rs): mutants that cargo-mutants lists, all built into one copy of the sources,
-# each tried against the test programs of its crate. Needs `cargo install cargo-mutants`, for its list only. Not part of .ci/run.
+# Mutation testing of any crate (ci/mutants/src/main.rs). All mutants that cargo-mutants lists are built into one copy of the
+# sources, and each is tried against the test programs of its crate. Needs `cargo install cargo-mutants`, for its list only. Not part of .ci/run.
 # A mutant whose program takes eight times the usual time and ten seconds counts as caught.
 #
 #   bash ci/mutants.sh [--crate NAME]… [--file PART]… [--sample N] [--seed S] [--and GROUP]… [--left] [--jobs N] [--kit FILE]
@@ -8,11 +8,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Of its own: cargo takes the copy and the sources for the same packages.
+# A separate target folder, because cargo takes the copy and the sources for the same packages.
 export CARGO_TARGET_DIR=$PWD/target/mutants-build CARGO_INCREMENTAL=0
-# Intrinsics of the compiler, for functions that also run while compiling.
+# Allows intrinsics of the compiler, for functions that also run at compile time.
 export RUSTC_BOOTSTRAP=1
-# Fewer cases than a test run: each mutant meets them.
+# Fewer cases than in a test run, because each mutant runs all of them.
 export RINGFENCE_DRIVE_SEEDS="${RINGFENCE_DRIVE_SEEDS:-12}" RINGFENCE_CASES="${RINGFENCE_CASES:-24}" PROPTEST_CASES="${PROPTEST_CASES:-24}"
 export RINGFENCE_WORLDS="${RINGFENCE_WORLDS:-200}" RINGFENCE_THREADED_WORLDS="${RINGFENCE_THREADED_WORLDS:-20}"
 export RINGFENCE_REQUIRE_VULKAN=1 RINGFENCE_REQUIRE_VALIDATION=1

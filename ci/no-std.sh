@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The core and the planner build for a machine that has no standard library.
+# Builds the core and the planner for a target without a standard library.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source ci/windows-env.sh

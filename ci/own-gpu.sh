@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# The Vulkan suites on a GPU: packs the test programs, with the validation layers of Debian 13, into a folder that runs on
-# any Linux machine of this kind of processor with a Vulkan driver and loader. There, `run.sh` in it prints the same table as
-# ci/drivers.sh.
+# Packs the Vulkan suites for a GPU: the test programs and the validation layers of Debian 13, in a folder that runs on any Linux
+# machine with this kind of processor, a Vulkan driver and loader. There its `run.sh` prints the same table as ci/drivers.sh.
 #
 #   ci/own-gpu.sh [FOLDER]      packs; target/own-gpu by default
 #   FOLDER/run.sh [COLUMN]      runs there; the column is named gpu by default
@@ -18,7 +17,7 @@ program=$(cargo test --workspace --no-run --message-format=json-render-diagnosti
 strip --strip-debug -o "$folder/programs/devices" "$program"
 debian13="${RINGFENCE_DEBIAN13:-target/debian13}"
 cp "$debian13/usr/lib/x86_64-linux-gnu/libVkLayer_khronos_validation.so" "$folder/layers/"
-# Beside the library, wherever the folder comes to lie.
+# Relative to the library, because the folder may be moved.
 sed 's|"library_path": *"[^"]*"|"library_path": "./libVkLayer_khronos_validation.so"|' \
     "$debian13/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json" >"$folder/layers/VkLayer_khronos_validation.json"
 cp ci/suites.sh "$folder/"

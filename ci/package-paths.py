@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What each crate would publish, without building it: the licences are there with their text, and no Rust file of the
-package names a path that the package does not have (`include!`, `include_str!`, `include_bytes!`, `#[path]`, `mod`)."""
+"""Checks the files that each crate would publish, without building it: the licences have their text, and no Rust file of the
+package names a path that the package lacks (`include!`, `include_str!`, `include_bytes!`, `#[path]`, `mod`)."""
 import os
 import re
 import subprocess
 import sys
 
-# A path between quotes, also as the parts of a `concat!`; parts that are no literals stand for any text.
+# A quoted path, or the parts of a `concat!`; parts that are not literals match any text.
 INCLUDED = re.compile(r"\binclude(?:_str|_bytes)?!\(\s*(concat!\(.*?\)|\"[^\"]*\")\s*\)", re.S)
 PATH = re.compile(r"#\[path\s*=\s*\"([^\"]*)\"\]")
 LITERAL = re.compile(r"\"([^\"]*)\"|(\$?\w+)")
@@ -14,16 +14,16 @@ LICENCES = ["LICENSE-APACHE", "LICENSE-MIT"]
 
 
 def pattern(text):
-    """The path as a regular expression."""
+    """Returns the path as a regular expression."""
     parts = [re.escape(literal) if not name else ".*" for literal, name in LITERAL.findall(text.removeprefix("concat!"))]
     return "".join(parts)
 
 
 def wrong_paths(crate, name, files):
-    """Paths that a file of the package names and that are not in the package."""
+    """Returns the paths that a file of the package names and that are not in the package."""
     with open(os.path.join(crate, name), encoding="utf-8") as file:
         text = file.read()
-    # Examples in comments are compiled by their reader.
+    # Examples in comments are not part of the build.
     text = re.sub(r"^\s*//.*$", "", text, flags=re.M)
     folder = os.path.dirname(name)
     named = [pattern(match) for match in INCLUDED.findall(text)] + [re.escape(match) for match in PATH.findall(text)]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need: Mesa's software Vulkan driver, the validation layers, and a browser for the report, which
-# brings a second software driver.
+# Installs the packages that the tests need: Mesa's software Vulkan driver, the validation layers, and a browser for the report,
+# which contains a second software driver.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source ci/install.sh

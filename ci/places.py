@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def alternatives(path):
-    """What braces stand for: a/{b,c}.rs is a/b.rs and a/c.rs."""
+    """Expands braces: a/{b,c}.rs is a/b.rs and a/c.rs."""
     braces = re.search(r"\{([^}]*)\}", path)
     if not braces:
         return [path]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The wheel for Python: built by maturin, installed into an environment of its own, and tried there.
+# The Python wheel: built by maturin, installed into a virtual environment, and tested there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source ci/install.sh
@@ -18,15 +18,15 @@ python3 -m venv "$scratch/venv"
 "$scratch/venv/bin/maturin" build --quiet --release --locked --manifest-path python/Cargo.toml --out "$scratch/wheels" \
     --interpreter "$scratch/venv/bin/python"
 "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check "$scratch"/wheels/*.whl numpy mypy
-# From another folder: what is tried is what was installed.
+# From another folder, so the installed wheel is tested.
 tests=$PWD/python/tests
 cd "$scratch"
 "$scratch/venv/bin/python" -m unittest discover --quiet --start-directory "$tests"
-# The stubs name what there is, with the same parameters.
+# The stubs match the module's functions and parameters.
 "$scratch/venv/bin/stubtest" ringfence_alias --allowlist "$tests/stubtest.txt"
 # Both licences are in the wheel.
 [ "$("$scratch/venv/bin/python" -m zipfile --list "$scratch"/wheels/*.whl | grep -c "licenses/LICENSE-")" = 2 ]
-# The README's examples run as they stand.
+# The README's examples run unchanged.
 "$scratch/venv/bin/python" - "$tests/../README.md" <<'EOF_PYTHON'
 import re
 import sys

@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# The faults of ci/mutants/rows.txt, each against the test that must find it: the rows of docs/acceptance.md that a weak test
-# once let pass, and tests that had never been seen to fail. All are built at once, each behind a number (as ci/mutants.sh does
-# with those that cargo-mutants lists for the core); then each test runs with its fault and has to fail. Not part of .ci/run.
+# Runs the faults of ci/mutants/rows.txt, each against the test that must find it: faults in rows of docs/acceptance.md that a weak
+# test once missed, and in tests that had never failed. All faults are built at once, each behind a number (as in
+# ci/mutants.sh); then each test runs with its fault on and must fail. Not part of .ci/run.
 #
-#   bash ci/row-mutants.sh [WORD]      only the faults whose name contains the word: 003-6, say
-#   bash ci/row-mutants.sh check       only whether each still has its place in the sources; builds nothing
+#   bash ci/row-mutants.sh [WORD]      only the faults whose name contains the word, for instance 003-6
+#   bash ci/row-mutants.sh check       only checks that each still matches the sources; builds nothing
 #
 # A record of the table:
 #
-#   [003-6 the budget is ignored] crates/ringfence-memory/src/memory/shortage.rs     its name, and the file, as git ls-files takes it
+#   [003-6 the budget is ignored] crates/ringfence-memory/src/memory/shortage.rs     its name, and the file, as a pattern of git ls-files
 #   test ringfence memory seed_003_06_                                      package, test target (or lib), filters of test names
-#   - Grant::BeyondBudget if strict =>                                      what stands there, once; a line each
-#   + Grant::BeyondBudget if strict && !ON =>                               what stands there instead; ON: the fault is on
+#   - Grant::BeyondBudget if strict =>                                      the original text, which occurs once; one line each
+#   + Grant::BeyondBudget if strict && !ON =>                               the replacement; ON is true if the fault is on
 #
-# There may be several tests, each of which has to fail, and several replacements: the next begins with the next `-`. A fault of the
-# same file further below replaces what the ones above have left.
+# A record may have several tests, each of which must fail, and several replacements: the next begins with the next `-`. A later
+# fault in the same file applies to the text that earlier faults have left.
 #
-# A test that does not end in time has not failed: what must hold at any speed ends by itself.
+# A test that does not end in time does not count as failed: a test must fail by itself at any speed.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
@@ -25,7 +25,7 @@ word=${1:-}
 out=target/row-mutants
 tree=$out/tree
 [ "$word" != check ] || tree=$out/check
-# A fault of the Vulkan backend shows on a device alone.
+# A fault of the Vulkan backend is only visible on a device.
 export RINGFENCE_REQUIRE_VULKAN=1
 export CARGO_TARGET_DIR="${RINGFENCE_ROW_MUTANTS_TARGET:-$PWD/target/row-mutants-build}"
 
@@ -42,7 +42,7 @@ replace() {
     text=$(<"$path")
     rest=${text#*"$old"}
     if [ "$rest" = "$text" ] || [ "${rest#*"$old"}" != "$rest" ]; then
-        echo "[${names[-1]}] ${files[-1]} has no one place with: $old"
+        echo "[${names[-1]}] ${files[-1]} does not contain exactly once: $old"
         exit 1
     fi
     printf '%s\n' "${text%%"$old"*}${new//ON/"$on"}$rest" >"$path"
@@ -74,7 +74,7 @@ while IFS= read -r line; do
     esac
 done <ci/mutants/rows.txt
 flush
-[ "$word" != check ] || { rm -rf "$tree"; echo "${#names[@]} faults, each with its place"; exit 0; }
+[ "$word" != check ] || { rm -rf "$tree"; echo "${#names[@]} faults, each matches the sources"; exit 0; }
 
 for crate in $(printf '%s\n' "${files[@]}" | cut -d/ -f1,2 | sort -u); do
     source=$tree/$crate/src
@@ -100,7 +100,7 @@ RUST
     sed 's/^#\[cfg(any(test, feature = "testing"))\]$/#[cfg(all())]/' "$out/lib.rs" >"$source/lib.rs"
 done
 
-# What is as it was when this ran before is not built again.
+# Unchanged files keep their time stamps, so they are not built again.
 while IFS= read -r -d '' file; do
     ! cmp -s "$tree/$file" "$tree.before/$file" || touch -r "$tree.before/$file" "$tree/$file"
 done < <(cd "$tree" && find . -type f -print0)
@@ -121,7 +121,7 @@ while IFS=$'\t' read -r package kind name program; do
 done < <(sed -nE 's/.*"package_id":"[^"]*\/([a-z-]+)#[^"]*".*"kind":\["([a-z-]+)"\].*"name":"([a-z_0-9]+)".*"executable":"([^"]+)".*/\1\t\2\t\3\t\4/p' \
     "$out/build.json")
 
-# try NUMBER PACKAGE TARGET FILTER …: whether the tests pass with a fault on.
+# try NUMBER PACKAGE TARGET FILTER …: runs the tests with a fault on.
 try() {
     local number=$1 package=$2 target=$3 program
     shift 3
@@ -153,5 +153,5 @@ for at in "${!names[@]}"; do
         echo "[${names[at]}] ${run[*]}: $found"
     done <<<"${tests[at]}"
 done
-echo "$tried faults, $left runs that did not find theirs"
+echo "$tried faults, $left runs that did not find their fault"
 [ "$left" = 0 ]

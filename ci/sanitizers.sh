@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Threads under the thread sanitizer, everything small under the address sanitizer, and what is shared without a lock over
-# memory of its own under miri: about a quarter of an hour. Needs a nightly compiler with its sources
-# (`rustup component add rust-src miri --toolchain nightly`); what the toolchain lacks is skipped, saying so. Not part of
-# .ci/run.
+# Runs tests with threads under the thread sanitizer, small tests under the address sanitizer, and the lock-free structures under
+# miri: about a quarter of an hour. Needs a nightly compiler with its sources (`rustup component add rust-src miri --toolchain
+# nightly`); parts that the toolchain lacks are reported and skipped. Not part of .ci/run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,8 +14,8 @@ fi
 address() {
     RUSTFLAGS="-Zsanitizer=address" cargo +nightly test --target "$host" --target-dir target-asan "$@"
 }
-# The standard library is built too: its own synchronization has to be seen, or everything would be a race. Fences, which this
-# sanitizer does not see, stand in models alone (`primitive.rs`).
+# The standard library is built too: the sanitizer must see its synchronization, or it would report everything as a race. The
+# sanitizer does not see fences; only models contain them (`primitive.rs`).
 thread() {
     RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" TSAN_OPTIONS="halt_on_error=1" \
         cargo +nightly test -Zbuild-std --target "$host" --target-dir target-tsan "$@"
@@ -25,10 +24,10 @@ thread() {
 address -p ringfence-core --test it -- drive:: fixed_pool:: pool_chain::
 address -p ringfence-alias --test it -- from_seeds::
 address -p ringfence --test it -- memory:: recycled_campaign::
-# Here passes are forgotten on purpose, and what a dropped frame may use is leaked.
+# These tests forget passes on purpose, and leak the resources that a dropped frame may use.
 ASAN_OPTIONS=detect_leaks=0 address -p ringfence --test it -- release:: misuse::
 address -p ringfence-testkit --no-default-features --test devices -- worlds:: --skip planted
-# A world with a bug in it ends in the middle.
+# A world with a planted bug ends early.
 ASAN_OPTIONS=detect_leaks=0 address -p ringfence-testkit --no-default-features --test devices worlds::planted
 if [ -d "$(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library" ]; then
     thread -p ringfence-core --lib --test it
@@ -39,7 +38,7 @@ else
 fi
 if cargo +nightly miri --version >/dev/null 2>&1; then
     MIRIFLAGS="-Zmiri-disable-isolation" PROPTEST_CASES=2 cargo +nightly miri test -p ringfence-core --test it -- pool_chain::seed_ pool_chain::fault_
-    # The models of thread caches, with real memory under them.
+    # The models of thread caches, over real memory.
     cargo +nightly miri test -p ringfence-core --lib models
 else
     echo "skipped: miri is not installed"

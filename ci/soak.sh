@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The soak, long: the demo for many frames on the simulated device, optimised. `ci/test.sh` runs the same test for few.
+# The long soak test: the optimised demo for many frames on the simulated device. `ci/test.sh` runs the same test for few.
 #
 #   bash ci/soak.sh [FRAMES]
 set -euo pipefail

@@ -1,17 +1,17 @@
-# Sourced by the scripts that run test programs on drivers. What each run gave lies in $results, for ci/drivers.sh's table:
+# Sourced by the scripts that run test programs on drivers. $results has the output of each run, for ci/drivers.sh's table:
 #
 #   COLUMN.SUITE.log       what the program printed
-#   COLUMN.SUITE.report    tests that did not apply, and the layers that listened (ringfence-testkit/src/report.rs)
+#   COLUMN.SUITE.report    skipped tests, and the active layers (ringfence-testkit/src/report.rs)
 
 results="${RINGFENCE_RESULTS:-$PWD/target/drivers}"
 
-# run_suite COLUMN SUITE COMMAND …: runs a test program. A failure is in the log and in the table, and ends nothing.
+# run_suite COLUMN SUITE COMMAND …: runs a test program. A failure is in the log and in the table, and does not end the script.
 run_suite() {
     local column=$1 suite=$2
     shift 2
     local log="$results/$column.$suite.log" report="$results/$column.$suite.report" code=0
     : >"$report"
-    # One that hangs is a failure too.
+    # A program that hangs is a failure too.
     RINGFENCE_TEST_REPORT="$report" timeout --kill-after=10 "${RINGFENCE_SUITE_SECONDS:-900}" "$@" >"$log" 2>&1 </dev/null || code=$?
     echo "exit $code" >>"$log"
     echo "$column, $suite: $(grep '^test result:' "$log" || echo "no result, exit $code")"
@@ -28,7 +28,7 @@ test_program() {
         sed 's/.*"executable":"\([^"]*\)".*/\1/'
 }
 
-# vulkan_suites COLUMN PROGRAM COMMAND …: the suites of a Vulkan driver: modules of the test kit's test program, each run by the
+# vulkan_suites COLUMN PROGRAM COMMAND …: the suites of a Vulkan driver: runs modules of the test kit's test program with the
 # command.
 vulkan_suites() {
     local column=$1 program=$2
@@ -99,7 +99,8 @@ suites_of_a_run() {
     }' "$1"
 }
 
-# table COLUMN …: all results side by side, what was skipped and why, which layers listened. Fails if anything else did.
+# table COLUMN …: prints all results side by side, the skipped tests with their reasons, and the active layers. Fails if a suite
+# failed.
 table() {
     awk -v columns="$*" '
     BEGIN { count = split(columns, column, " ") }
@@ -110,7 +111,7 @@ table() {
     kind == "log" && /^exit / { code[at, suite] = $2 }
     kind == "report" {
         split($0, field, "\t")
-        # A test may skip more than one part of what it does.
+        # A test may skip several of its parts.
         if (field[1] == "skipped" && !((at, suite, field[2]) in counted)) { counted[at, suite, field[2]] = 1; skipped[at, suite]++ }
         if (field[1] == "skipped" && !((at, field[2], field[3]) in once)) {
             once[at, field[2], field[3]] = 1

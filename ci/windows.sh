@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Direct3D 12 backend for real, on Linux: lints it, builds it for Windows and runs under Wine all but the suites of the
-# device, which ci/drivers.sh runs. A device that is missing is a failure.
+# The Direct3D 12 backend on Linux: lints it, builds it for Windows and runs its tests under Wine, except the device suites, which
+# ci/drivers.sh runs. A missing device is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source ci/windows-env.sh
@@ -8,7 +8,7 @@ source ci/wine-env.sh
 
 install_packages "${BUILD_PACKAGES[@]}" "${RUN_PACKAGES[@]}"
 built="$CARGO_TARGET_DIR/x86_64-pc-windows-gnu/debug"
-# On this target the macro hides from the lint that the initializers are const already.
+# On this target the macro hides from the lint that the initializers are already const.
 windows_cargo clippy --quiet "${WINDOWS_PACKAGES[@]}" "${WINDOWS_TESTS[@]}" --example d3d12_texture -- \
     -D warnings -A clippy::missing_const_for_thread_local
 windows_cargo test --no-run "${WINDOWS_PACKAGES[@]}" "${WINDOWS_TESTS[@]}"
@@ -23,5 +23,5 @@ windows_cargo test "${WINDOWS_PACKAGES[@]}" --doc
 wine "$built/examples/d3d12_texture.exe"
 # The drop-in for gpu-allocator.
 (cd compat/gpu-allocator && windows_cargo test --no-default-features --features std,d3d12)
-# The demo: copies where Vulkan has its shader, every byte checked.
+# The demo: uses copies instead of Vulkan's shader, and checks every byte.
 wine "$built/ringfence.exe" demo --device d3d12 --frames 100

@@ -1,4 +1,4 @@
-# Sourced by the scripts that run Windows programs, after windows-env.sh. What they start ends with them.
+# Sourced by the scripts that run Windows programs, after windows-env.sh. Their programs end with them.
 
 scratch=$(mktemp -d)
 xvfb_pid=
@@ -12,7 +12,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# A display, which Wine's Vulkan asks for; the X server picks a free number and says which.
+# Wine's Vulkan needs a display; the X server chooses a free number and prints it.
 start_display() {
     Xvfb -displayfd 3 -screen 0 640x480x24 -nolisten tcp 3>"$scratch/display" >/dev/null 2>&1 &
     xvfb_pid=$!
@@ -28,7 +28,7 @@ start_display() {
     return 1
 }
 
-# A fresh Windows, with the DLL that Rust's standard library needs and older Wines lack.
+# A new Wine prefix, with the DLL that Rust's standard library needs and older Wine versions lack.
 make_prefix() {
     export WINEPREFIX="$scratch/wine" WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml="
     export XDG_RUNTIME_DIR="$scratch/runtime"

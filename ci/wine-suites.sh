@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Direct3D 12 suites under the Wine of this system: Debian 12 as it is, or Debian 13 in its folder.
+# Runs the Direct3D 12 suites under the Wine of this system: Debian 12 itself, or Debian 13 in its folder.
 #
 #   ci/wine-suites.sh (--smoke | "") COLUMN PROGRAM
 set -euo pipefail

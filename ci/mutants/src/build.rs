@@ -1,4 +1,4 @@
-//! Builds what was written, and says which mutants the compiler refuses.
+//! Builds the written sources, and finds the mutants that the compiler rejects.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -11,12 +11,12 @@ use crate::switch::Written;
 
 pub enum Outcome {
     Built,
-    /// These are to be left out.
+    /// These mutants must be omitted.
     Broken(BTreeSet<usize>),
     Failed(String),
 }
 
-/// The places that a message points at, the main one first, then those of its notes.
+/// Adds the locations of a message, the primary one first, then those of its notes.
 fn places(message: &Value, into: &mut Vec<(String, Range<usize>)>) {
     let spans = message["spans"].as_array().into_iter().flatten();
     let mut own: Vec<_> = spans.collect();
@@ -28,7 +28,7 @@ fn places(message: &Value, into: &mut Vec<(String, Range<usize>)>) {
     message["children"].as_array().into_iter().flatten().for_each(|child| places(child, into));
 }
 
-/// All mutants of the functions that some are in.
+/// Returns all mutants of the functions that contain `some`.
 fn of_functions(mutants: &[Mutant], some: &[usize]) -> Vec<usize> {
     let place = |mutant: &Mutant| (mutant.file.clone(), mutant.function.clone());
     let hit: BTreeSet<_> = mutants.iter().filter(|mutant| some.contains(&mutant.number)).map(place).collect();
@@ -54,11 +54,11 @@ pub fn run(command: &[String], root: &str, mutants: &[Mutant], written: &Written
         places(message, &mut found);
         let mut numbers = found.iter().find_map(|(file, bytes)| written.at(file, bytes).map(<[usize]>::to_vec));
         if numbers.is_none() {
-            // A whole function or constant is meant.
+            // The message is about a whole function or constant.
             let within = found.iter().map(|(file, bytes)| written.within(file, bytes));
             numbers = within.into_iter().find(|numbers| !numbers.is_empty());
         }
-        // A function that is run while compiling has no switch: no other of it will do either.
+        // A function that runs at compile time cannot have a switch, so all its mutants are omitted.
         let is_constant = message["code"]["code"] == "E0080";
         match numbers {
             Some(numbers) if is_constant => broken.extend(of_functions(mutants, &numbers)),
@@ -67,7 +67,7 @@ pub fn run(command: &[String], root: &str, mutants: &[Mutant], written: &Written
         }
     }
     if broken.is_empty() {
-        return Outcome::Failed(format!("the build fails, by no mutant:\n{strange}"));
+        return Outcome::Failed(format!("the build fails, and no mutant is the cause:\n{strange}"));
     }
     Outcome::Broken(broken)
 }

@@ -20,15 +20,15 @@ pub struct Mutant {
 }
 
 impl Mutant {
-    /// A mutant whose place is in a build that exists.
+    /// Returns a mutant that an existing build already contains.
     pub fn of_kit(number: usize, krate: String, name: String) -> Self {
         let (file, function, genre, replacement) = Default::default();
         Self { number, krate, file, name, function, genre, start: (0, 0), replacement }
     }
 }
 
-/// Lists the mutants of `crates`. `validate` and `Debug` are left out: a weaker `validate` accepts more, which no correct
-/// structure shows.
+/// Lists the mutants of `crates`, except those of `validate` and `Debug`: a weaker `validate` accepts more, which no
+/// correct structure shows.
 pub fn of_crates(crates: &[String]) -> Result<Vec<Mutant>, String> {
     let mut command = Command::new("cargo");
     command.args(["mutants", "--list", "--json", "--exclude-re", "validate|fmt"]);
@@ -59,8 +59,9 @@ fn read((at, value): (usize, &Value)) -> Mutant {
     }
 }
 
-/// Returns `count` mutants at random, or all if there are fewer. Each has a position in the order of `seed` that depends on its
-/// name alone (without line and column), so that a change elsewhere in the sources leaves most of a sample as it was.
+/// Returns `count` mutants at random, or all if there are fewer. The position of a mutant in the order of `seed`
+/// depends only on its name (without line and column), so a change elsewhere in the sources leaves most of a sample
+/// unchanged.
 pub fn sample(mut mutants: Vec<Mutant>, count: usize, seed: u64) -> Vec<Mutant> {
     mutants.sort_by_key(|mutant| position(&mutant.name, seed));
     mutants.truncate(count);

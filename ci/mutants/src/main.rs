@@ -1,13 +1,14 @@
-//! Mutation testing: breaks a line at a time, and shows which breaks no test notices.
+//! Mutation testing: breaks a line at a time, and lists the mutants that no test notices.
 //!
 //! ```text
 //!   a + b  ─▶  (if crate::mutant::on(17) { (a) - (b) } else if crate::mutant::on(18) { (a) * (b) } else { (a) + (b) })
 //!   fn f() -> bool { … }  ─▶  fn f() -> bool { if crate::mutant::on(19) { return true; } … }
 //! ```
 //!
-//! Most of the time of a mutation test is spent on builds. Here all mutants are built once, together, each behind a number, and a
-//! mutant is a run with `RINGFENCE_MUTANT=17`. A mutant that does not compile as a switch is left out: the compiler names
-//! its place, and the sources are written anew without it. `OUT/refused` keeps the names for the next time.
+//! A mutation test spends most of its time on builds. Here all mutants are built together, each behind a number, and a
+//! trial is a run with `RINGFENCE_MUTANT=17`. A mutant that does not compile as a switch is omitted: the compiler
+//! reports its location, and the sources are written again without it. `OUT/refused` keeps the names of these mutants
+//! for the next run.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -109,8 +110,8 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
     Ok(options)
 }
 
-/// The mutants of each group. Mutants of constants have no switch, and modules of Direct3D 12 are not built here: both are left
-/// out.
+/// Returns the mutants of each group. Mutants of constants have no switch, and modules of Direct3D 12 are not built
+/// here, so both are omitted.
 fn wanted(options: &Options, out: &Path) -> Result<Vec<(String, Vec<Mutant>)>, String> {
     let all = list::of_crates(&options.crates())?;
     let left = std::fs::read_to_string(out.join("left")).unwrap_or_default();
@@ -187,7 +188,7 @@ fn summarize(groups: &[(String, Vec<Mutant>)], outcomes: &[Outcome], out: &Path)
     std::fs::write(out.join("left"), text).map_err(|error| error.to_string())
 }
 
-/// All that a trial needs: the groups as they were built, and the programs.
+/// Everything that a trial needs: the groups as they were built, and the programs.
 struct Kit {
     groups: Vec<(String, Vec<Mutant>)>,
     programs: programs::Programs,
@@ -208,7 +209,7 @@ fn stages(crates: &[String]) -> Vec<&'static programs::Stage> {
     crates.iter().flat_map(|name| programs::of_crate(name)).collect()
 }
 
-/// The mutants of all groups, each once, in the order of their numbers.
+/// Returns the mutants of all groups, each once, in the order of their numbers.
 fn every(groups: &[(String, Vec<Mutant>)]) -> Vec<Mutant> {
     let mutants = groups.iter().flat_map(|(_, mutants)| mutants);
     let each: BTreeMap<usize, &Mutant> = mutants.map(|mutant| (mutant.number, mutant)).collect();

@@ -1,4 +1,4 @@
-//! The test programs that meet the mutants of each crate.
+//! The test programs for the mutants of each crate.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// A run of a test program: its package and target (`lib` for the unit tests), and the tests that it runs; all if none is named.
+/// A run of a test program: its package and target (`lib` for the unit tests), and the names of its tests; all if
+/// empty.
 pub struct Stage {
     pub package: &'static str,
     pub target: &'static str,
@@ -17,7 +18,7 @@ const fn stage(package: &'static str, target: &'static str, filters: &'static [&
     Stage { package, target, filters }
 }
 
-/// The stages of every crate above the core: the simulated device, from quick to slow.
+/// Stages of every crate above the core: the simulated device, from fast to slow.
 const ABOVE: &[Stage] = &[
     stage(
         "ringfence",
@@ -77,7 +78,7 @@ pub fn of_crate(name: &str) -> Vec<&'static Stage> {
     own.iter().chain(rest).collect()
 }
 
-/// The paths of programs, by package and target.
+/// Paths of the programs, by package and target.
 pub type Programs = BTreeMap<(String, String), PathBuf>;
 
 /// Returns the command that builds all programs of `stages`, with the features of the workspace.
@@ -97,7 +98,7 @@ pub fn build_command(stages: &[&Stage]) -> Vec<String> {
     command
 }
 
-/// Runs the build once more for the paths of its programs.
+/// Repeats the build to list the paths of its programs.
 pub fn find(command: &[String], root: &str) -> Programs {
     let output = Command::new(&command[0]).args(&command[1..]).current_dir(root).stderr(Stdio::null()).output();
     let output = output.expect("the build ran before");

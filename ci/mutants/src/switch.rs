@@ -9,10 +9,10 @@ use syn::visit::{self, Visit};
 
 use crate::list::Mutant;
 
-/// Where in the written sources mutants stand.
+/// Locations of the mutants in the written sources.
 #[derive(Default)]
 pub struct Written {
-    /// By file: the bytes of each variant, and its mutant. A place within others comes after them.
+    /// By file: the bytes of each variant, and its mutants. A location inside another follows it.
     places: BTreeMap<String, Vec<(Range<usize>, Vec<usize>)>>,
     numbers: BTreeSet<usize>,
 }
@@ -22,14 +22,14 @@ impl Written {
         self.numbers.contains(&number)
     }
 
-    /// The mutants of the smallest place that these bytes of a file are in.
+    /// Returns the mutants of the smallest location that contains these bytes of a file.
     pub fn at(&self, file: &str, bytes: &Range<usize>) -> Option<&[usize]> {
         let places = self.places.get(file)?.iter();
         let around = places.filter(|(place, _)| place.start <= bytes.start && bytes.end <= place.end);
         around.min_by_key(|(place, _)| place.len()).map(|(_, numbers)| numbers.as_slice())
     }
 
-    /// The mutants whose switches stand in these bytes of a file.
+    /// Returns the mutants whose switches are in these bytes of a file.
     pub fn within(&self, file: &str, bytes: &Range<usize>) -> Vec<usize> {
         let places = self.places.get(file).into_iter().flatten();
         let inside = places.filter(|(place, _)| bytes.start <= place.start && place.end <= bytes.end);
@@ -37,25 +37,25 @@ impl Written {
     }
 }
 
-/// A place in a source that is written otherwise.
+/// A change of a location in a source.
 enum Change {
-    /// Mutants and what they put between the operands; what stands there.
+    /// The operands, the original operator, and the mutants with their operators.
     Binary { left: Range<usize>, right: Range<usize>, operator: String, mutants: Vec<(usize, String)> },
-    /// The mutant without the operator.
+    /// The mutant removes the operator.
     Unary { operand: Range<usize>, operator: String, mutant: usize },
-    /// Mutants with another value for the whole expression.
+    /// The mutants replace the value of the whole expression.
     Value { mutants: Vec<(usize, String)> },
-    /// At the beginning of a body: what mutants return.
+    /// The mutants return a value at the start of the body.
     Body { mutants: Vec<(usize, String)> },
-    /// The body of a function that returns `impl Iterator`: iterators of other types that mutants return.
+    /// The body of a function that returns `impl Iterator`: the mutants return iterators of other types.
     Iterator { mutants: Vec<(usize, String)> },
-    /// The mutant without an arm: at the end of its pattern, or its guard.
+    /// The mutant removes an arm: a guard is added to its pattern, or its guard is changed.
     Arm { has_guard: bool, mutant: usize },
-    /// The mutant that has the field from the rest of the value, as what it reads there.
+    /// The mutant removes a field of a struct expression, and reads it from the base value instead.
     Field { member: String, rest: String, mutant: usize },
 }
 
-/// Finds the places of mutants in one file.
+/// Finds the locations of mutants in one file.
 struct Finder<'a> {
     /// By genre and start.
     wanted: BTreeMap<(&'a str, (usize, usize)), Vec<&'a Mutant>>,
@@ -87,7 +87,7 @@ impl Finder<'_> {
     }
 }
 
-/// Whether a condition binds names: then its parts cannot be moved.
+/// Returns `true` if a condition binds names: then its parts cannot be moved.
 fn has_let(expr: &syn::Expr) -> bool {
     match expr {
         syn::Expr::Let(_) => true,
@@ -134,7 +134,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_expr_struct(&mut self, expr: &'ast syn::ExprStruct) {
-        let text = |span: proc_macro2::Span| span.source_text().expect("what is in a source has a text");
+        let text = |span: proc_macro2::Span| span.source_text().expect("a span of a source has a text");
         for field in &expr.fields {
             let Some((mutant, _)) = self.take("StructField", field.span()).pop() else { continue };
             let Some(rest) = &expr.rest else { continue };
@@ -178,7 +178,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The bytes of the source with all changes from `next` on that lie in them.
+    /// Copies the bytes of the source, with all changes inside them from `next` on.
     fn copy(&mut self, bytes: Range<usize>, next: usize) {
         let (mut at, mut index) = (bytes.start, next);
         while let Some((place, _)) = self.changes.get(index) {
@@ -279,7 +279,7 @@ impl Writer<'_> {
     }
 }
 
-/// Writes the files that have mutants, but for those mutants that are `out`.
+/// Writes the files that have mutants, without the mutants in `out`.
 pub fn write(mutants: &[Mutant], out: &BTreeSet<usize>, from: &str, into: &str) -> Written {
     let mut written = Written::default();
     let files: BTreeSet<_> = mutants.iter().map(|mutant| &mutant.file).collect();

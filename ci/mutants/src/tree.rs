@@ -11,15 +11,15 @@ const fn off(_: u32) -> bool {
 }
 #[inline]
 fn is(number: u32) -> bool {
-    // SAFETY: written before `main` alone.
+    // SAFETY: it is written only before `main`.
     unsafe { ACTIVE == number }
 }
-// A function that runs while compiling is not mutated there.
+// At compile time a function runs without its mutants.
 #[inline]
 pub const fn on(number: u32) -> bool {
     core::intrinsics::const_eval_select((number,), off, is)
 }
-// For functions that return `impl Iterator`: the real one, or the one of a mutant.
+// For functions that return `impl Iterator`: the iterator of the original, or that of a mutant.
 pub struct Either<'a, I: Iterator>(Option<Box<dyn Iterator<Item = I::Item> + 'a>>, I);
 impl<I: Iterator> Iterator for Either<'_, I> {
     type Item = I::Item;
@@ -35,7 +35,7 @@ pub fn either<'a, I: Iterator>(instead: Option<Box<dyn Iterator<Item = I::Item> 
 }
 extern "C" fn read() {
     let number = std::env::var("RINGFENCE_MUTANT").ok().and_then(|text| text.parse().ok());
-    // SAFETY: there is one thread yet.
+    // SAFETY: there is only one thread so far.
     unsafe { ACTIVE = number.unwrap_or(0) };
 }
 #[used]
@@ -61,7 +61,7 @@ fn prepare(source: &Path, name: &str) -> Result<(), String> {
     let lints = "#![allow(warnings, arithmetic_overflow, unconditional_panic, unconditional_recursion, clippy::all)]\n";
     let features = "#![feature(core_intrinsics, const_eval_select)]\n";
     let text = text.replace("#![forbid(unsafe_code)]", "#![deny(unsafe_code)]");
-    // Inner attributes and the crate's documentation come first.
+    // Inner attributes and the crate's documentation must come first.
     let text = format!("{lints}{features}{text}\n#[doc(hidden)]\npub mod mutant;\n");
     let written = std::fs::write(&root, text).and_then(|()| std::fs::write(source.join("mutant.rs"), MODULE));
     written.map_err(|error| format!("{name}: {error}"))

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::list::Mutant;
 use crate::programs::{self, Programs, Stage};
 
-/// The result of a mutant: the program and the way in which it was caught, or `left`.
+/// Result of a mutant: the program and the way in which it was caught, or `None`.
 pub struct Outcome {
     pub mutant: Mutant,
     pub caught: Option<String>,
@@ -67,7 +67,7 @@ impl<'a> Trial<'a> {
             .spawn()
             .map_err(|error| format!("timeout: {error}"))?;
         let shown = BufReader::new(child.stdout.take().expect("it is piped"));
-        // The first test that fails is enough.
+        // The first failing test is sufficient.
         let fails = shown.split(b'\n').map_while(Result::ok).any(|line| line.ends_with(b" ... FAILED"));
         if fails {
             let group = format!("-{}", child.id());

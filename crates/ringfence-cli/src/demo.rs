@@ -1,14 +1,14 @@
-//! The main job: a streaming frame loop on a device, every byte checked.
+//! The demo: a streaming frame loop on a device that checks every byte.
 //!
 //! ```text
-//!   world ── what should be: objects and their bytes, on the host
+//!   world ── the expected state: objects and their bytes, on the host
 //!     │
 //!   stream ── frame by frame: create, update, clone, drop; three frames in flight
 //!     ├── staging ── several threads write into the upload ring; copies in batches
-//!     ├── shading ── constants: static, dynamic, of one draw
+//!     ├── shading ── constants: static, dynamic, for one draw
 //!     ├── targets ── the frame's render targets, which share memory
-//!     ├── frame   ── the command lists of a frame, and on which queue they run
-//!     └── checks  ── results come back and are compared
+//!     ├── frame   ── the command lists of a frame, and their queues
+//!     └── checks  ── results are read back and compared
 //!     │
 //!   outcome, summary ── the table at the end, the digest, the exit code
 //! ```
@@ -45,10 +45,10 @@ use outcome::Outcome;
 use staging::STAGING;
 use stream::Stream;
 
-/// Queues that the demo can make use of: one that draws, one that copies.
+/// Number of queues that the demo uses at most: one draws, one copies.
 const QUEUES: usize = 2;
 
-/// Runs the demo. Exit code 1 if one byte was wrong, or a hazard or a validation message was seen.
+/// Runs the demo. The exit code is 1 after a wrong byte, a hazard or a validation message.
 pub fn main(options: &DemoOptions) -> Result<ExitCode, Failure> {
     let outputs = [
         ("--report", options.report.as_deref()),
@@ -66,15 +66,16 @@ pub fn main(options: &DemoOptions) -> Result<ExitCode, Failure> {
         #[cfg(feature = "vulkan")]
         DeviceChoice::Vulkan(name) => open_and_run::<VulkanGpu>(options, name.clone(), "as requested"),
         #[cfg(not(feature = "vulkan"))]
-        DeviceChoice::Vulkan(_) => Err("this build has no Vulkan (feature `vulkan`)".into()),
+        DeviceChoice::Vulkan(_) => Err("this build has no Vulkan (needs the feature `vulkan`)".into()),
         #[cfg(all(windows, feature = "d3d12"))]
         DeviceChoice::D3d12(name) => open_and_run::<D3d12Gpu>(options, name.clone(), "as requested"),
         #[cfg(not(all(windows, feature = "d3d12")))]
-        DeviceChoice::D3d12(_) => Err("this build has no Direct3D 12 (Windows, feature `d3d12`)".into()),
+        DeviceChoice::D3d12(_) => Err("this build has no Direct3D 12 (needs Windows and the feature `d3d12`)".into()),
     }
 }
 
-/// A real device if there is one, Direct3D 12 before Vulkan, else the simulated one, saying why.
+/// Runs on a real device if there is one, Direct3D 12 before Vulkan, else on the simulated device, and prints the
+/// reason.
 fn auto(options: &DemoOptions) -> Result<ExitCode, Failure> {
     let mut why = Vec::new();
     #[cfg(all(windows, feature = "d3d12"))]
@@ -85,12 +86,12 @@ fn auto(options: &DemoOptions) -> Result<ExitCode, Failure> {
     #[cfg(feature = "vulkan")]
     match open::<VulkanGpu>(options, None) {
         Ok(gpu) => return run(gpu, options, "there is a Vulkan device"),
-        // Validation was requested: the simulated device would not do it.
+        // Validation was requested, which the simulated device does not have.
         Err(error) if options.validation => return Err(error.into()),
         Err(error) => why.push(format!("no Vulkan device: {error}")),
     }
     if why.is_empty() {
-        why.push("this build has no other".to_owned());
+        why.push("this build has no real device".to_owned());
     }
     open_and_run::<SimGpu>(options, None, &why.join("; "))
 }
@@ -106,7 +107,7 @@ fn open<G: Gpu>(options: &DemoOptions, name: Option<String>) -> Result<G, OpenEr
 }
 
 fn run<G: Gpu>(gpu: G, options: &DemoOptions, why: &str) -> Result<ExitCode, Failure> {
-    // Written while the demo runs, so that a run that ends badly leaves the trace of it.
+    // Written during the run, so a run that fails leaves its trace.
     let create = |path| File::create(path).map_err(|error| format!("cannot write {}: {error}", Path::display(path)));
     let trace = options.trace.as_deref().map(create).transpose()?;
     let mut stream = Stream::new(gpu, options.seed, trace)?;
@@ -128,7 +129,7 @@ fn run<G: Gpu>(gpu: G, options: &DemoOptions, why: &str) -> Result<ExitCode, Fai
         output::write(path, &serde_json::to_vec_pretty(&outcome.snapshot)?)?;
     }
     match summary::print(&outcome, options) {
-        // No one reads the table, but a wrong byte is still one.
+        // The reader of the table has stopped, but a wrong byte still sets the exit code.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
         printed => printed?,
     }
@@ -147,7 +148,8 @@ fn page(outcome: &Outcome, options: &DemoOptions) -> Result<Report, Failure> {
     })
 }
 
-/// What the trace holds that was just recorded; `None` if it went to a pipe or a device, which cannot be read again.
+/// Returns the content of the recorded trace; `None` if it was written to a pipe or a device, which cannot be read
+/// again.
 fn history(trace: &Path) -> Result<Option<History>, Failure> {
     if !fs::metadata(trace).is_ok_and(|found| found.is_file()) {
         return Ok(None);

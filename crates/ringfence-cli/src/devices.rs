@@ -1,4 +1,4 @@
-//! `ringfence devices`: what there is to run on.
+//! `ringfence devices`: the devices of this machine, and the simulated profiles.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -17,12 +17,12 @@ use crate::units::{bytes, count};
 /// A device, as it is shown.
 #[derive(Serialize)]
 struct Listed {
-    /// What `--device` takes.
+    /// Value for `--device`.
     device: String,
     name: String,
     /// Kind, API version and driver; empty for a simulated one.
     about: String,
-    /// Why Ringfence cannot use it.
+    /// Reason why Ringfence cannot use it.
     unusable: Option<String>,
     heaps: Vec<Heap>,
     types: Vec<Type>,
@@ -77,7 +77,7 @@ impl Listed {
             bytes: heap.bytes,
             device_local: heap.device_local,
             usage_bytes: budget(index).map(|held| held.usage_bytes),
-            // Some drivers report more than the heap has.
+            // Some drivers report a budget above the size of the heap.
             budget_bytes: budget(index).map(|held| held.budget_bytes.min(heap.bytes)),
         });
         let types = &held.memory_types;
@@ -99,7 +99,7 @@ impl Listed {
     }
 }
 
-/// Lists every device, real ones first. What is missing is said on standard error.
+/// Lists every device, real ones first. Standard error says which kinds of devices are missing.
 pub fn main(options: &DevicesOptions) -> Result<ExitCode, Failure> {
     let mut devices = real();
     devices.extend(Profile::all().map(|profile| {

@@ -1,4 +1,4 @@
-//! How a task fails.
+//! The error type of tasks.
 
-/// What went wrong, as the one line that is shown.
+/// An error of a task; its text is one line.
 pub type Failure = Box<dyn std::error::Error>;

@@ -1,18 +1,18 @@
-//! What the command reads: files, or standard input for `-`. O(bytes).
+//! Input of the command: files, or standard input for `-`. O(bytes).
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::Path;
 
-/// More bytes than that are not read into memory: a device or a pipe may have no end.
+/// Largest number of bytes that is read into memory, because a device or a pipe may have no end.
 const WHOLE_BYTES_MAX: u64 = 2 << 30;
 
-/// Whether it stands for standard input.
+/// Returns `true` if the path stands for standard input.
 pub fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// What messages call it.
+/// Returns the name of the input for messages.
 pub fn name_of(path: &Path) -> String {
     if is_dash(path) { "standard input".to_owned() } else { path.display().to_string() }
 }
@@ -21,10 +21,10 @@ pub fn open(path: &Path) -> io::Result<Box<dyn Read>> {
     Ok(if is_dash(path) { Box::new(io::stdin().lock()) } else { Box::new(BufReader::new(File::open(path)?)) })
 }
 
-/// All bytes that are left.
+/// Reads all remaining bytes.
 ///
 /// # Errors
-/// They cannot be read, or are more than 2 GiB.
+/// The bytes cannot be read, or are more than 2 GiB.
 pub fn read_whole(from: impl Read) -> io::Result<Vec<u8>> {
     read_at_most(WHOLE_BYTES_MAX, from)
 }

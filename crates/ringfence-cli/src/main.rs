@@ -1,6 +1,6 @@
 //! The `ringfence` command.
 //!
-//! | subcommand | what it does |
+//! | subcommand | purpose |
 //! |---|---|
 //! | `demo` | drives a device through a streaming frame loop and checks every byte |
 //! | `devices` | lists devices, memory heaps and types, budgets, limits |
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) if !error.use_stderr() => {
-            // Help and version are answers, not failures.
+            // Help and version are not failures.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
@@ -53,9 +53,9 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        // The reader of the answer has read enough of it: `ringfence … | head` is no failure.
+        // The reader of the output has stopped reading: `ringfence … | head` is not a failure.
         Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
-        // Files are named by those who read and write them: what is left is standard output.
+        // Errors of files name the file already, so this is an error of standard output.
         Err(error) if io_kind(&*error).is_some() => fail(&format!("cannot write to standard output: {error}")),
         Err(error) => fail(&error.to_string()),
     }

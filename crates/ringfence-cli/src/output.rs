@@ -1,10 +1,10 @@
-//! Files that appear whole or not at all.
+//! Output files that appear whole or not at all.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Why a file cannot be written.
+/// Failure to write a file.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {}: {error}", path.display())]
 pub struct OutputError {
@@ -12,13 +12,13 @@ pub struct OutputError {
     error: io::Error,
 }
 
-/// Checks, before any work is done, that `path` can be written; leaves nothing behind.
+/// Checks that `path` can be written, before any work is done. Leaves no file behind.
 pub fn check(path: &Path) -> Result<(), OutputError> {
     try_check(path).map_err(|error| OutputError { path: path.to_owned(), error })
 }
 
-/// Refuses, before any work is done, that a file is written twice, or written over an input: one would be lost. `-`
-/// stands for standard output.
+/// Fails if a file would be written twice, or written over an input, before any work is done. `-` stands for standard
+/// output.
 pub fn check_apart(inputs: &[&Path], outputs: &[(&str, Option<&Path>)]) -> Result<(), String> {
     let mut known: Vec<(String, Place)> = Vec::new();
     for path in inputs.iter().filter(|path| path.as_os_str() != "-") {
@@ -35,16 +35,16 @@ pub fn check_apart(inputs: &[&Path], outputs: &[(&str, Option<&Path>)]) -> Resul
     Ok(())
 }
 
-/// A file that there is, or where one will be.
+/// A file that exists, or the path of a file to create.
 #[derive(PartialEq)]
 enum Place {
-    /// By its device and number: a hard link is the same file.
+    /// Device and inode: a hard link is the same file.
     #[cfg(unix)]
     Node(u64, u64),
     Path(PathBuf),
 }
 
-/// What a path leads to, if that is a file or will be one: to a device much can be written.
+/// Returns the file that a path leads to; `None` for a device, which may be written more than once.
 fn place(path: &Path) -> Option<Place> {
     let path = &target(path).ok()?;
     match fs::metadata(path) {
@@ -68,12 +68,12 @@ fn node(path: &Path, _: &fs::Metadata) -> Place {
     Place::Path(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
 }
 
-/// Writes the file: under another name first, so that a failure leaves what was there before.
+/// Writes the file under another name first, so a failure leaves the previous content.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     try_write(path, bytes).map_err(|error| OutputError { path: path.to_owned(), error })
 }
 
-/// As [`write`]; `-` is standard output.
+/// Writes the file as [`write`] does; `-` is standard output.
 pub fn write_or_print(path: &Path, bytes: &[u8]) -> Result<(), crate::failure::Failure> {
     if path.as_os_str() == "-" {
         io::stdout().lock().write_all(bytes)?;
@@ -82,24 +82,24 @@ pub fn write_or_print(path: &Path, bytes: &[u8]) -> Result<(), crate::failure::F
     Ok(write(path, bytes)?)
 }
 
-/// Where a path's symbolic links lead in the end, to a file that there is or will be.
+/// Follows a path's symbolic links to a file that exists or will be created.
 fn target(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
         let Ok(link) = fs::read_link(&path) else { return Ok(path) };
         path = path.parent().unwrap_or(Path::new("")).join(link);
     }
-    Err(io::Error::other("it is a symbolic link that leads to too many others"))
+    Err(io::Error::other("too many symbolic links in a row"))
 }
 
-/// As many links as Linux follows.
+/// Largest number of links that are followed, as on Linux.
 const LINKS_MAX: usize = 40;
 
 fn try_check(path: &Path) -> io::Result<()> {
     let path = &target(path)?;
     let found = fs::metadata(path);
     if found.is_ok() {
-        // Opened without truncating: only the right to write is requested.
+        // Opens without truncating: only the permission to write is checked.
         OpenOptions::new().write(true).open(path)?;
     }
     if found.is_ok_and(|found| !found.is_file()) {
@@ -111,17 +111,18 @@ fn try_check(path: &Path) -> io::Result<()> {
 }
 
 fn try_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // What is replaced is the file, not a link to it.
+    // Replaces the file, not a link to it.
     let path = &target(path)?;
     let found = fs::metadata(path).ok();
-    // A device or a pipe is written to as it is; putting a file in its place would destroy it.
+    // Writes directly to a device or a pipe; replacing it by a file would destroy it.
     if found.as_ref().is_some_and(|found| !found.is_file()) {
         return OpenOptions::new().write(true).open(path)?.write_all(bytes);
     }
     let partial = partial(path)?;
     let write = || {
         let mut file = File::create(&partial)?;
-        // Before the first byte: what others may not read they do not read meanwhile.
+        // Sets the permissions before the first byte, so the partial file is not readable by more users than the old
+        // one.
         found.map_or(Ok(()), |found| file.set_permissions(found.permissions()))?;
         file.write_all(bytes)
     };
@@ -132,9 +133,9 @@ fn try_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// A name beside `path` that no other process uses.
+/// Returns a name beside `path` that no other process uses.
 fn partial(path: &Path) -> io::Result<PathBuf> {
-    let name = path.file_name().ok_or_else(|| io::Error::other("that is not the name of a file"))?;
+    let name = path.file_name().ok_or_else(|| io::Error::other("the path has no file name"))?;
     let mut partial = name.to_owned();
     partial.push(format!(".partial-{}", std::process::id()));
     Ok(path.with_file_name(partial))

@@ -1,4 +1,4 @@
-//! `ringfence completions` and `ringfence man`: what a package installs beside the command.
+//! `ringfence completions` and `ringfence man`: files that a package installs beside the command.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ pub fn completions(options: &CompletionsOptions) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the manual page: of the command, then of each of its subcommands.
+/// Prints the manual page of the command and of each of its subcommands.
 pub fn man() -> Result<ExitCode, Failure> {
     let mut page = Vec::new();
     let mut command = Args::command();

@@ -1,10 +1,10 @@
 //! `ringfence plan`: offsets for buffers with known lifetimes.
 //!
 //! ```text
-//!   input ── CSV, or a compiler's dump made into it; each row checked: file and line of what is wrong
+//!   input ── CSV, or rows made from a compiler's dump; each row checked; errors with file and line
 //!     │ ╲
-//!     │  heaps ── where there are several, or pinned offsets, or granularity pages
-//!   plan ── ringfence_alias, until it is proven, meets the capacity, or the time is over
+//!     │  heaps ── for several heaps, pinned offsets, or granularity pages
+//!   plan ── ringfence_alias, until the plan is proven, meets the capacity, or the time is over
 //!     │
 //!   lower ── fewer aliasing transitions at the same height, by a number of steps
 //!     │
@@ -36,58 +36,58 @@ use crate::{output as files, progress};
 pub use formats::Format;
 pub use input::Offsets;
 
-/// What exit code says that the capacity was not met.
+/// Exit code if the capacity was not met.
 const NOT_MET: u8 = 2;
 
-/// Above this number of rows first fit is not computed for comparison: it takes longer than the plan.
+/// Largest number of rows for which first fit is computed for comparison; beyond it takes longer than the plan.
 const COMPARED_MAX: usize = 20_000;
 
-/// Which part of the time limit first fit may take; it is left out if that is too short for it.
+/// Share of the time limit (one over this) for first fit; without a result by then, first fit is omitted.
 const COMPARED_PART: u32 = 10;
 
-/// Rows above which aliasing transitions are left as they are: no program records a barrier for each of that many.
+/// Largest number of rows for which transitions are reduced: no program records barriers for more.
 const LOWERED_MAX: usize = 2_000;
 
-/// Work for fewer transitions, in steps of some nanoseconds: a count, so that the same plan is lowered alike each time.
+/// Budget for fewer transitions, in steps of some nanoseconds; in steps, so the same plan always gives the same result.
 const LOWERING_STEPS: u64 = 30_000_000;
 
-/// How often progress is shown.
+/// Interval between two updates of the progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
-/// What is printed.
+/// The printed figures.
 #[derive(Serialize)]
 struct Figures {
     input: String,
     rows: usize,
     peak_bytes: u64,
     lower_bound_bytes: u64,
-    /// The largest sum of sizes alive at once, which the bound may lie above where alignment forces gaps.
+    /// Largest sum of sizes alive at once. The bound may be higher if alignment forces gaps.
     load_bytes: u64,
     ratio: f64,
     is_proven: bool,
     capacity_bytes: Option<u64>,
     is_capacity_met: Option<bool>,
     first_fit_bytes: Option<u64>,
-    /// What the compiler that wrote the input needs.
+    /// Height of the plan of the compiler that wrote the input.
     given_bytes: Option<u64>,
-    /// Of rows few enough.
+    /// `None` with too many rows.
     transitions: Option<Transitions>,
-    /// Until the plan was found.
+    /// Time until the plan was found.
     seconds: f64,
-    /// What fewer transitions then took.
+    /// Time for fewer transitions after that.
     lowering_seconds: f64,
     /// Columns of the input that were not read.
     unread_columns: Vec<String>,
-    /// Another order of the passes, where the input says which passes use a row.
+    /// Another order of the passes, if the input names the passes of each row.
     advice: Option<advice::Advice>,
 }
 
-/// How often a row begins on bytes that another had: aliasing barriers.
+/// Numbers of rows that begin on bytes of another row, each an aliasing barrier.
 #[derive(Clone, Copy, Serialize)]
 struct Transitions {
-    /// In the plan as it was found.
+    /// In the plan that the search found.
     found: usize,
-    /// In the plan of the same height that is given out.
+    /// In the written plan of the same height.
     left: usize,
 }
 
@@ -115,7 +115,7 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
     };
     let problem = problem.map_err(|error| input.explain(&error))?;
     let started = Instant::now();
-    // Before the search, which often takes all the time that is left.
+    // Before the search, which often takes all remaining time.
     let first_fit =
         (!is_recurring && problem.len() <= COMPARED_MAX).then(|| first_fit(&input, options.time_limit)).flatten();
     let searched = Instant::now();
@@ -123,7 +123,7 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
     let seconds = searched.elapsed().as_secs_f64();
     let found = Instant::now();
     let met = options.capacity.map(|capacity| plan.height <= capacity);
-    // A plan that is not given out stays as it is.
+    // A plan that is not written is not lowered.
     let is_lowered = !is_recurring && problem.len() <= LOWERED_MAX && met != Some(false);
     let transitions = is_lowered.then(|| lower(&input, &problem, &mut plan));
     let lowering_seconds = found.elapsed().as_secs_f64();
@@ -160,19 +160,19 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
     Ok(if met == Some(false) { ExitCode::from(NOT_MET) } else { ExitCode::SUCCESS })
 }
 
-/// Where the figures go: to standard error where standard output has the rows or the page.
+/// Returns the destination of the figures: standard error if the rows or the page are written to standard output.
 fn figures_to(options: &PlanOptions) -> Box<dyn Write> {
     let to_output = [&options.output, &options.report].into_iter().flatten().any(|path| path.as_os_str() == "-");
     if to_output { Box::new(io::stderr().lock()) } else { Box::new(io::stdout().lock()) }
 }
 
-/// The height of first fit, if it is found in its part of the time.
+/// Returns the height of first fit; `None` if its share of the time is too short.
 fn first_fit(input: &input::Input, time_limit: Duration) -> Option<u64> {
     let started = Instant::now();
     first_fit::height(&input.items, || started.elapsed() < time_limit / COMPARED_PART)
 }
 
-/// Searches until the plan is proven, low enough, or the time is over; the first plan is always finished.
+/// Searches until the plan is proven, low enough, or the time is over. The first plan is always completed.
 fn search(problem: &Problem, options: &PlanOptions, started: Instant) -> AliasPlan {
     let spinner = progress::open_end("planning");
     let mut shown = started;
@@ -185,12 +185,12 @@ fn search(problem: &Problem, options: &PlanOptions, started: Instant) -> AliasPl
             spinner.set_message(format!("peak {}, {above:.2} % above the bound", bytes(height)));
         }
         let settled = options.capacity.is_some_and(|capacity| {
-            // Low enough, or it is proven that none is.
+            // Low enough, or proven that no plan is.
             progress.height <= capacity || progress.lower_bound > capacity
         });
         !settled && now - started < options.time_limit
     };
-    // One thread that does the work of several is slower than one that does its own.
+    // With one thread, the search for a single thread is faster than that for several.
     let plan = match options.threads {
         NonZeroUsize::MIN => alias::plan(problem, go_on),
         threads => alias::plan_with(problem, &PlanDesc { threads, ..PlanDesc::default() }, go_on),
@@ -199,7 +199,7 @@ fn search(problem: &Problem, options: &PlanOptions, started: Instant) -> AliasPl
     plan
 }
 
-/// Leaves fewer transitions at the same height, and says how many there were and are.
+/// Reduces the transitions at the same height. Returns their numbers before and after.
 fn lower(input: &input::Input, problem: &Problem, plan: &mut AliasPlan) -> Transitions {
     let found = alias::transitions(&input.items, &plan.offsets).len();
     let mut steps_left = LOWERING_STEPS;
@@ -215,13 +215,13 @@ fn lower(input: &input::Input, problem: &Problem, plan: &mut AliasPlan) -> Trans
     Transitions { found, left }
 }
 
-/// The line for people on columns that were not read, if there are any.
+/// Returns the line about columns that were not read, if there are any.
 fn unread(columns: &[String]) -> Option<(String, String)> {
     (!columns.is_empty()).then(|| ("Not read".to_owned(), format!("the columns {}", columns.join(", "))))
 }
 
 impl Figures {
-    /// The lines for people: label and value.
+    /// Returns the lines for people: label and value.
     fn facts(&self) -> Vec<(String, String)> {
         let both = |number: u64| format!("{} ({})", count(number), bytes(number));
         let proven = if self.is_proven { ", and no plan is lower" } else { "" };
@@ -245,14 +245,14 @@ impl Figures {
         if let Some(Transitions { found, left }) = self.transitions {
             facts.push((
                 "Transitions".to_owned(),
-                format!("{}, of {} in the plan first found", count(left as u64), count(found as u64)),
+                format!("{}, reduced from {}", count(left as u64), count(found as u64)),
             ));
             time += &format!(", then {:.3} s for fewer transitions", self.lowering_seconds);
         }
         facts.push(("Time".to_owned(), time));
         facts.extend(unread(&self.unread_columns));
         if let Some(advice) = &self.advice {
-            let none = || "no order of the passes was found in which less is alive at once".to_owned();
+            let none = || "no order of the passes was found with a lower load".to_owned();
             facts.push(("Advice".to_owned(), advice.line().unwrap_or_else(none)));
         }
         facts

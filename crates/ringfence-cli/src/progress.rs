@@ -1,4 +1,4 @@
-//! How far long work has come: on standard error, and only if that is a terminal.
+//! Progress of long work: on standard error, and only on a terminal.
 //!
 //! ```text
 //!   steps     worlds ██████████░░░░░░░░░░ 146 of 400  3s, 5s left
@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
-/// How often the clock of work that reports nothing itself moves on.
+/// Interval at which the clock advances while the work reports no progress.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Work of `count` steps; the message, if it is set, says which one it is at.
+/// Returns a bar for work of `count` steps; a message, if set, names the current step.
 pub fn steps(what: &str, count: u64) -> ProgressBar {
     let template = format!("{what} {{bar:40}} {{pos}} of {{len}} {{msg}} {{elapsed}}{{left}}");
     bar(ProgressBar::new(count), &template)
 }
 
-/// Work of unknown extent; the message says what was done, at first `what` is done.
+/// Returns a spinner for work of unknown length; the message starts as `what` and reports the progress.
 pub fn open_end(what: &'static str) -> ProgressBar {
     bar(ProgressBar::new_spinner().with_message(what), "{spinner} {msg}, {elapsed}")
 }
@@ -33,10 +33,10 @@ fn bar(bar: ProgressBar, template: &str) -> ProgressBar {
     bar
 }
 
-/// Nothing before the first step is done: there is nothing to guess from.
+/// Writes the estimate of the remaining time, from the first completed step on.
 fn left(state: &ProgressState, line: &mut dyn Write) {
     if state.pos() > 0 {
-        // A line that cannot be written is a line that no one sees.
+        // A failed write only omits the estimate.
         let _ = write!(line, ", {}s left", state.eta().as_secs());
     }
 }

@@ -1,16 +1,16 @@
-//! `ringfence replay`: what a recorded sequence of allocations costs under one strategy or another.
+//! `ringfence replay`: measures a recorded sequence of allocations with different strategies.
 //!
 //! ```text
 //!   input ── CSV, a VMA recording or a Ringfence trace; checked, one operation at a time
 //!     │
-//!   spool ── the same in a few bytes an operation, in a file once it is large: read again and again
+//!   spool ── the same in a few bytes per operation, in a file if it is large, so it can be read several times
 //!     │
 //!   measure ── strategy by strategy: one timed pass, then a bisection for the smallest capacity
 //!     │
 //!   table ── for people, or JSON
 //! ```
 //!
-//! Host memory grows with what is alive at once, never with the length of the trace.
+//! Host memory grows with the number of live allocations, not with the length of the trace.
 
 mod input;
 mod lines;
@@ -33,20 +33,20 @@ use measure::{Outcome, Smallest};
 use spool::Spool;
 use strategy::Kind;
 
-/// What a strategy may take, for the trace at all and for each operation: many times what one needs whose operations
-/// take the same time in every heap. What walks over many holes is cut short.
+/// Time limit of a strategy, per trace and per operation: many times the need of a strategy with constant time per
+/// operation. It stops strategies that walk over many holes.
 const TIME_MAX: Duration = Duration::from_secs(5);
 const TIME_PER_OPERATION_MAX: Duration = Duration::from_micros(5);
 
-/// A heap that even strategies with large steps can do something with.
+/// Smallest ample heap, so even strategies with a coarse granularity have room.
 const AMPLE_BYTES_MIN: u64 = 16 << 20;
 
-/// What is printed.
+/// Contents of the output.
 struct Replay {
     trace: String,
     notes: Vec<String>,
     spool: Spool,
-    /// What the timed pass had to do with, in bytes.
+    /// Capacity of the timed pass, in bytes.
     capacity: u64,
     outcomes: Vec<Outcome>,
 }
@@ -71,11 +71,11 @@ pub fn main(options: &ReplayOptions) -> Result<ExitCode, Failure> {
         match outcome.map_err(|error| format!("cannot read the temporary file: {error}"))? {
             Some(outcome) => {
                 if outcome.smallest == Smallest::NotSearched {
-                    notes.push(format!("{name} takes too long on this trace to look for its smallest capacity"));
+                    notes.push(format!("{name} takes too long on this trace to search for its smallest capacity"));
                 }
                 outcomes.push(outcome);
             }
-            None => notes.push(format!("{name} is left out: it takes too long; request it with --allocator {name}")),
+            None => notes.push(format!("{name} is omitted: it takes too long; use --allocator {name} to run it")),
         }
         progress.inc(1);
     }
@@ -83,7 +83,7 @@ pub fn main(options: &ReplayOptions) -> Result<ExitCode, Failure> {
     let trace = options.trace.display().to_string();
     table::print(&Replay { trace, notes, spool, capacity, outcomes }, options.json)?;
     match damage {
-        // What could be read is answered for, but the input is bad.
+        // The output covers the readable part, but the input is bad.
         Some(damage) => Err(damage.into()),
         None => Ok(ExitCode::SUCCESS),
     }
@@ -94,7 +94,7 @@ fn time_max(spool: &Spool) -> Duration {
     TIME_MAX + TIME_PER_OPERATION_MAX * operations
 }
 
-/// Room enough that no strategy is short of it.
+/// Returns a capacity that is ample for every strategy.
 fn ample(spool: &Spool) -> u64 {
     spool.peak_live_bytes().next_power_of_two().saturating_mul(4).max(AMPLE_BYTES_MIN)
 }

@@ -1,7 +1,7 @@
 //! `ringfence report`: a snapshot as a page.
 //!
-//! The kind of input is recognised by its content: a snapshot of this library, a trace, a report with its frames, or a
-//! dump of the Vulkan Memory Allocator. Nothing is written before everything is read and checked.
+//! The content determines the kind of input: a snapshot of this library, a trace, a report with its frames, or a dump
+//! of the Vulkan Memory Allocator. Output is written only after the whole input is read and checked.
 
 use std::fs;
 use std::io::{self, Cursor, Read, Write};
@@ -54,13 +54,13 @@ pub fn main(options: &ReportOptions) -> Result<ExitCode, Failure> {
         writeln!(out)?;
     }
     match damage {
-        // What could be read is shown, but the input is bad.
+        // The page shows the readable part, but the input is bad.
         Some(damage) => Err(damage.into()),
         None => Ok(ExitCode::SUCCESS),
     }
 }
 
-/// Each chart as a file in a folder, which is made if it is not there.
+/// Writes each chart as a file in a folder, which is created if absent.
 fn write_svgs(folder: &Path, report: &Report) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     for (name, svg) in report.to_svgs() {
@@ -69,7 +69,7 @@ fn write_svgs(folder: &Path, report: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A report out of a file, and why it is only a part; `-` is standard input.
+/// Reads a report from a file, and the reason if it is only a part; `-` is standard input.
 fn read(path: &Path) -> Result<(Report, Option<String>), Failure> {
     let name = name_of(path);
     let mut file = open(path).map_err(|error| format!("cannot read {name}: {error}"))?;

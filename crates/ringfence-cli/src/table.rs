@@ -1,15 +1,15 @@
-//! Tables and lines that are as wide as the terminal, or as [`WIDTH`] where there is none.
+//! Tables and lines with the width of the terminal, or [`WIDTH`] without one.
 
 use std::{env, io};
 
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
-/// Columns of what goes to a file or a pipe.
+/// Width of output to a file or a pipe, in columns.
 const WIDTH: usize = 100;
-/// Nothing is made narrower.
+/// Smallest width of any output, in columns.
 const WIDTH_MIN: usize = 40;
 
-/// Columns of the terminal; else those that the variable `COLUMNS` names, as for the help.
+/// Returns the width of the terminal in columns, else the value of the variable `COLUMNS`, as for the help.
 pub fn width() -> usize {
     let of_terminal = terminal_size::terminal_size_of(io::stdout()).map(|(columns, _)| usize::from(columns.0));
     let named = || env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
@@ -17,7 +17,7 @@ pub fn width() -> usize {
     width.clamp(WIDTH_MIN, usize::from(u16::MAX))
 }
 
-/// A table with lines between its cells.
+/// Returns a table with lines between its cells.
 pub fn bordered<const N: usize>(heading: [&str; N], rows: impl IntoIterator<Item = [Cell; N]>) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(heading);
@@ -25,7 +25,7 @@ pub fn bordered<const N: usize>(heading: [&str; N], rows: impl IntoIterator<Item
     fitted(table)
 }
 
-/// A table without lines.
+/// Returns a table without lines.
 pub fn plain<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
@@ -33,12 +33,12 @@ pub fn plain<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> Tab
     fitted(table)
 }
 
-/// A cell whose content is at its right.
+/// Returns a right-aligned cell.
 pub fn number(text: impl ToString) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
-/// As wide as the terminal; cells break only at blanks.
+/// Sets the width to that of the terminal; cells break only at blanks.
 fn fitted(mut table: Table) -> Table {
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width() as u16);
     let mut longest = vec![0; table.column_count()];
@@ -56,12 +56,12 @@ fn fitted(mut table: Table) -> Table {
     table
 }
 
-/// The table's text. Bytes are written with a blank that does not break; outside it is a plain one.
+/// Returns the table's text. The non-breaking blank in byte counts becomes a plain one.
 pub fn text(table: &Table) -> String {
     table.trim_fmt().replace('\u{a0}', " ")
 }
 
-/// Words in lines of the terminal's width, all but the first of which begin with `indent` blanks.
+/// Wraps a line to the terminal's width; all lines but the first begin with `indent` blanks.
 pub fn wrapped(line: &str, indent: usize) -> String {
     wrapped_at(width(), line, indent)
 }

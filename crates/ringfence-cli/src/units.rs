@@ -1,16 +1,16 @@
-//! Numbers as people read and write them.
+//! Numbers in the form that people read and write.
 
-/// Bytes as on the pages, with a plain blank.
+/// Formats bytes as the pages do, with a plain blank.
 pub fn bytes(count: u64) -> String {
     ringfence_report::bytes(count).replace('\u{a0}', " ")
 }
 
-/// A number in groups of three digits, as on the pages.
+/// Formats a number in groups of three digits, as the pages do.
 pub fn count(number: u64) -> String {
     ringfence_report::count(number)
 }
 
-/// A number of bytes above 0, with or without a binary unit: `65536`, `64KiB`, `4 GiB`.
+/// Parses a number of bytes above 0, with or without a binary unit: `65536`, `64KiB`, `4 GiB`.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u32); 8] =
         [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40), ("K", 10), ("M", 20), ("G", 30), ("T", 40)];

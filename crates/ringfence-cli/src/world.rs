@@ -1,4 +1,4 @@
-//! `ringfence world`: seeded worlds under the hazard finder, to be run again by their seed.
+//! `ringfence world`: seeded worlds under the hazard finder, repeatable by their seed.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use crate::args::WorldOptions;
 use crate::failure::Failure;
 use crate::{output, progress};
 
-/// What all the worlds came to.
+/// Figures of all worlds together.
 #[derive(Serialize)]
 struct Summary {
     first_seed: u64,
@@ -30,10 +30,10 @@ struct Summary {
     digest: String,
 }
 
-/// Runs the worlds. The first finding ends them, with exit code 1.
+/// Runs the worlds. The first finding ends the run with exit code 1.
 pub fn main(options: &WorldOptions) -> Result<ExitCode, Failure> {
     if options.trace.is_some() && (options.count != 1 || options.threads != 1) {
-        return Err("a trace is of one world with one thread".into());
+        return Err("expected --count 1 and --threads 1 with --trace".into());
     }
     let Some(last) = options.seed.checked_add(options.count - 1) else {
         let WorldOptions { seed, count, .. } = options;
@@ -44,7 +44,7 @@ pub fn main(options: &WorldOptions) -> Result<ExitCode, Failure> {
     if let Some(path) = &options.trace {
         output::check(path)?;
     }
-    // A finding is reported in one line; what a panic has to say besides would be another.
+    // A finding is reported in one line; the panic's own message would add another.
     std::panic::set_hook(Box::new(|_| {}));
     let progress = progress::steps("worlds", options.count);
     let (mut total, mut lost_devices) = (Figures::default(), 0);
@@ -100,7 +100,7 @@ fn print(summary: &Summary, json: bool) -> Result<(), Failure> {
         digest,
     } = summary;
     let lines = [
-        format!("{worlds} worlds from seed {first_seed} on: nothing was wrong"),
+        format!("{worlds} worlds from seed {first_seed} on: no errors found"),
         format!(
             "  {steps} steps, {submissions} submissions, {resources_made} resources made, {pictures_drawn} pictures drawn"
         ),
@@ -108,7 +108,7 @@ fn print(summary: &Summary, json: bool) -> Result<(), Failure> {
         format!(
             "  {moved} moved, {brought_back} evicted and brought back, {imported} imported, {sparse_pages} sparse pages"
         ),
-        format!("  {refused} requests refused for want of memory, {lost_devices} devices lost"),
+        format!("  {refused} requests failed for lack of memory, {lost_devices} devices lost"),
         format!("  digest {digest}"),
     ];
     for line in lines {

@@ -1,7 +1,7 @@
-//! What comes back from the device, and whether it is what it must be.
+//! Results that are read back from the device, and their comparison with the expected bytes.
 //!
 //! ```text
-//!   expect(bytes) ──▶ room in the read-back ring, a copy there ──frame complete──▶ compare, digest, room free again
+//!   expect(bytes) ──▶ room in the readback ring, a copy to it ──frame complete──▶ compare, digest, free the room
 //! ```
 
 use ringfence::device::{Device, RawBuffer, RawTexture};
@@ -11,11 +11,11 @@ use ringfence_testkit::{Command, TextureRegion};
 use super::error::StreamError;
 use super::world::PICTURE;
 
-/// Results of the frames in flight.
+/// Size of the readback ring: results of the frames in flight.
 const RING_BYTES: u64 = 8 << 20;
 const TEXEL_BYTES: u32 = 4;
 
-/// A picture that came back from the device.
+/// A picture that was read back from the device.
 #[derive(Clone, Default)]
 pub struct Picture {
     pub texels: Vec<u8>,
@@ -34,7 +34,7 @@ impl Picture {
     }
 }
 
-/// What was found.
+/// Result of all comparisons.
 #[derive(Clone, Default)]
 pub struct Findings {
     pub checked_bytes: u64,
@@ -42,17 +42,17 @@ pub struct Findings {
     pub first_wrong: Option<String>,
     pub picture: Picture,
     pub pictures: u64,
-    /// A number made of all bytes that were read back, in order.
+    /// Hash of all bytes that were read back, in order.
     pub digest: u64,
 }
 
-/// Where a result will be.
+/// Place of a result in the ring.
 enum Room<D: Device> {
     Bytes(Readback<D>),
     Texels(Readback<D>),
 }
 
-/// Bytes that are on their way back, and what they must be.
+/// A readback in flight, and the expected bytes.
 pub struct Check<D: Device> {
     what: String,
     room: Room<D>,
@@ -60,7 +60,7 @@ pub struct Check<D: Device> {
     is_picture: bool,
 }
 
-/// The way back.
+/// Reads results back and compares them.
 pub struct Checker<D: Device> {
     ring: ReadbackRing<D>,
     row_alignment: u64,
@@ -75,7 +75,7 @@ impl<D: Device> Checker<D> {
         Ok(Self { ring, row_alignment, findings: Findings { digest: 0xcbf2_9ce4_8422_2325, ..Findings::default() } })
     }
 
-    /// The copy that brings bytes of a buffer back in the submission of `frame`, and what to compare.
+    /// Returns the copy that reads bytes of a buffer back in the submission of `frame`, and the comparison.
     pub fn bytes(
         &self,
         frame: &Frame,
@@ -90,7 +90,7 @@ impl<D: Device> Checker<D> {
         Ok((command, Check { what, room: Room::Bytes(room), expected, is_picture: false }))
     }
 
-    /// The same of a texture, whose rows come without padding.
+    /// Does the same for a texture; its rows are returned without padding.
     pub fn texels(
         &self,
         frame: &Frame,
@@ -104,7 +104,7 @@ impl<D: Device> Checker<D> {
         Ok((command, Check { what, room: Room::Texels(room), expected, is_picture: false }))
     }
 
-    /// Bytes from one row of RGBA8 texels to the next that the device can copy.
+    /// Returns a row pitch of RGBA8 texels, in bytes, that the device can copy.
     pub fn row_bytes(&self, width: u32) -> u64 {
         u64::from(width * TEXEL_BYTES).next_multiple_of(self.row_alignment)
     }
@@ -131,7 +131,7 @@ impl<D: Device> Checker<D> {
 }
 
 impl<D: Device> Check<D> {
-    /// The picture that the run shows.
+    /// Marks the result as the picture that the run shows.
     pub fn of_picture(self) -> Self {
         Self { is_picture: true, ..self }
     }
@@ -150,7 +150,7 @@ impl Findings {
     }
 }
 
-/// FNV-1a over words, the last one filled up with zeros: any difference anywhere changes it.
+/// FNV-1a over words, the last one padded with zeros: any difference changes it.
 fn digest(before: u64, bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(before, |hash, chunk| {
         let mut word = [0; 8];
@@ -159,7 +159,7 @@ fn digest(before: u64, bytes: &[u8]) -> u64 {
     })
 }
 
-/// A whole RGBA8 texture and its texels in a buffer.
+/// Returns the region of a whole RGBA8 texture and its texels in a buffer.
 pub fn region(width: u32, height: u32, buffer_offset: u64, row_bytes: u64) -> TextureRegion {
     TextureRegion { buffer_offset, row_bytes, mip: 0, layer: 0, width, height, texel_bytes: TEXEL_BYTES }
 }

@@ -1,4 +1,4 @@
-//! What ends a run of the demo before its last frame.
+//! Errors that end a run of the demo before its last frame.
 
 use std::io;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use ringfence::trace::StartTraceError;
 use ringfence::transient::TransientError;
 use ringfence::{BatchError, Error, FrameError, ReadbackError, UploadError};
 
-/// How long a frame may take.
+/// Longest time that a frame may take.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What ended the run.
+/// An error that ends the run.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
     #[error(transparent)]

@@ -1,8 +1,8 @@
-//! A frame being recorded: the lists of its submissions, in the order in which they run.
+//! A frame during recording: the lists of its submissions, in the order in which they run.
 //!
 //! ```text
 //!   queue 1   copies ─┐             ┌─ aside ─┐
-//!   queue 0           └─▶ early ────┤         └─▶ main ──▶ what was read back is compared
+//!   queue 0           └─▶ early ────┤         └─▶ main ──▶ results are compared
 //!                                   └─ (next) …
 //! ```
 //!
@@ -18,25 +18,25 @@ use super::error::StreamError;
 /// One of a frame's lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum List {
-    /// New things' bytes, on the second queue.
+    /// Copies of new objects, on the second queue.
     Copies,
-    /// What the second queue's passes need.
+    /// Work that the second queue's passes depend on.
     Early,
     /// Passes on the second queue.
     Aside,
-    /// All else.
+    /// Everything else.
     Main,
 }
 
 /// See the [module](self).
 pub struct Recording<D: Device> {
-    /// On the second queue, if there is one: of the copies and of what goes aside.
+    /// Frames of the second queue, if there is one: for the lists `Copies` and `Aside`.
     aside_frames: Option<(Frame, Frame)>,
     early_frame: Option<Frame>,
     pub main_frame: Frame,
     lists: [Vec<Command<D>>; 4],
     pub checks: Vec<Check<D>>,
-    /// Results to be copied back once what they show is recorded.
+    /// Readbacks to record after the work that produces their content.
     pub later: Vec<(Command<D>, Check<D>)>,
 }
 
@@ -53,20 +53,20 @@ impl<D: Device> Recording<D> {
         self.lists[list as usize].push(command);
     }
 
-    /// Adds a comparison, whose copy back is recorded now.
+    /// Adds a comparison and records its copy now.
     pub fn check(&mut self, list: List, (command, check): (Command<D>, Check<D>)) {
         self.push(list, command);
         self.checks.push(check);
     }
 
-    /// Records the copies of what was put off.
+    /// Records the postponed readbacks.
     pub fn flush_later(&mut self) {
         for check in std::mem::take(&mut self.later) {
             self.check(List::Main, check);
         }
     }
 
-    /// The submission that a list is part of.
+    /// Returns the submission that contains a list.
     pub fn frame(&self, list: List) -> &Frame {
         let frame = match (list, &self.aside_frames) {
             (List::Copies, Some((copies, _))) => Some(copies),
@@ -77,13 +77,13 @@ impl<D: Device> Recording<D> {
         frame.unwrap_or(&self.main_frame)
     }
 
-    /// The points at which the frame is over, one a queue.
+    /// Returns the points at which the frame is complete, one per queue.
     pub fn ends(&self) -> Vec<SyncPoint> {
         let aside = self.aside_frames.as_ref().map(|(_, aside)| aside.point());
         aside.into_iter().chain([self.main_frame.point()]).collect()
     }
 
-    /// Submits the lists. Gives the value of the last one, and what to compare once it is complete.
+    /// Submits the lists. Returns the value of the last one, and the comparisons to make once it is complete.
     pub fn submit<G: Gpu<Device = D>>(
         self,
         gpu: &mut G,

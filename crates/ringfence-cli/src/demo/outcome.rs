@@ -14,23 +14,23 @@ pub struct Outcome {
     pub device: String,
     pub frames: u64,
     pub seed: u64,
-    /// The state in the last frame, before everything was dropped.
+    /// State in the last frame, before everything was dropped.
     pub snapshot: Snapshot,
     pub statistics: Statistics,
     pub samples: Vec<FrameSample>,
     pub findings: Findings,
-    /// Whether the device drew the pictures, or they were drawn by the host and passed through the device.
+    /// `true` if the device drew the pictures, `false` if the host drew them and the device copied them.
     pub drawn_by_device: bool,
     pub things: u64,
-    /// Copies that were gathered, and what was spared.
+    /// Numbers of gathered and avoided copies.
     pub batches: BatchFigures,
     pub constants: ConstantFigures,
-    /// Constants of single draws.
+    /// Number of constants for single draws.
     pub fast_count: u64,
     pub targets: TargetTotals,
-    /// What the hazard finder or the validation layers said.
+    /// Messages of the hazard finder or the validation layers.
     pub messages: Vec<String>,
-    /// Objects that were still waiting after the end: a leak.
+    /// Number of objects that were still retired after the end: a leak.
     pub left: u64,
     pub elapsed: Duration,
     pub simulated: bool,

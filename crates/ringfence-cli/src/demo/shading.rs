@@ -1,8 +1,8 @@
-//! Constants of a frame: materials that stay, instances that change now and then, and what only one draw needs.
+//! Constants of a frame: materials that stay, instances that change at times, and constants for a single draw.
 //!
 //! ```text
-//!   materials   static    a place for life in device memory; staged when changed, two barriers a pool
-//!   instances   dynamic   bound draw by draw; copied only when changed, equal content once, often-read ones promoted
+//!   materials   static    a permanent slot in device memory; staged after a change, two barriers per pool
+//!   instances   dynamic   bound draw by draw; copied only after a change, equal content once, often-read ones promoted
 //!   draws       fast      written for one frame, never freed
 //! ```
 
@@ -20,15 +20,15 @@ use super::frame::{List, Recording};
 use super::staging::Staging;
 use super::world::World;
 
-/// Bytes of the constants: each class, and the path above.
+/// Sizes of the constants, in bytes: one or two of each class, and one above the classes.
 const SIZES: [u64; 6] = [128, 256, 448, 768, 1024, 3072];
 const INSTANCES: usize = 24;
 const MATERIALS: usize = 32;
-/// Instances whose content changes in a frame.
+/// Number of instances whose content changes in a frame.
 const CHANGES: usize = 6;
-/// Binds that are compared in a frame.
+/// Number of binds that are compared in a frame.
 const CHECKS: usize = 3;
-/// From this number of reads on a copy to device memory pays.
+/// Number of reads from which on a copy to device memory is made.
 const PROMOTE_READS: u32 = 6;
 
 /// See the [module](self).
@@ -63,14 +63,14 @@ impl<D: Device> Shading<D> {
         Ok(Self { buffers, fast, writers: None, instances, materials, fast_count: 0 })
     }
 
-    /// What was done for dynamic and static constants.
+    /// Returns the figures of dynamic and static constants.
     pub fn figures(&mut self) -> ConstantFigures {
-        // A writer's figures are added when it goes.
+        // A writer adds its figures when it is dropped.
         self.writers = None;
         self.buffers.figures()
     }
 
-    /// A frame's changes, its binds, and the comparison of some.
+    /// Records a frame's changes, its binds, and the comparison of some.
     pub fn record(
         &mut self,
         world: &mut World,
@@ -91,7 +91,7 @@ impl<D: Device> Shading<D> {
         self.buffers.upload_statics(writer, &mut batch)?;
         let mut shown: Vec<(String, BoundConstants<D, ()>, Vec<u8>)> = Vec::new();
         for (number, instance) in self.instances.iter().enumerate() {
-            // Some are drawn once, some often.
+            // Some instances are drawn once, others often.
             for _ in 0..=number % 8 {
                 let bound = writer.bind(instance)?;
                 let draw = fast.write(&(number as u64).to_le_bytes())?;
@@ -115,7 +115,7 @@ impl<D: Device> Shading<D> {
             let check = checker.bytes(frame, what, (bound.buffer, bound.offset), content)?;
             recording.later.push(check);
         }
-        // What is on its way to device memory goes ahead of all that reads it there.
+        // Copies to device memory are recorded before their reads.
         staging.count(&mut batch);
         recording.push(List::Main, Command::Upload(Box::new(batch)));
         recording.push(List::Main, Command::Upload(Box::new(writer.promoted().clone())));
@@ -123,7 +123,7 @@ impl<D: Device> Shading<D> {
         Ok(())
     }
 
-    /// Instances get new content, half of them all the same; now and then a material does.
+    /// Gives instances new content, equal content to half of them; at times changes a material.
     fn change(&mut self, world: &mut World) -> Result<(), StreamError> {
         let common = world.noise(SIZES[0]);
         for change in 0..CHANGES {

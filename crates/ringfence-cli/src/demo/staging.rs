@@ -1,5 +1,5 @@
-//! New bytes on their way to the device: several threads stage them, each through pages of its own, and the copies of a
-//! frame go in one batch a queue.
+//! Uploads: several threads stage new bytes, each through its own pages, and the copies of a frame form one batch per
+//! queue.
 //!
 //! ```text
 //!   jobs  0 1 2 3 4 5 6 7 8        thread 0: 0 1 2  ─ page ─┐
@@ -7,8 +7,8 @@
 //!                                  thread 2: 6 7 8  ─ page ─┘
 //! ```
 //!
-//! On the simulated device the threads take turns, so that which of them gets which page, and what waits for what, is
-//! the same in every run.
+//! On the simulated device the threads take turns, so the pages of each thread, and the waits, are the same in every
+//! run.
 
 use ringfence::device::Device;
 use ringfence::upload::BatchFigures;
@@ -19,32 +19,32 @@ use ringfence::{
 
 use super::error::StreamError;
 
-/// A thing's resource on the device.
+/// An object's resource on the device.
 pub enum Body<D: Device> {
     Buffer(Buffer<D>),
     Texture(Texture<D>),
 }
 
-/// Small enough that the ring wraps often and is full now and then.
+/// Small, so the ring wraps often and is sometimes full.
 const RING_BYTES: u64 = 1 << 20;
 const PAGE_BYTES: u64 = 16 << 10;
-/// The upload ring's name.
+/// Name of the upload ring.
 pub const STAGING: &str = "staging";
-/// Threads that stage.
+/// Number of threads that stage.
 pub const THREADS: usize = 4;
 
-/// Bytes for a thing.
+/// Bytes for an object.
 pub struct Job {
-    /// Which thing, by its number.
+    /// Number of the object.
     pub thing: u64,
-    /// First byte there.
+    /// Offset of the bytes in the object.
     pub offset: u64,
     pub bytes: Vec<u8>,
-    /// Texels across and down, of a square texture.
+    /// Width and height of a square texture, in texels.
     pub side: Option<u32>,
 }
 
-/// Where a job's bytes are in the ring.
+/// Staged bytes of a job.
 enum Held<D: Device> {
     Bytes(Staged<D>),
     Texels(Texels<Staged<D>>),
@@ -55,7 +55,7 @@ pub struct Staging<D: Device> {
     pub ring: UploadRing<D>,
     writers: Vec<UploadWriter<D>>,
     takes_turns: bool,
-    /// Of all batches.
+    /// Figures of all batches.
     pub figures: BatchFigures,
 }
 
@@ -90,10 +90,10 @@ impl<D: Device> Staging<D> {
         Ok(batch)
     }
 
-    /// Has each thread stage its share; the places come in the order of the jobs.
+    /// Stages a share of the jobs on each thread; the results are in the order of the jobs.
     fn run(&mut self, frame: &Frame, jobs: &[Job]) -> Result<Vec<Held<D>>, StreamError> {
         let takes_turns = self.takes_turns;
-        // Neighbours go to one thread: what follows each other in the ring too is copied as one.
+        // Consecutive jobs are given to one thread: their bytes are adjacent in the ring and are copied as one.
         let shares = jobs.chunks(jobs.len().div_ceil(THREADS).max(1));
         std::thread::scope(|scope| {
             let mut running = Vec::new();
@@ -110,7 +110,7 @@ impl<D: Device> Staging<D> {
         })
     }
 
-    /// Adds to the figures what a batch does.
+    /// Adds the figures of a batch.
     pub fn count(&mut self, batch: &mut UploadBatch<D>) {
         let (all, more) = (&mut self.figures, batch.figures());
         all.copy_count += more.copy_count;
@@ -122,7 +122,7 @@ impl<D: Device> Staging<D> {
     }
 }
 
-/// What one thread does.
+/// Stages the jobs of one thread.
 fn share<D: Device>(frame: &Frame, writer: &mut UploadWriter<D>, jobs: &[Job]) -> Result<Vec<Held<D>>, UploadError> {
     writer.begin(frame)?;
     let held = jobs.iter().map(|job| match job.side {

@@ -1,10 +1,10 @@
-//! The frame loop. A frame brings new data in, works with it, draws its targets and reads results back; three frames
-//! are in flight.
+//! The frame loop. A frame uploads new data, works with it, draws its targets and reads results back; three frames are
+//! in flight.
 //!
 //! ```text
-//!   host    │ frame n: make, stage, record ─▶ submit ─▶ reclaim │ frame n+1 …        frame n+3 compares
-//!   queue 1 │        copy new things in ──┐       ┌─▶ occlusion ─┐
-//!   queue 0 │                             └─▶ update, first passes ─▶ other passes, clone, read back
+//!   host    │ frame n: create, stage, record ─▶ submit ─▶ reclaim │ frame n+1 …        frame n+3 compares
+//!   queue 1 │          copy new objects ────┐       ┌─▶ occlusion ─┐
+//!   queue 0 │                               └─▶ update, first passes ─▶ other passes, clone, read back
 //! ```
 
 use std::collections::VecDeque;
@@ -28,12 +28,12 @@ use super::targets::{DEPTH_DISCS, Input, Targets};
 use super::world::{Shape, Thing, World};
 
 const FRAMES_IN_FLIGHT: usize = 3;
-/// What one frame stages of things at most: a frame that filled the ring alone would wait for itself.
+/// Largest number of bytes of objects that one frame stages: a frame that filled the ring alone would wait for itself.
 const FRAME_BYTES: u64 = 448 << 10;
-/// A picture is drawn in the first frame, and once in this number of frames.
+/// Interval between frames with a picture; the first frame has one.
 const DRAW_EVERY: u64 = 16;
 
-/// A frame that is submitted.
+/// A submitted frame.
 struct InFlight<D: Device> {
     value: u64,
     checks: Vec<Check<D>>,
@@ -56,12 +56,12 @@ pub struct Stream<G: Gpu> {
     made: u64,
     samples: Vec<FrameSample>,
     started: Instant,
-    /// Last, so that it is dropped last: everything above is on it.
+    /// The last field, so it is dropped last: everything above uses it.
     gpu: G,
 }
 
 impl<G: Gpu> Stream<G> {
-    /// Opens the demo; what happens to memory goes to `trace`.
+    /// Opens the demo; events of the allocator are written to `trace`.
     pub fn new(gpu: G, seed: u64, trace: Option<File>) -> Result<Self, StreamError> {
         let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
         if let Some(trace) = trace {
@@ -128,7 +128,7 @@ impl<G: Gpu> Stream<G> {
         Ok(())
     }
 
-    /// One more frame, with a picture; waits for everything, drops everything, and says what came of it.
+    /// Runs one more frame, with a picture; waits for everything, drops everything, and returns the outcome.
     pub fn finish(mut self) -> Result<Outcome, StreamError> {
         self.run_frame(true)?;
         while !self.in_flight.is_empty() {
@@ -147,7 +147,8 @@ impl<G: Gpu> Stream<G> {
         drop((main, second, memory));
         gpu.wait_idle()?;
         if is_simulated::<G>() {
-            // The simulated device's work takes no real time; what the host measures would differ between equal runs.
+            // The simulated device's work takes no real time; times measured by the host would differ between equal
+            // runs.
             snapshot.rings.iter_mut().for_each(|ring| ring.wait_ns = 0);
         }
         Ok(Outcome {
@@ -171,7 +172,7 @@ impl<G: Gpu> Stream<G> {
         })
     }
 
-    /// New things and changes of old ones: staged by several threads, copied by one batch a queue.
+    /// Uploads new objects and changes of old ones: several threads stage them, one batch per queue copies them.
     fn stream_in(
         &mut self,
         recording: &mut Recording<G::Device>,
@@ -261,7 +262,7 @@ impl<G: Gpu> Stream<G> {
         Ok(())
     }
 
-    /// The frame's targets; in some frames the picture of all things' discs is one of them.
+    /// Draws the frame's targets; in some frames one of them is the picture of the discs of all objects.
     fn draw(&mut self, recording: &mut Recording<G::Device>, with_picture: bool) -> Result<(), StreamError> {
         let count = if with_picture { self.things.len() } else { DEPTH_DISCS.min(self.things.len()) };
         let discs: Vec<Disc> = self.things[..count].iter().map(|(thing, _)| thing.disc).collect();
@@ -272,7 +273,7 @@ impl<G: Gpu> Stream<G> {
         targets.record(world, recording, &staging.ring, checker, &input)
     }
 
-    /// The discs on the device.
+    /// Returns a buffer with the discs on the device.
     fn discs(
         &mut self,
         recording: &mut Recording<G::Device>,
@@ -302,7 +303,7 @@ impl<G: Gpu> Stream<G> {
         let (total, ring) = (statistics.total(), self.staging.ring.snapshot());
         let targets = self.targets.figures();
         self.samples.push(FrameSample {
-            // From 1, as in a trace.
+            // Counted from 1, as in a trace.
             frame: self.frame + 1,
             ring_used_bytes: ring.used_bytes,
             ring_capacity_bytes: ring.capacity_bytes,

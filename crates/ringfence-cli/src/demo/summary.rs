@@ -1,6 +1,6 @@
-//! What the demo says at its end: a table for people, or JSON.
+//! Summary of the demo: a table for people, or JSON.
 //!
-//! On the simulated device the output depends on the seed and the frames alone; times go to standard error.
+//! On the simulated device the output depends only on the seed and the frames; times are written to standard error.
 
 use std::io::{self, Write};
 
@@ -18,23 +18,23 @@ use crate::units::{bytes, count};
 
 /// A line of the table.
 pub struct Fact {
-    /// What it is about; lines of one subject follow each other.
+    /// Subject of the line; lines of one subject are consecutive.
     subject: &'static str,
     label: &'static str,
     value: String,
 }
 
 impl Fact {
-    /// For tables without subjects.
+    /// Returns the label with its subject, for tables without a column for subjects.
     pub fn labelled(self) -> (String, String) {
         (format!("{}: {}", self.subject, self.label), self.value)
     }
 }
 
-/// Up to when calls are counted; the snapshot of the last frame has fewer.
+/// Time until which calls are counted; the snapshot of the last frame has fewer.
 const CALLS_UNTIL: &str = "until everything was destroyed";
 
-/// All lines.
+/// Returns all lines.
 pub fn facts(outcome: &Outcome) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut subject = |subject, lines: Vec<(&'static str, String)>| {
@@ -85,7 +85,7 @@ fn uploads(outcome: &Outcome) -> Vec<(&'static str, String)> {
             format!("{} requested, {} regions in {} calls", count(copy_count), count(region_count), count(call_count)),
         ),
         ("copies avoided", format!("{} joined with others, {} overwritten later", count(joined), bytes(hidden_bytes))),
-        ("barriers grouped", format!("{} in place of {}", count(batches.barrier_count()), count(2 * copy_count))),
+        ("barriers grouped", format!("{} instead of {}", count(batches.barrier_count()), count(2 * copy_count))),
     ]
 }
 
@@ -112,13 +112,13 @@ fn targets(outcome: &Outcome) -> Vec<(&'static str, String)> {
         ("in shared memory", format!("{} in {} {heaps}", bytes(figures.peak_bytes), figures.group_count)),
         ("lower bound", bytes(figures.lower_bound_bytes)),
         ("memory saved", format!("{} ({saved:.0} %)", bytes(figures.saved_bytes()))),
-        ("plans", format!("{} made, {} used again", count(totals.planned), count(totals.frames - totals.planned))),
-        ("objects", format!("{} made, {} used again", count(totals.misses), count(totals.hits))),
+        ("plans", format!("{} made, {} reused", count(totals.planned), count(totals.frames - totals.planned))),
+        ("objects", format!("{} made, {} reused", count(totals.misses), count(totals.hits))),
         ("aliasing barriers", format!("{:.1} a frame", totals.aliasing_barriers as f64 / totals.frames.max(1) as f64)),
     ]
 }
 
-/// A ring by its name.
+/// Returns a ring by its name.
 fn ring(outcome: &Outcome, name: &str) -> RingSnapshot {
     outcome.snapshot.rings.iter().find(|ring| ring.name == name).cloned().unwrap_or_default()
 }
@@ -131,7 +131,7 @@ fn drawn(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// Of the simulated device the number alone: its work takes no real time.
+/// Formats the waits; only their number on the simulated device, because its work takes no real time.
 fn waits(outcome: &Outcome, ring: &RingSnapshot) -> String {
     if outcome.simulated {
         return count(ring.wait_count);
@@ -155,7 +155,7 @@ pub fn print(outcome: &Outcome, options: &DemoOptions) -> io::Result<()> {
     Ok(())
 }
 
-/// Three columns, each subject named once.
+/// Returns a table of three columns that names each subject once.
 fn fact_table(outcome: &Outcome) -> Table {
     let mut rows: Vec<[String; 3]> = Vec::new();
     let mut last = "";
@@ -170,7 +170,7 @@ fn fact_table(outcome: &Outcome) -> Table {
     table::plain(rows)
 }
 
-/// Blocks and bytes by memory type, as they were in the last frame, and the most that they were.
+/// Returns the blocks and bytes by memory type in the last frame, with their high-water marks.
 fn type_table(outcome: &Outcome) -> Table {
     let heading = ["type", "properties", "blocks", "block bytes (most)", "ranges", "range bytes (most)", "dedicated"];
     let types = outcome.snapshot.types.iter().enumerate();
@@ -191,7 +191,7 @@ fn type_table(outcome: &Outcome) -> Table {
     table::bordered(heading, rows)
 }
 
-/// The same as data.
+/// The outcome as data.
 #[derive(Serialize)]
 struct Json<'a> {
     device: &'a str,

@@ -1,13 +1,13 @@
-//! The frame's render targets, which share memory: a graph of passes, laid out by a plan.
+//! The frame's render targets, which share memory: a graph of passes with planned offsets.
 //!
 //! ```text
 //!   queue 0   shadow ─ g-buffer ─────────────▶ light ─ reflect ─ bloom ×3 ─ tone ─ sharpen ─ present ─ (picture)
 //!   queue 1                 └──▶ occlusion ──────┘
 //! ```
 //!
-//! A pass makes its target out of those that it reads: their texels, one after another, go through a transient buffer.
-//! The first targets are drawn, uploaded or filled. Each target is read back in the last pass that uses it, so that the
-//! one that wrote to its bytes too early is found.
+//! A pass creates its target from the targets that it reads: their texels are concatenated in a transient buffer. The
+//! first targets are drawn, uploaded or filled. Each target is read back in the last pass that uses it, so a write of
+//! another target to its bytes before then is found.
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer, RawTexture};
 use ringfence::device::{TextureDesc, TextureUsage, Textures};
@@ -20,25 +20,25 @@ use super::error::StreamError;
 use super::frame::{List, Recording};
 use super::world::{PICTURE, World};
 
-/// What the planner may spend on a new shape, in steps; counted, so that equal runs have equal plans.
+/// Largest number of steps that the planner takes for a new shape; steps, so that equal runs have equal plans.
 const PLAN_STEPS_MAX: u64 = 20_000;
-/// Discs that are drawn into the depth target.
+/// Number of discs that are drawn into the depth target.
 pub const DEPTH_DISCS: usize = 32;
 
-/// How a target comes to be.
+/// Source of a target's content.
 #[derive(Clone, Copy)]
 enum Made {
     /// Drawn: this number of discs, from the first on.
     Drawn(usize),
-    /// Bytes of the host's, through the upload ring.
+    /// Bytes of the host, through the upload ring.
     Uploaded,
     /// Filled with one value.
     Filled(u32),
-    /// Out of the texels of these, one after another, as many as it has room for.
+    /// The texels of these targets, one after another, as many as fit.
     From(&'static [usize]),
 }
 
-/// A target of the graph, and the pass that makes it.
+/// A target of the graph, and the pass that creates it.
 struct Target {
     name: &'static str,
     pass: usize,
@@ -76,16 +76,16 @@ const TARGETS: [Target; 14] = [
     target("tone", 8, 128, 256, Made::From(&[5, 9, 6])),
     target("sharpen", 9, 128, 256, Made::From(&[10])),
     target("present", 10, 128, 256, Made::From(&[11])),
-    // In some frames only.
+    // Only in some frames.
     target("picture", PICTURE_PASS, PICTURE, PICTURE, Made::Drawn(usize::MAX)),
 ];
 
-/// What is new in a frame for its targets.
+/// A frame's input for its targets.
 pub struct Input<'f, D: Device> {
     pub discs: &'f [Disc],
-    /// The same on the device; `None` if it cannot draw, or there are none.
+    /// The discs on the device; `None` if it cannot draw, or there are no discs.
     pub drawn_from: Option<RawBuffer<D>>,
-    /// Whether the picture is drawn in this frame.
+    /// `true` if the picture is drawn in this frame.
     pub with_picture: bool,
     pub number: u64,
 }
@@ -96,10 +96,10 @@ pub struct TargetTotals {
     pub frames: u64,
     pub planned: u64,
     pub aliasing_barriers: u64,
-    /// Driver's objects that were made for targets, and found in the caches.
+    /// Driver objects that were created for targets, and those that were found in the caches.
     pub misses: u64,
     pub hits: u64,
-    /// Of the frame with most.
+    /// Figures of the frame that needed most.
     pub most: TransientFigures,
 }
 
@@ -108,7 +108,7 @@ pub struct Targets<D: Device> {
     transient: TransientAllocator<D>,
     queues: (TimelineId, TimelineId),
     infos: Vec<<D as Create<Textures>>::Info<'static>>,
-    /// The buffer of each target's pass, for those made out of others or filled.
+    /// The buffer of each target's pass, for targets that are filled or created from others.
     scratch: Vec<<D as Create<Buffers>>::Info<'static>>,
     pub totals: TargetTotals,
 }
@@ -183,7 +183,7 @@ impl<D: Device> Targets<D> {
         Ok(())
     }
 
-    /// The driver's objects of this frame's targets, in planned places.
+    /// Returns the driver objects of this frame's targets, at the planned offsets.
     #[expect(clippy::type_complexity, reason = "two lists, taken apart at once")]
     fn plan(
         &mut self,
@@ -250,19 +250,19 @@ fn reads(target: &Target, at: usize) -> bool {
     matches!(target.made, Made::From(sources) if sources.contains(&at))
 }
 
-/// The passes that read a target, or its own.
+/// Returns the passes that read a target, and the pass that creates it.
 fn users(at: usize) -> Vec<usize> {
     let mut users: Vec<_> = TARGETS.iter().filter(|target| reads(target, at)).map(|target| target.pass).collect();
     users.push(TARGETS[at].pass);
     users
 }
 
-/// Whether the target at `last` is the last one made that has to do with `at`.
+/// Returns `true` if `last` is the last created target among `at` and its readers.
 fn ends_with(at: usize, last: usize) -> bool {
     (0..TARGETS.len()).rfind(|&other| other == at || reads(&TARGETS[other], at)) == Some(last)
 }
 
-/// Bytes of the buffer through which a target is made.
+/// Returns the size of the buffer through which a target is created.
 fn scratch_bytes(target: &Target) -> usize {
     match target.made {
         Made::From(sources) => sources.iter().map(|&at| TARGETS[at].bytes()).sum(),
@@ -271,7 +271,7 @@ fn scratch_bytes(target: &Target) -> usize {
     }
 }
 
-/// Records what makes one target.
+/// Records the creation of one target.
 struct Maker<'r, D: Device> {
     recording: &'r mut Recording<D>,
     ring: &'r UploadRing<D>,
@@ -280,7 +280,7 @@ struct Maker<'r, D: Device> {
 }
 
 impl<D: Device> Maker<'_, D> {
-    /// By a shader where the device has one.
+    /// Draws the target, with a shader if the device has one.
     fn draw(
         &mut self,
         target: &Target,
@@ -344,7 +344,7 @@ impl<D: Device> Maker<'_, D> {
         content
     }
 
-    /// From the buffer to the target.
+    /// Copies from the buffer to the target.
     fn put(&mut self, target: &Target, texture: &RawTexture<D>, scratch: &RawBuffer<D>) {
         let region = region(target.width, target.height, 0, self.row_bytes);
         let (src, dst) = (scratch.clone(), texture.clone());

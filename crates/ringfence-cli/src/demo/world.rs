@@ -1,17 +1,17 @@
-//! What should be on the device: objects that come and go, and their bytes, all from one seed.
+//! The expected state of the device: objects that are created and dropped, and their bytes, all from one seed.
 
 use fastrand::Rng;
 use ringfence_testkit::Disc;
 
-/// The picture's side, in texels.
+/// Width and height of the picture, in texels.
 pub const PICTURE: u32 = 256;
 
-/// What an object is on the device.
+/// Kind and size of an object on the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
-    /// A buffer of that many bytes.
+    /// A buffer of this many bytes.
     Buffer(u64),
-    /// A square RGBA8 texture of that many texels across.
+    /// A square RGBA8 texture of this width, in texels.
     Texture(u32),
 }
 
@@ -25,33 +25,33 @@ impl Shape {
     }
 }
 
-/// A thing in the world, as the host knows it.
+/// An object of the world, as the host knows it.
 #[derive(Clone, Debug)]
 pub struct Thing {
-    /// Counts up, never used again.
+    /// Number of the object; never reused.
     pub number: u64,
     pub shape: Shape,
-    /// What its bytes on the device must be.
+    /// Expected bytes on the device.
     pub bytes: Vec<u8>,
     pub disc: Disc,
 }
 
-/// How often what happens in a frame.
+/// Numbers of the events in a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Events {
-    /// New things appear, their bytes staged.
+    /// New objects, whose bytes are staged.
     pub creates: usize,
-    /// Some of a buffer's bytes change.
+    /// Changes of some of a buffer's bytes.
     pub updates: usize,
-    /// Things are copied, on the device, to new ones.
+    /// Copies of objects to new ones, on the device.
     pub clones: usize,
-    /// Things are read back and compared.
+    /// Objects that are read back and compared.
     pub checks: usize,
-    /// Things go, while the device may still read them.
+    /// Objects that are dropped while the device may still read them.
     pub drops: usize,
 }
 
-/// Generates things and what happens to them. The same seed gives the same world, whatever the device.
+/// Generates objects and events. The same seed gives the same world on every device.
 pub struct World {
     rng: Rng,
     made: u64,
@@ -62,35 +62,35 @@ impl World {
         Self { rng: Rng::with_seed(seed), made: 0 }
     }
 
-    /// What happens in a frame, given how many things there are. Their number swings, so that blocks fill and empty
+    /// Returns the events of a frame with `live` objects. The number of objects oscillates, so blocks fill and empty
     /// again.
     pub fn events(&mut self, frame: u64, live: usize) -> Events {
         let swing = ((frame as f64 / 40.0).sin() + 1.0) / 2.0;
         let wanted = 100 + (swing * 300.0) as usize;
         let few = if live < wanted { 12 } else { 4 };
-        // Now and then a burst, as when a level loads: more than the ring holds for the frames in flight. Not in frames
-        // with a picture, which some devices have to be given through the ring too.
+        // A burst at times, as when a level loads: more than the ring holds for the frames in flight. Not in frames
+        // with a picture, which some devices also receive through the ring.
         let creates = if (4..8).contains(&(frame % 32)) { 40 } else { few };
         let drops = if live > wanted { 16 } else { 3 };
         Events { creates, updates: 6, clones: 2, checks: 3, drops }
     }
 
-    /// A number below `end`.
+    /// Returns a random number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         self.rng.usize(0..end)
     }
 
-    /// One of `count` things; `None` if there are none.
+    /// Returns the index of one of `count` objects; `None` if there are none.
     pub fn pick(&mut self, count: usize) -> Option<usize> {
         (count > 0).then(|| self.rng.usize(0..count))
     }
 
-    /// A new thing with bytes of its own.
+    /// Returns a new object with its own bytes.
     pub fn create(&mut self) -> Thing {
         let shape = if self.rng.u8(..) < 64 {
             Shape::Texture(1 << self.rng.u32(3..=6))
         } else {
-            // Sizes from 64 bytes to 128 KiB, small ones as likely as large ones.
+            // Sizes from 64 bytes to 128 KiB, on a logarithmic scale.
             let scale = 64_u64 << self.rng.u32(0..11);
             Shape::Buffer((scale + self.rng.u64(0..scale)) / 4 * 4)
         };
@@ -98,7 +98,7 @@ impl World {
         self.thing(shape, bytes)
     }
 
-    /// A new thing with the bytes of another.
+    /// Returns a new object with the bytes of another.
     pub fn copy(&mut self, of: &Thing) -> Thing {
         self.thing(of.shape, of.bytes.clone())
     }
@@ -115,8 +115,8 @@ impl World {
         Thing { number: self.made, shape, bytes, disc }
     }
 
-    /// A part of a buffer, and new bytes for it: in pieces that follow each other, as a program that changes element by
-    /// element brings them; now and then one piece is changed twice.
+    /// Returns a part of a buffer, and new bytes for it, in consecutive pieces, like a program that changes element by
+    /// element. At times one piece is changed twice.
     pub fn update(&mut self, of: &Thing) -> Vec<(u64, Vec<u8>)> {
         let words = of.shape.bytes() / 4;
         let first = self.rng.u64(0..words);

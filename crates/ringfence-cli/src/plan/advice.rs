@@ -1,12 +1,13 @@
-//! Advice on the order of passes, where the input says which passes use a row.
+//! Advice on the order of passes, if the input names the passes of each row.
 //!
 //! ```text
 //!   uses "3w 5 9w"     written in pass 3, read in 5, changed in 9
-//!                      3 before 5 before 9; of two passes that only read neither comes first
+//!                      3 before 5 before 9; two passes that only read may run in either order
 //! ```
 //!
-//! The first use of a row writes it, `w` or not. Passes run in the order of their numbers today; the advice is another
-//! order, allowed by who reads what whom wrote, in which less is alive at once: the bound below every plan falls.
+//! The first use of a row writes it, even without `w`. Passes run in the order of their numbers today. The advice is
+//! another order that keeps every read after its write, and in which less is alive at once, so the lower bound of every
+//! plan falls.
 
 use csv::ByteRecord;
 use ringfence::alias::{Item, PassGraph, PassItem, PassUse, pass_edges, suggest_order};
@@ -15,38 +16,38 @@ use serde::Serialize;
 use super::input::Input;
 use crate::failure::Failure;
 
-/// More passes than that are left in their order: looking for a better one takes the square of it.
+/// Largest number of passes for which an order is searched: the search takes quadratic time.
 const PASSES_MAX: usize = 1_000;
 
-/// Work for a better order, in passes and uses looked at: a second or two, and the same advice each time.
+/// Budget for a better order, in passes and uses examined: a second or two, and always the same advice.
 const WORK_MAX: u64 = 500_000_000;
 
 /// A suggested order.
 #[derive(Serialize)]
 pub struct Advice {
-    /// The passes' numbers, in the order suggested.
+    /// Numbers of the passes, in the suggested order.
     pub order: Vec<u64>,
     pub load_before_bytes: u64,
     pub load_after_bytes: u64,
 }
 
 impl Advice {
-    /// The line for people; `None` where today's order is as good as any that was found.
+    /// Returns the line for people; `None` if no better order was found.
     pub fn line(&self) -> Option<String> {
         let (before, after) = (self.load_before_bytes, self.load_after_bytes);
         let saved = 100.0 * (before - after) as f64 / before.max(1) as f64;
         let order: Vec<String> = self.order.iter().map(u64::to_string).collect();
         (after < before).then(|| {
             let order = order.join(" ");
-            format!("with the passes in the order {order} the load is {after} in place of {before}: {saved:.1} % less")
+            format!("with the passes in the order {order} the load is {after} instead of {before}: {saved:.1} % less")
         })
     }
 }
 
-/// A use of a row: the pass's number, and whether it writes.
+/// A use of a row: the number of the pass, and `true` if it writes.
 type Use = (u64, bool);
 
-/// Advice on the passes; `None` if the input does not say which passes use what, or there are too many.
+/// Returns advice on the passes; `None` if the input names no passes, or too many.
 pub fn of(input: &Input) -> Result<Option<Advice>, Failure> {
     let Some(column) = input.columns.uses else { return Ok(None) };
     let mut rows: Vec<Vec<Use>> = Vec::with_capacity(input.items.len());
@@ -72,7 +73,7 @@ pub fn of(input: &Input) -> Result<Option<Advice>, Failure> {
     };
     let items: Vec<PassItem> = rows.iter().zip(&input.items).map(item).collect();
     let today: Vec<usize> = (0..passes.len()).collect();
-    // A try looks at every pass and use once; a call is followed by as many tries as there are passes at most.
+    // A try examines every pass and use once; between two calls there are at most as many tries as passes.
     let tried = passes.len() as u64 * (passes.len() + rows.iter().map(Vec::len).sum::<usize>()) as u64;
     let mut calls_left = WORK_MAX / tried.max(1);
     let found = suggest_order(&graph, &items, &today, |_| {
@@ -87,7 +88,7 @@ pub fn of(input: &Input) -> Result<Option<Advice>, Failure> {
     }))
 }
 
-/// A row's uses, by pass.
+/// Parses a row's uses, by pass.
 fn uses(input: &Input, record: &ByteRecord, column: usize) -> Result<Vec<Use>, Failure> {
     let text = String::from_utf8_lossy(record.get(column).unwrap_or_default()).into_owned();
     let one = |word: &str| {
@@ -97,7 +98,7 @@ fn uses(input: &Input, record: &ByteRecord, column: usize) -> Result<Vec<Use>, F
     let found: Option<Vec<Use>> = text.split_whitespace().map(one).collect();
     let Some(uses) = found.filter(|uses| !uses.is_empty()) else {
         let line = input.line(record);
-        let what = "expected the uses to be numbers of passes with blanks between, those that write with a w behind";
+        let what = "expected the uses to be numbers of passes separated by blanks, with the suffix w for writes";
         return Err(format!("{}:{line}: {what}, found {text:?}", input.name).into());
     };
     Ok(uses)

@@ -1,16 +1,16 @@
-//! First fit, to compare with: by time of beginning, each row at the lowest gap that holds it. O(n²) at worst, and it
-//! can be stopped.
+//! First fit, for comparison: in order of their start, each row is placed in the lowest gap that holds it. O(n²) at
+//! worst, and interruptible.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use ringfence::alias::Item;
 
-/// The height of the plan; `None` if it was stopped.
+/// Returns the height of the plan; `None` if it was interrupted.
 pub fn height(items: &[Item], mut go_on: impl FnMut() -> bool) -> Option<u64> {
     let mut order: Vec<usize> = (0..items.len()).collect();
     order.sort_by_key(|&number| items[number].lifetime.lower);
-    // Those that are alive: where each begins and ends, from the lowest up; and when they end.
+    // Live items: begin and end of each, lowest first; and the times at which they end.
     let mut alive: Vec<(u64, u64)> = Vec::new();
     let mut ends: BinaryHeap<Reverse<(u64, u64)>> = BinaryHeap::new();
     let mut height = 0;
@@ -32,7 +32,7 @@ pub fn height(items: &[Item], mut go_on: impl FnMut() -> bool) -> Option<u64> {
     Some(height)
 }
 
-/// The lowest gap that holds an item: its place among those that are alive, and the offset.
+/// Returns the lowest gap that holds an item: its index among the live items, and its offset.
 fn lowest(alive: &[(u64, u64)], item: &Item) -> (usize, u64) {
     let mut offset = 0_u64;
     for (place, &(begin, end)) in alive.iter().enumerate() {

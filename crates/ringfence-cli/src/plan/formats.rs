@@ -1,19 +1,19 @@
-//! What compilers dump, made into the rows that the command reads.
+//! Conversion of compilers' dumps to the rows that the command reads.
 //!
-//! | format | what it is | read |
+//! | format | content | used |
 //! |---|---|---|
-//! | `csv` | `id,lower,upper,size[,alignment]`, MiniMalloc's too | as it is |
-//! | `xla` | `…-buffer-assignment.txt` of `--xla_dump_to`, with `…-live-range.txt` behind it | the values of preallocated temporaries |
+//! | `csv` | `id,lower,upper,size[,alignment]`, MiniMalloc's too | unchanged |
+//! | `xla` | `…-buffer-assignment.txt` of `--xla_dump_to`, followed by `…-live-range.txt` | the values of preallocated temporaries |
 //! | `tvm` | `tvm.ir.save_json` of the USMP's array of `BufferInfo` | size, alignment, conflicts, pools |
 
 mod intervals;
 mod tvm;
 mod xla;
 
-/// A kind of input.
+/// A format of the input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
-    /// Whatever the first lines look like.
+    /// Detected by the first lines.
     #[default]
     Auto,
     /// Rows with the columns id,lower,upper,size.
@@ -25,23 +25,23 @@ pub enum Format {
 }
 
 impl Format {
-    /// Those that there are, by name.
+    /// All formats, by name.
     pub const ALL: [(&str, Self); 4] =
         [("auto", Self::Auto), ("csv", Self::Csv), ("xla", Self::Xla), ("tvm", Self::Tvm)];
 }
 
-/// Rows made of a dump.
+/// Rows made from a dump.
 pub struct Rows {
     pub csv: Vec<u8>,
-    /// Of each row the line of the dump where it stands.
+    /// Line of the dump for each row.
     pub lines: Vec<u64>,
-    /// What the compiler's own plan needs, if the dump says.
+    /// Height of the compiler's own plan, if the dump contains it.
     pub given_bytes: Option<u64>,
-    /// Bytes of each pool, `u64::MAX` without an end; empty where rows name no pools.
+    /// Size of each pool in bytes, `u64::MAX` without an end; empty if rows name no pools.
     pub heap_bytes: Vec<u64>,
 }
 
-/// What stands on a row.
+/// The fields of a row.
 #[derive(Clone, Default)]
 struct Row {
     id: u64,
@@ -50,26 +50,26 @@ struct Row {
     size: u64,
     alignment: Option<u64>,
     name: String,
-    /// Where there are several pools: the numbers and the names of those that it may lie in, the preferred one first.
+    /// With several pools: the numbers and the names of the allowed ones, the preferred one first.
     pools: Option<(String, String)>,
-    /// The row that has the first lifetime of the same buffer.
+    /// Row with the first lifetime of the same buffer.
     again_of: Option<u64>,
     line: u64,
 }
 
-/// What a reader finds.
+/// The content of a dump.
 struct Dump {
     rows: Vec<Row>,
     given_bytes: Option<u64>,
     heap_bytes: Vec<u64>,
 }
 
-/// What was found, or what is wrong, behind its line.
+/// The dump, or an error that begins with its line.
 type Read = Result<Dump, String>;
 
-/// The rows of a dump; `None` of CSV. Errors begin with the line, if there is one.
+/// Returns the rows of a dump; `None` for CSV. Errors begin with the line, if there is one.
 pub fn read(format: Format, text: &[u8]) -> Result<Option<Rows>, String> {
-    // What some editors and shells put before a text in UTF-8.
+    // Some editors and shells put this mark before UTF-8 text.
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let format = if format == Format::Auto { detect(text) } else { format };
     let read: fn(&str) -> Read = match format {
@@ -86,12 +86,12 @@ pub fn read(format: Format, text: &[u8]) -> Result<Option<Rows>, String> {
         let fields = fields.into_iter().enumerate().filter(is_there);
         writer.write_record(fields.map(|(_, field)| field)).map_err(|error| format!(": {error}"))
     };
-    // Each pool is a heap of its own.
+    // Each pool is a heap.
     put(["id", "lower", "upper", "size", "alignment", "name", "pool", "heaps", "again_of"].map(str::to_owned))?;
     for Row { id, lower, upper, size, alignment, name, pools, again_of, .. } in &rows {
         let alignment = alignment.map_or(String::new(), |alignment| alignment.to_string());
         let [id, lower, upper, size] = [id, lower, upper, size].map(u64::to_string);
-        // One row, one line.
+        // A row must be one line.
         let plain = |name: &str| name.replace(char::is_control, " ");
         let (heaps, pools) =
             pools.as_ref().map_or_else(Default::default, |(heaps, names)| (heaps.clone(), plain(names)));
@@ -102,7 +102,7 @@ pub fn read(format: Format, text: &[u8]) -> Result<Option<Rows>, String> {
     Ok(Some(Rows { csv, lines: rows.iter().map(|row| row.line).collect(), given_bytes, heap_bytes }))
 }
 
-/// By the first lines.
+/// Detects the format by the first lines.
 fn detect(text: &[u8]) -> Format {
     let head = String::from_utf8_lossy(&text[..text.len().min(4096)]);
     let head = head.trim_start();

@@ -1,11 +1,11 @@
-//! Several heaps, pinned offsets, granularity pages: where the input or the options name them.
+//! Several heaps, pinned offsets and granularity pages, if the input or the options name them.
 //!
 //! ```text
-//!   column heaps    "1 0"    the heaps that a row may lie in, the preferred one first; all of them in their order if it is empty
-//!   column pinned   65536    at this offset alone, in the first of its heaps
+//!   column heaps    "1 0"    the heaps that a row may use, the preferred one first; empty: all, in order
+//!   column pinned   65536    the row has this offset, in the first of its heaps
 //!   column kind     linear   rows of different kinds share no page (--granularity)
-//!   column pool     weights  what the pools were called that became the heaps, of dumps with several
-//!   column again_of 12       another lifetime of the buffer in row 12, which has the same offset (of one heap too)
+//!   column pool     weights  names of the pools that became the heaps, in dumps with several
+//!   column again_of 12       another lifetime of the buffer in row 12, with the same heap and offset
 //!   --heap BYTES    once for each heap; without it there are as many as the rows name, without an end
 //! ```
 
@@ -27,10 +27,10 @@ use crate::failure::Failure;
 use crate::output as files;
 use crate::units::{bytes, count};
 
-/// So many heaps are made because rows name them; beyond that they have to be named by `--heap`.
+/// Largest number of heaps that rows may name without `--heap`.
 const UNBOUNDED_MAX: usize = 64;
 
-/// What is printed.
+/// The printed figures.
 #[derive(Serialize)]
 struct Figures {
     input: String,
@@ -40,7 +40,7 @@ struct Figures {
     ratio: f64,
     is_proven: bool,
     heaps: Vec<HeapFigures>,
-    /// Sizes of rows, each as often as heaps stand before the one it got in its list.
+    /// Sum of the sizes of rows, each multiplied by the position of its heap in its list (0 is the preferred one).
     fallback_bytes: u64,
     capacity_bytes: Option<u64>,
     is_capacity_met: Option<bool>,
@@ -51,14 +51,14 @@ struct Figures {
 
 #[derive(Serialize)]
 struct HeapFigures {
-    /// What all rows in it have in the column of that name.
+    /// Value of the column `pool` that all rows in the heap share.
     pool: Option<String>,
     capacity_bytes: Option<u64>,
     peak_bytes: u64,
     rows: usize,
 }
 
-/// What is printed where the heaps do not hold the rows.
+/// The printed figures if the heaps do not hold the rows.
 #[derive(Serialize)]
 struct NotMet {
     input: String,
@@ -66,23 +66,23 @@ struct NotMet {
     heap_bytes: Vec<u64>,
     capacity_bytes: Option<u64>,
     is_capacity_met: bool,
-    /// Whether no plan is held.
+    /// `true` if it is proven that no plan exists.
     is_proven: bool,
     why: String,
     seconds: f64,
 }
 
-/// Whether the input or the options name what a plan of one heap does not know.
+/// Returns `true` if the input or the options need more than a plan of one heap.
 pub fn are_named(input: &Input, options: &PlanOptions) -> bool {
     let input::Columns { pinned, heaps, kind, .. } = input.columns;
     let pages = options.granularity > 1 && kind.is_some();
     !options.heap.is_empty() || pinned.is_some() || heaps.is_some() || pages
 }
 
-/// Plans into heaps, and writes what was wanted.
+/// Plans into heaps, and writes the requested output.
 pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
     let heaps = heaps(input, options)?;
-    // Without --heap there are as many as the rows name.
+    // Without --heap there are as many heaps as the rows name.
     let is_open = options.heap.is_empty() && !input.is_dump();
     let items = items(input, if is_open { UNBOUNDED_MAX } else { heaps.len() }, heaps.len())?;
     let started = Instant::now();
@@ -98,7 +98,7 @@ pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
         }
         let (buffers, of_rows) = whole_lives(input, &items);
         let found = HeapProblem::new(&heaps, &buffers).and_then(|problem| alias::plan_heaps(&problem, go_on));
-        // That these do not fit proves nothing of the rows, whose bound it is that counts.
+        // A failure of these whole lives proves nothing about the rows; the bound comes from the rows.
         let mut plan = found.map_err(|error| match error {
             HeapError::NotFound { index, size, heap, end, capacity, .. } => {
                 let index = of_rows.iter().position(|&buffer| buffer == index).unwrap_or(0);
@@ -113,7 +113,7 @@ pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
     });
     let plan = match found {
         Ok(plan) => plan,
-        // What the heaps hold is not enough, as a capacity that is not met.
+        // Heaps that are too small have the same exit code as a capacity that is not met.
         Err(error) if is_too_small(&error) => {
             not_met(input, options, &error, started.elapsed().as_secs_f64())?;
             return Ok(ExitCode::from(NOT_MET));
@@ -134,8 +134,7 @@ pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
     Ok(if figures.is_capacity_met == Some(false) { ExitCode::from(NOT_MET) } else { ExitCode::SUCCESS })
 }
 
-/// Plans heap after heap, where each row may lie in one alone: each has a bound of its own then, and a share of the
-/// time.
+/// Plans heap after heap, if each row may use only one: then each heap has its own bound and a share of the time.
 fn plan_apart(input: &Input, heaps: &[Heap], items: &[HeapItem], time_limit: Duration) -> Result<HeapPlan, HeapError> {
     let started = Instant::now();
     let nowhere = HeapOffset { heap: 0, offset: 0 };
@@ -170,7 +169,7 @@ fn plan_apart(input: &Input, heaps: &[Heap], items: &[HeapItem], time_limit: Dur
         for (&number, at) in own.iter().zip(&plan.offsets) {
             whole.offsets[number] = HeapOffset { heap: place, ..*at };
         }
-        // None is lower: that is the bound, whatever was known before.
+        // No plan is lower, so its height is the bound.
         let bound = if plan.is_proven { plan.height() } else { plan.lower_bound };
         whole.lower_bound = whole.lower_bound.saturating_add(bound);
         whole.is_proven &= plan.is_proven;
@@ -179,7 +178,7 @@ fn plan_apart(input: &Input, heaps: &[Heap], items: &[HeapItem], time_limit: Dur
     Ok(whole)
 }
 
-/// Whether these rows alone are what a plan without heaps knows.
+/// Returns `true` if a plan without heaps can handle these rows.
 fn is_plain(heap: &Heap, items: &[HeapItem]) -> bool {
     let is_one_kind = items.windows(2).all(|pair| pair[0].kind == pair[1].kind);
     items.iter().all(|item| item.pinned.is_none()) && (heap.granularity <= 1 || is_one_kind)
@@ -207,7 +206,7 @@ fn plan_plain(input: &Input, heap: &Heap, rows: &[usize], go_on: impl Fn() -> bo
     Ok(HeapPlan { offsets, heights: vec![plan.height], fallback_bytes: 0, lower_bound, is_proven })
 }
 
-/// Buffers that are alive several times, as if they were all the while between; and of each row its buffer.
+/// Returns the buffers, each alive from its first moment to its last, and the buffer of each row.
 fn whole_lives(input: &Input, items: &[HeapItem]) -> (Vec<HeapItem>, Vec<usize>) {
     let (buffers, of_rows) = input.buffers(0..items.len());
     let mut first: Vec<Option<HeapItem>> = vec![None; buffers.len()];
@@ -224,13 +223,13 @@ fn whole_lives(input: &Input, items: &[HeapItem]) -> (Vec<HeapItem>, Vec<usize>)
     (first.into_iter().flatten().collect(), of_rows)
 }
 
-/// Whether larger heaps would do.
+/// Returns `true` if larger heaps could hold the rows.
 fn is_too_small(error: &HeapError) -> bool {
     use HeapError::{NoHeap, NotFound, Overload, PinBeyondCapacity, Stopped};
     matches!(error, NotFound { .. } | Stopped { .. } | Overload { .. } | NoHeap { .. } | PinBeyondCapacity { .. })
 }
 
-/// Says what the heaps do not hold.
+/// Prints why the heaps do not hold the rows.
 fn not_met(input: &Input, options: &PlanOptions, error: &HeapError, seconds: f64) -> io::Result<()> {
     let why = explain(input, error);
     if !options.json {
@@ -252,7 +251,7 @@ fn not_met(input: &Input, options: &PlanOptions, error: &HeapError, seconds: f64
     writeln!(out)
 }
 
-/// The heaps, each a class of its own.
+/// Returns the heaps, each its own class.
 fn heaps(input: &Input, options: &PlanOptions) -> Result<Vec<Heap>, Failure> {
     let (named, given) = (named_count(input)?, options.heap.len());
     if input.is_dump() && (1..named).contains(&given) {
@@ -268,7 +267,7 @@ fn heaps(input: &Input, options: &PlanOptions) -> Result<Vec<Heap>, Failure> {
     Ok((0..).zip(capacities).map(heap).collect())
 }
 
-/// How many heaps the rows name, one at least.
+/// Returns the number of heaps that the rows name, at least one.
 fn named_count(input: &Input) -> Result<usize, Failure> {
     let mut count = 1;
     let Some(column) = input.columns.heaps else { return Ok(count) };
@@ -281,7 +280,7 @@ fn named_count(input: &Input) -> Result<usize, Failure> {
     Ok(count)
 }
 
-/// The rows; they may name `named_max` heaps, of which there are `heap_count`.
+/// Returns the rows; they may name `named_max` heaps, and `heap_count` heaps exist.
 fn items(input: &Input, named_max: usize, heap_count: usize) -> Result<Vec<HeapItem>, Failure> {
     let mut kinds: HashMap<Vec<u8>, u32> = HashMap::new();
     let mut items = Vec::with_capacity(input.items.len());
@@ -305,7 +304,7 @@ fn items(input: &Input, named_max: usize, heap_count: usize) -> Result<Vec<HeapI
     Ok(items)
 }
 
-/// The heaps that a row may lie in.
+/// Returns the heaps that a row may use.
 fn classes(input: &Input, record: &ByteRecord, named_max: usize, heap_count: usize) -> Result<Vec<u32>, Failure> {
     let text = input.columns.heaps.and_then(|at| record.get(at)).unwrap_or_default();
     let text = String::from_utf8_lossy(text);
@@ -316,13 +315,13 @@ fn classes(input: &Input, record: &ByteRecord, named_max: usize, heap_count: usi
         Some(list) => Ok(list),
         None => {
             let last = named_max - 1;
-            let what = format!("expected heaps to be numbers from 0 to {last} with blanks between, found {text:?}");
+            let what = format!("expected heaps to be numbers from 0 to {last} separated by blanks, found {text:?}");
             Err(format!("{}:{}: {what}", input.name, input.line(record)).into())
         }
     }
 }
 
-/// What the planner refuses, with the lines of the rows that it names.
+/// Describes the planner's error, with the lines of its rows.
 fn explain(input: &Input, error: &HeapError) -> String {
     let lines = input.lines();
     let line = |index: usize| lines.get(index).copied().unwrap_or(0);
@@ -339,12 +338,13 @@ fn explain(input: &Input, error: &HeapError) -> String {
             format!("{name}:{}: expected {size} at {offset} to end within the heap's {capacity}", line(index))
         }
         HeapError::PinsClash { first, second, heap, granularity } => {
-            let page = if granularity > 1 { format!(", or its page of {granularity},") } else { String::new() };
+            let page =
+                if granularity > 1 { format!(", nor share a page of {granularity} with it") } else { String::new() };
             let (first, second) = (line(first), line(second));
-            format!("{name}:{second}: expected a place in heap {heap} that{page} line {first} is not pinned at too")
+            format!("{name}:{second}: expected a pinned range in heap {heap} that does not overlap line {first}{page}")
         }
         HeapError::Overload { moment, load, capacity } => {
-            format!("{name}: at {moment} there are {load} alive, where the heaps that may hold them have {capacity}")
+            format!("{name}: at {moment} {load} bytes are alive; the heaps that may hold them have {capacity}")
         }
         HeapError::NotFound { index, size, heap, end, capacity, is_proven } => {
             let proven = if is_proven { "there is no plan" } else { "no plan was found" };
@@ -355,14 +355,14 @@ fn explain(input: &Input, error: &HeapError) -> String {
     }
 }
 
-/// Of each heap the pool that all of its rows are of.
+/// Returns the common pool of all rows in each heap.
 fn pools(input: &Input, plan: &HeapPlan) -> Result<Vec<Option<String>>, Failure> {
     let mut pools: Vec<Option<String>> = vec![None; plan.heights.len()];
     let Some(column) = input.columns.pool else { return Ok(pools) };
     input.each_row(|number, record| {
         let heap = plan.offsets[number].heap;
         let name = String::from_utf8_lossy(record.get(column).unwrap_or_default());
-        // Where there are as many names as heaps that it may lie in, the name of the one that it got.
+        // If the row lists as many pool names as heaps, the name of the heap that it got.
         let heaps = input.columns.heaps.and_then(|at| record.get(at)).unwrap_or_default();
         let heaps = String::from_utf8_lossy(heaps);
         let (words, listed) = (name.split_whitespace(), heaps.split_whitespace().count());
@@ -370,7 +370,7 @@ fn pools(input: &Input, plan: &HeapPlan) -> Result<Vec<Option<String>>, Failure>
         let own = places.position(|is_own| is_own).filter(|_| listed > 1 && words.clone().count() == listed);
         let name = own.and_then(|at| words.clone().nth(at)).map_or(name.clone(), |word| word.to_owned().into());
         let pool = &mut pools[heap];
-        // An empty name stands for several.
+        // An empty name means several pools.
         match pool {
             None => *pool = Some(name.into_owned()),
             Some(known) if *known != name => known.clear(),
@@ -413,7 +413,7 @@ fn figures(
 }
 
 impl Figures {
-    /// The lines for people: label and value.
+    /// Returns the lines for people: label and value.
     fn facts(&self) -> Vec<(String, String)> {
         let both = |number: u64| format!("{} ({})", count(number), bytes(number));
         let proven = if self.is_proven { ", and no plan is better" } else { "" };
@@ -430,7 +430,7 @@ impl Figures {
             facts.push((format!("Heap {place}"), format!("{}{of}, {rows}{pool}", both(heap.peak_bytes))));
         }
         if self.heaps.len() > 1 {
-            facts.push(("Fallback".to_owned(), format!("{}, not in the heap preferred", both(self.fallback_bytes))));
+            facts.push(("Fallback".to_owned(), format!("{}, not in the preferred heap", both(self.fallback_bytes))));
         }
         if let (Some(capacity), Some(met)) = (self.capacity_bytes, self.is_capacity_met) {
             let answer = if met { "met" } else { "not met" };

@@ -1,7 +1,7 @@
-//! The rows as they come in, each checked.
+//! The rows of the input, each checked.
 //!
-//! The file is kept as it is, and read once more for the output: ten million rows then cost their text, 40 bytes each
-//! for the planner, and 16 each while their ids are compared.
+//! The file is kept in memory and read again for the output. So ten million rows cost their text, 40 bytes each for the
+//! planner, and 16 bytes each while their ids are compared.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -16,36 +16,36 @@ use crate::args::PlanOptions;
 use crate::failure::Failure;
 use crate::input::{name_of, open, read_whole};
 
-/// What was read.
+/// The content of the input.
 pub struct Input {
-    /// What messages call it.
+    /// Name of the input in messages.
     pub name: String,
-    /// The rows: the file, or what was made of a dump.
+    /// The rows: the file, or the rows made from a dump.
     pub text: Vec<u8>,
-    /// Of each row the line of the dump that it was made of.
+    /// Line of the dump for each row.
     dump_lines: Vec<u64>,
-    /// What the plan of the compiler that wrote the dump needs.
+    /// Height of the plan of the compiler that wrote the dump.
     pub given_bytes: Option<u64>,
-    /// Bytes of the heaps that a dump names.
+    /// Sizes of the heaps that a dump names, in bytes.
     pub heap_bytes: Vec<u64>,
     pub items: Vec<Item>,
-    /// Of each row the first one of its buffer, which has the same offset; empty where every row is a buffer.
+    /// First row of each row's buffer, which has the same offset; empty if every row is a buffer.
     pub owners: Vec<usize>,
     pub columns: Columns,
-    /// Columns that the command does not read, by name.
+    /// Names of the columns that the command does not read.
     pub unread: Vec<String>,
 }
 
-/// What the offsets that rows have already are for.
+/// Use of existing offsets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offsets {
-    /// They are those of an earlier plan, and are replaced.
+    /// They belong to an earlier plan, and are replaced.
     Replace,
-    /// The rows are placed there, as by MiniMalloc.
+    /// The rows are placed at them, as in MiniMalloc.
     Pin,
 }
 
-/// Where each column stands.
+/// Index of each column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Columns {
     pub has_heading: bool,
@@ -54,29 +54,29 @@ pub struct Columns {
     upper: usize,
     size: usize,
     alignment: Option<usize>,
-    /// Where offsets stand already: they are replaced.
+    /// Existing offsets, which are replaced.
     pub offset: Option<usize>,
-    /// What the page calls a row beside its id.
+    /// Name of a row on the page, beside its id.
     pub name: Option<usize>,
-    /// Which passes use it.
+    /// Passes that use the row.
     pub uses: Option<usize>,
-    /// At which offset it has to lie.
+    /// Required offset of the row.
     pub pinned: Option<usize>,
-    /// Which heaps it may lie in, the preferred one first.
+    /// Allowed heaps of the row, the preferred one first.
     pub heaps: Option<usize>,
-    /// What shares no granularity page with others.
+    /// Kind of the row; different kinds share no granularity page.
     pub kind: Option<usize>,
-    /// Where the heaps of a plan stand already: they are replaced.
+    /// Existing heaps of a plan, which are replaced.
     pub heap: Option<usize>,
-    /// What the pool is called that became a heap.
+    /// Name of the pool that became a heap.
     pub pool: Option<usize>,
-    /// The row that has the first lifetime of the same buffer.
+    /// Row with the first lifetime of the same buffer.
     again_of: Option<usize>,
-    /// When a row is not alive, as MiniMalloc reads it: refused.
+    /// Times at which a row is not alive, as in MiniMalloc: an error.
     gaps: Option<usize>,
 }
 
-const EXPECTED: &str = "expected the columns id,lower,upper,size and maybe alignment";
+const EXPECTED: &str = "expected the columns id,lower,upper,size and optionally alignment";
 
 /// Reads all rows; `-` is standard input.
 pub fn read(path: &Path, options: &PlanOptions) -> Result<Input, Failure> {
@@ -94,7 +94,7 @@ pub fn read(path: &Path, options: &PlanOptions) -> Result<Input, Failure> {
     let mut items = Vec::new();
     let mut ids = Vec::new();
     let (mut reader, mut record) = (reader(&input.text), ByteRecord::new());
-    // The first record, heading or row: its line, and how many fields it has.
+    // The first record, heading or row: its line, and its number of fields.
     let mut first = None;
     while read_record(&mut reader, &mut record, &input.text).map_err(|what| format!("{}{what}", input.name))? {
         let line = input.line(&record);
@@ -131,16 +131,17 @@ pub fn read(path: &Path, options: &PlanOptions) -> Result<Input, Failure> {
     Ok(input)
 }
 
-/// What a line begins with that is not read; where a field begins so, it is quoted.
+/// First character of a comment; a field that begins with it is quoted.
 pub const COMMENT: Option<u8> = Some(b'#');
 
-/// A reader over the text. Rows with more or fewer fields than the first are refused by [`read`], which names both
+/// Returns a reader over the text. [`read`] checks that each row has as many fields as the first, and names both
 /// counts.
 fn reader(text: &[u8]) -> Reader<&[u8]> {
     ReaderBuilder::new().has_headers(false).flexible(true).comment(COMMENT).from_reader(text)
 }
 
-/// The next record, blanks around its fields left out. A field ends on its line: a quote left open would swallow rows.
+/// Reads the next record, and trims blanks around its fields. A field must end on its line: an open quote would swallow
+/// rows.
 fn read_record(reader: &mut Reader<&[u8]>, record: &mut ByteRecord, text: &[u8]) -> Result<bool, String> {
     let is_read = reader.read_byte_record(record).map_err(|error| {
         let line = error.position().map_or(String::new(), |position| format!(":{}", position.line()));
@@ -153,7 +154,7 @@ fn read_record(reader: &mut Reader<&[u8]>, record: &mut ByteRecord, text: &[u8])
     Ok(is_read)
 }
 
-/// The line of a record. Its position is that of the blank lines and comments before it.
+/// Returns the line of a record. Its position is that of the blank lines and comments before it.
 fn line(text: &[u8], record: &ByteRecord) -> u64 {
     let Some(position) = record.position() else { return 0 };
     let mut rest = &text[(position.byte() as usize).min(text.len())..];
@@ -173,7 +174,7 @@ fn hash(id: &[u8]) -> u64 {
 }
 
 impl Columns {
-    /// Without a heading.
+    /// Columns without a heading.
     const BY_PLACE: Self = Self {
         has_heading: false,
         id: 0,
@@ -193,10 +194,10 @@ impl Columns {
         gaps: None,
     };
 
-    /// So many columns have a place; further ones are ignored.
+    /// Number of columns without a heading; further ones are ignored.
     const BY_PLACE_COUNT: usize = 5;
 
-    /// What the command reads, or writes; first those that have a place.
+    /// Columns that the command reads or writes; first those that need no heading.
     const NAMES: [&[u8]; 15] = [
         b"id",
         b"lower",
@@ -215,7 +216,7 @@ impl Columns {
         b"gaps",
     ];
 
-    /// From a heading, if it is one: if none of its fields is a number.
+    /// Reads the columns from a heading; `None` if one of its fields is a number and none is a known name.
     fn of(record: &ByteRecord) -> Result<Option<Self>, String> {
         let is_number = |field: &[u8]| number(field).is_some();
         let known = |field: &[u8]| [b"id".as_slice(), b"lower", b"upper", b"size"].contains(&field);
@@ -225,12 +226,12 @@ impl Columns {
         for (place, name) in record.iter().enumerate() {
             if Self::NAMES.contains(&name) && record.iter().take(place).any(|held| held == name) {
                 let name = String::from_utf8_lossy(name);
-                return Err(format!("expected each column once, there are two of the name {name}"));
+                return Err(format!("expected each column once, found two with the name {name}"));
             }
         }
         Self::check_spelling(record)?;
         let column = |name: &str| record.iter().position(|held| held == name.as_bytes());
-        let needed = |name: &str| column(name).ok_or_else(|| format!("{EXPECTED}; there is no {name}"));
+        let needed = |name: &str| column(name).ok_or_else(|| format!("{EXPECTED}; {name} is missing"));
         Ok(Some(Self {
             has_heading: true,
             id: needed("id")?,
@@ -251,7 +252,7 @@ impl Columns {
         }))
     }
 
-    /// Refuses a name that another spelling makes a column that is read: it would be another problem without it.
+    /// Fails if a name differs from a known column only by case: without that column the problem would be another one.
     fn check_spelling(record: &ByteRecord) -> Result<(), String> {
         for name in record {
             let known = Self::NAMES.iter().find(|known| known.eq_ignore_ascii_case(name) && **known != name);
@@ -263,13 +264,13 @@ impl Columns {
         Ok(())
     }
 
-    /// The columns of a heading that are not read.
+    /// Returns the columns of a heading that are not read.
     fn unread(record: &ByteRecord) -> Vec<String> {
         let unread = record.iter().filter(|name| !Self::NAMES.contains(name));
         unread.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
     }
 
-    /// The same where rows are pinned at their offsets, if that was asked for.
+    /// Returns the columns with rows pinned at their offsets, if requested.
     fn with(self, offsets: Option<Offsets>) -> Result<Self, String> {
         if offsets != Some(Offsets::Pin) {
             return Ok(self);
@@ -282,27 +283,27 @@ impl Columns {
         }
     }
 
-    /// Refuses what MiniMalloc reads and this command would drop: the plan would be that of another problem.
+    /// Fails for fields that MiniMalloc reads and this command would ignore: the plan would solve another problem.
     fn check_minimalloc(&self, record: &ByteRecord, offsets: Option<Offsets>) -> Result<(), String> {
         let field = |at: Option<usize>| {
             let text = record.get(at?).filter(|text| !text.is_empty())?;
             Some(String::from_utf8_lossy(&text[..text.len().min(40)]).into_owned())
         };
         if let Some(found) = field(self.gaps) {
-            let instead = "a row of its own for each lifetime, with the first one's id in the column again_of";
-            return Err(format!("expected no gaps but {instead}, found gaps {found:?}"));
+            let instead = "a row for each lifetime, with the first one's id in the column again_of";
+            return Err(format!("expected {instead} instead of gaps, found {found:?}"));
         }
         match field(self.offset).filter(|_| offsets.is_none()) {
             Some(found) => {
-                let ways = "--offsets replace (they are an earlier plan's) or --offsets pin (rows have to lie there)";
-                Err(format!("expected {ways}, as the row has the offset {found:?}"))
+                let ways = "--offsets replace (to compute new ones) or --offsets pin (rows keep them)";
+                Err(format!("expected {ways}, because the row has the offset {found:?}"))
             }
             None => Ok(()),
         }
     }
 }
 
-/// A row's id and what is to be planned of it.
+/// Parses a row: its id and its item.
 fn row<'r>(record: &'r ByteRecord, columns: &Columns, alignment: u64) -> Result<(&'r [u8], Item), String> {
     let field = |at: usize| record.get(at).unwrap_or_default();
     let found = |at: usize| {
@@ -335,19 +336,19 @@ fn row<'r>(record: &'r ByteRecord, columns: &Columns, alignment: u64) -> Result<
 }
 
 impl Input {
-    /// Whether the rows were made of a dump.
+    /// Returns `true` if the rows were made from a dump.
     pub fn is_dump(&self) -> bool {
         !self.dump_lines.is_empty()
     }
 
-    /// The line of a record.
+    /// Returns the line of a record.
     pub fn line(&self, record: &ByteRecord) -> u64 {
         let line = line(&self.text, record);
-        // Under the heading there is a row on each line.
+        // Rows made from a dump have one line each, after the heading.
         line.checked_sub(2).and_then(|row| self.dump_lines.get(row as usize)).copied().unwrap_or(line)
     }
 
-    /// The lines of all rows.
+    /// Returns the lines of all rows.
     pub fn lines(&self) -> Vec<u64> {
         let mut lines = Vec::with_capacity(self.items.len());
         let _ = self.each_row(|_, record| {
@@ -357,7 +358,7 @@ impl Input {
         lines
     }
 
-    /// The heading; of rows without one what their columns are called, so that they are found again beside new ones.
+    /// Returns the heading; for rows without one, names for their columns, so readers of the output can find them.
     pub fn heading(&self) -> Result<ByteRecord, Failure> {
         let mut first = ByteRecord::new();
         read_record(&mut reader(&self.text), &mut first, &self.text)?;
@@ -371,7 +372,7 @@ impl Input {
         Ok((0..first.len()).map(name).collect())
     }
 
-    /// The records of the rows, without the heading.
+    /// Visits the records of the rows, without the heading.
     pub fn each_row(&self, mut visit: impl FnMut(usize, &ByteRecord) -> Result<(), Failure>) -> Result<(), Failure> {
         let (mut reader, mut record) = (reader(&self.text), ByteRecord::new());
         let mut skip = usize::from(self.columns.has_heading);
@@ -387,7 +388,7 @@ impl Input {
         Ok(())
     }
 
-    /// The line and id of some rows, which are given ascending.
+    /// Returns the line and id of some rows, which must be ascending.
     fn find(&self, rows: &[u32]) -> Vec<(u64, Vec<u8>)> {
         let mut found = Vec::with_capacity(rows.len());
         let mut wanted = rows.iter().copied().peekable();
@@ -402,7 +403,7 @@ impl Input {
         found
     }
 
-    /// Of each row the first one of its buffer. Rows of one buffer are apart in time.
+    /// Returns the first row of each row's buffer. Checks that lifetimes of one buffer do not overlap.
     fn owners(&self) -> Result<Vec<usize>, Failure> {
         let Some(column) = self.columns.again_of else { return Ok(Vec::new()) };
         let (mut known, mut owners, mut lines) = (HashMap::new(), Vec::new(), Vec::new());
@@ -438,7 +439,7 @@ impl Input {
         Ok(if has_any { owners } else { Vec::new() })
     }
 
-    /// The buffers that some rows are of, and of each of the rows the number of its buffer.
+    /// Returns the buffers of some rows, and the number of each row's buffer.
     pub fn buffers(&self, rows: impl Iterator<Item = usize>) -> (Vec<RecurringItem>, Vec<usize>) {
         let (mut known, mut buffers, mut of_rows) = (HashMap::new(), Vec::new(), Vec::new());
         for row in rows {
@@ -453,7 +454,7 @@ impl Input {
         (buffers, of_rows)
     }
 
-    /// Refuses an id that two rows have. Only rows whose ids have the same hash are compared.
+    /// Fails if two rows have the same id. Only rows whose ids have the same hash are compared.
     fn check_ids(&self, mut ids: Vec<(u64, u32)>) -> Result<(), Failure> {
         ids.sort_unstable();
         let mut suspects: Vec<u32> =
@@ -471,7 +472,7 @@ impl Input {
         Ok(())
     }
 
-    /// What the planner refuses, with the line where it is.
+    /// Describes the planner's error, with its line.
     pub fn explain(&self, error: &ItemError) -> Failure {
         let row = match *error {
             ItemError::ZeroSize { index }
@@ -490,7 +491,7 @@ impl Input {
     }
 }
 
-/// Decimal digits alone.
+/// Parses a number that consists only of decimal digits.
 pub fn number(text: &[u8]) -> Option<u64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()

@@ -1,4 +1,4 @@
-//! What comes out: the rows with their offsets, and the page.
+//! The output: the rows with their offsets, and the page.
 
 use std::path::Path;
 
@@ -10,17 +10,17 @@ use super::input::{COMMENT, Input};
 use crate::failure::Failure;
 use crate::units::count;
 
-/// The rows in their order, each with its offset, under a heading.
+/// Returns the rows in their order, each with its offset, under a heading.
 pub fn rows(input: &Input, plan: &AliasPlan) -> Result<Vec<u8>, Failure> {
     write(input, 1, |number| HeapOffset { heap: 0, offset: plan.offsets[number] })
 }
 
-/// The same with the heap, where there are several.
+/// Returns the same with the heap, if there are several.
 pub fn rows_of_heaps(input: &Input, plan: &HeapPlan) -> Result<Vec<u8>, Failure> {
     write(input, plan.heights.len(), |number| plan.offsets[number])
 }
 
-/// The rows at their places. Where there is one heap, the column of an earlier plan of several is still replaced.
+/// Returns the rows with their offsets. With one heap, the column `heap` of an earlier plan is still replaced.
 fn write(input: &Input, heap_count: usize, at: impl Fn(usize) -> HeapOffset) -> Result<Vec<u8>, Failure> {
     let added = [(input.columns.offset, "offset"), (input.columns.heap, "heap")];
     let has_heap = heap_count > 1 || input.columns.heap.is_some();
@@ -31,7 +31,8 @@ fn write(input: &Input, heap_count: usize, at: impl Fn(usize) -> HeapOffset) -> 
     })
 }
 
-/// The rows with columns that replace those of the same name, or are added; `field` of a row's number and a column.
+/// Returns the rows with columns that replace those of the same name, or are added. `field` maps a row's number and a
+/// column.
 fn write_with(
     input: &Input,
     added: &[(Option<usize>, &str)],
@@ -53,16 +54,16 @@ fn write_with(
     Ok(writer.into_inner().map_err(|error| error.into_error())?)
 }
 
-/// Rows that a page takes: it draws fewer, but the load is that of all of these.
+/// Largest number of rows of a page. It draws fewer, but computes the load from all of these.
 const PAGE_ROWS_MAX: usize = 200_000;
 
-/// The chart of time by offset.
+/// Returns the chart of time by offset.
 pub fn page(input: &Input, plan: &AliasPlan, capacity: Option<u64>, facts: Vec<(String, String)>) -> String {
     let page = PlanPage { height: plan.height, lower_bound: plan.lower_bound, capacity, facts, ..Default::default() };
     with_rows(input, page, |number| plan.offsets[number])
 }
 
-/// The same of several heaps, one upon the other.
+/// Returns the same for several heaps, stacked.
 pub fn page_of_heaps(input: &Input, plan: &HeapPlan, capacity: Option<u64>, facts: Vec<(String, String)>) -> String {
     let mut end = 0_u64;
     let begin = |height: &u64| {
@@ -76,7 +77,7 @@ pub fn page_of_heaps(input: &Input, plan: &HeapPlan, capacity: Option<u64>, fact
     with_rows(input, page, |number| heaps[plan.offsets[number].heap] + plan.offsets[number].offset)
 }
 
-/// The page's heading: where the file is, is of no use to its readers.
+/// Returns the page's heading: the name of the file without its folder.
 fn title(input: &str) -> String {
     let name = Path::new(input).file_name().map_or(input.into(), |name| name.to_string_lossy());
     format!("Plan of {name}")

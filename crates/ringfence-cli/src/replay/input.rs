@@ -1,10 +1,10 @@
-//! Traces as they come in: which kind it is, and each line checked.
+//! The input of a trace: detects the format and checks each line.
 //!
-//! | begins with | is |
+//! | first bytes | format |
 //! |---|---|
-//! | `op,id,size,alignment` in any order, or an operation at once | the CSV of the command line |
-//! | `Vulkan Memory Allocator,Calls recording` | a recording by VMA |
-//! | the magic number of [`ringfence_trace`] | a trace of the library's own |
+//! | `op,id,size,alignment` in any order, or an operation | the CSV of the command line |
+//! | `Vulkan Memory Allocator,Calls recording` | a recording of VMA |
+//! | the magic number of [`ringfence_trace`] | a trace of this library |
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -18,16 +18,16 @@ use super::{own, vma};
 use crate::failure::Failure;
 use crate::input::{name_of, open};
 
-/// How often progress is shown, in operations.
+/// Number of operations between two updates of the progress.
 const PROGRESS_EVERY: u64 = 1 << 16;
 
-/// Columns beyond these are not looked at.
+/// Number of columns that are read; further ones are ignored.
 const FIELD_COUNT_MAX: usize = 16;
 
 /// The values of a line.
 type Fields<'a> = [&'a [u8]; FIELD_COUNT_MAX];
 
-/// What is wrong with a trace: where, and what was expected there. One line.
+/// An error in a trace: its line, and the expected content. One line of text.
 #[derive(Debug)]
 pub struct BadLine {
     pub line: u64,
@@ -40,7 +40,7 @@ impl BadLine {
     }
 }
 
-/// Why a trace could not be read.
+/// Failure to read a trace.
 #[derive(Debug)]
 pub enum ReadError {
     Bad(BadLine),
@@ -59,7 +59,7 @@ impl From<io::Error> for ReadError {
     }
 }
 
-/// A [`ReadError`] with the file's name.
+/// A [`ReadError`] with the name of the file.
 #[derive(Debug)]
 struct Named {
     name: String,
@@ -79,7 +79,7 @@ impl fmt::Display for Named {
 
 impl std::error::Error for Named {}
 
-/// Reads a whole trace; `-` is standard input. The notes say what had to be assumed.
+/// Reads a whole trace; `-` is standard input. The notes list the assumptions that were needed.
 pub fn read(path: &Path, progress: &ProgressBar) -> Result<Input, Failure> {
     let name = name_of(path);
     let named = |error| Failure::from(Named { name: name.clone(), error });
@@ -94,20 +94,20 @@ pub fn read(path: &Path, progress: &ProgressBar) -> Result<Input, Failure> {
     Ok(Input { spool, notes: reading.notes, damage: reading.damage.map(|damage| format!("{name}: {damage}")) })
 }
 
-/// What was read.
+/// The content of a trace.
 pub struct Input {
     pub spool: Spool,
     pub notes: Vec<String>,
-    /// Why only a part could be read.
+    /// Reason why only a part was read.
     pub damage: Option<String>,
 }
 
-/// A trace that is being read.
+/// A trace during reading.
 pub struct Reading<'a> {
     pub writer: Writer,
     pub progress: &'a ProgressBar,
     pub notes: Vec<String>,
-    /// Why what was read is not all.
+    /// Reason why only a part was read.
     pub damage: Option<String>,
 }
 
@@ -124,7 +124,7 @@ impl Reading<'_> {
     pub fn free(&mut self, line: u64, id: u128) -> Result<(), ReadError> {
         self.tick();
         let freed = self.writer.free(id)?;
-        freed.map_err(|_| BadLine::new(line, format!("expected the id of a live allocation, {id} is none")).into())
+        freed.map_err(|_| BadLine::new(line, format!("expected the id of a live allocation, {id} is not alive")).into())
     }
 
     fn tick(&self) {
@@ -136,10 +136,10 @@ impl Reading<'_> {
     }
 }
 
-/// What some editors put before a text in UTF-8.
+/// Mark that some editors put before UTF-8 text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Looks at the first bytes to see what it is.
+/// Detects the format by the first bytes, and reads the trace.
 fn sniff(mut file: Box<dyn Read>, reading: &mut Reading<'_>) -> Result<(), ReadError> {
     let mut head = Vec::new();
     file.by_ref().take(vma::FIRST_LINE.len() as u64).read_to_end(&mut head)?;
@@ -157,7 +157,7 @@ fn sniff(mut file: Box<dyn Read>, reading: &mut Reading<'_>) -> Result<(), ReadE
     if is_vma { vma::read(&mut lines, reading) } else { read_csv(&mut lines, reading) }
 }
 
-/// Where each column stands.
+/// Index of each column.
 struct Columns {
     op: usize,
     id: usize,
@@ -168,7 +168,7 @@ struct Columns {
 impl Columns {
     const NAMES: &str = "the columns op,id,size,alignment";
 
-    /// From a heading, if it is one.
+    /// Reads the columns from a heading; `None` if the line is not a heading.
     fn of(number: u64, names: &Fields<'_>) -> Result<Option<Self>, BadLine> {
         if !names.contains(&b"op".as_slice()) {
             return Ok(None);
@@ -177,11 +177,11 @@ impl Columns {
         let needed = |name| column(name).ok_or_else(|| BadLine::new(number, format!("expected {}", Self::NAMES)));
         for name in ["op", "id", "size", "alignment"] {
             if names.iter().filter(|held| **held == name.as_bytes()).count() > 1 {
-                let what = format!("expected each column once, there are two of the name {name}");
+                let what = format!("expected each column once, found two with the name {name}");
                 return Err(BadLine::new(number, what));
             }
         }
-        // A trace without alignments has them all 1; a column that is not there is empty on every line.
+        // Without the column, every alignment is 1: an absent column is empty on every line.
         let alignment = column("alignment").unwrap_or(usize::MAX);
         Ok(Some(Self { op: needed("op")?, id: needed("id")?, size: needed("size")?, alignment }))
     }
@@ -236,7 +236,7 @@ fn read_row(line: u64, fields: &Fields<'_>, columns: &Columns, reading: &mut Rea
     }
 }
 
-/// Decimal digits alone.
+/// Parses a number that consists only of decimal digits.
 pub fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -251,7 +251,7 @@ pub fn number(text: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A small generator of numbers (xorshift).
+    /// A small random number generator (xorshift).
     struct Dice(u64);
 
     impl Dice {
@@ -263,7 +263,7 @@ mod tests {
         }
     }
 
-    /// Operations that were read, or the complaint.
+    /// Returns the number of operations that were read, or the error.
     fn look(bytes: Vec<u8>) -> Result<u64, String> {
         let progress = ProgressBar::hidden();
         let mut reading = Reading { writer: Writer::default(), progress: &progress, notes: Vec::new(), damage: None };

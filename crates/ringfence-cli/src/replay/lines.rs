@@ -1,11 +1,11 @@
-//! Lines of comma-separated values, by number. Recordings by VMA quote nothing; in CSV a value may be quoted, and ends
-//! on its line.
+//! Lines of comma-separated values, with their numbers. Recordings of VMA quote no value; in CSV a value may be quoted,
+//! and ends on its line.
 
 use std::io::{self, BufRead, Read};
 
 use csv::{ByteRecord, ReaderBuilder};
 
-/// No line of a trace is longer: what is, is no trace, and reading on would take ever more memory.
+/// Longest line of a trace, in bytes. A longer one is not a trace; the limit bounds the memory that reading it takes.
 const LINE_BYTES_MAX: u64 = 1 << 16;
 
 pub struct Lines<R> {
@@ -26,7 +26,7 @@ impl<R: BufRead> Lines<R> {
         Self { reader, buffer: Vec::new(), number: 0 }
     }
 
-    /// The next line; `None` at the end. What is too long is cut, and its rest comes as a line of the same number.
+    /// Returns the next line; `None` at the end. A line that is too long is split; the rest has the same number.
     pub fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         let is_whole = self.buffer.len() < LINE_BYTES_MAX as usize;
         self.buffer.clear();
@@ -39,12 +39,12 @@ impl<R: BufRead> Lines<R> {
 }
 
 impl<'a> Line<'a> {
-    /// Its values, blanks around them left out.
+    /// Returns the values, without surrounding blanks.
     pub fn fields(&self) -> impl Iterator<Item = &'a [u8]> {
         self.bytes.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
     }
 
-    /// The values of a line that quotes some, as `plan` reads them; `None` if a quoted one does not end.
+    /// Returns the values of a line with quotes, as `plan` reads them; `None` if a quoted value does not end.
     pub fn unquoted(&self) -> Option<ByteRecord> {
         let text = [self.bytes, b"\n"].concat();
         let mut reader = ReaderBuilder::new().has_headers(false).buffer_capacity(text.len()).from_reader(&*text);

@@ -1,14 +1,15 @@
-//! What one strategy makes of a trace: time, memory, failures.
+//! Measures one strategy on a trace: time, memory, failures.
 //!
-//! Time is measured in stretches of 1,024 operations, in turn: one stretch as a whole, for the mean, and one operation
-//! by operation, for the 99.9th percentile (less the median cost of reading the clock). A short trace is run again on
-//! fresh heaps until there is enough to measure. What is timed includes finding the operation's slot, a few
+//! Time is measured in stretches of 1,024 operations that alternate: one stretch as a whole, for the mean, and one
+//! operation by operation, for the 99.9th percentile (minus the median cost of reading the clock). A short trace is
+//! repeated on fresh heaps until there are enough samples. The time includes the lookup of the operation's slot, a few
 //! nanoseconds.
 //!
-//! The smallest capacity is found by bisection between the peak of live bytes and a capacity that is known to do, down
-//! to a thousandth of the peak. A smaller one may hold a trace that a larger one does not (placement depends on both),
-//! so the figure is a capacity that does, beside one a thousandth smaller that does not. A strategy that places alike in
-//! every heap that is large enough is not searched: its high-water mark is the smallest one.
+//! The smallest capacity is found by bisection between the peak of live bytes and a capacity that is known to hold the
+//! trace, to a thousandth of the peak. A smaller capacity may hold a trace that a larger one does not, because
+//! placement depends on both. So the result holds the trace, and one a thousandth of the peak smaller does not. A
+//! strategy that places alike in every heap that is large enough needs no search: its high-water mark is the smallest
+//! capacity.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -17,15 +18,15 @@ use super::spool::{Operation, Spool};
 use super::strategy::{Kind, Pass, Strategy};
 
 const STRETCH: usize = 1024;
-/// Enough for a 99.9th percentile of half of them.
+/// Number of operations to time; half of them are enough for a 99.9th percentile.
 const TIMED_OPERATIONS: u64 = 400_000;
 const RUNS_MAX: u64 = 400;
-/// After this part of the time limit a trace is not run again.
+/// A trace is not repeated after this fraction (one over it) of the time limit.
 const REPEATED_PART: u32 = 8;
-/// The bisection ends when it is as close as this part of the peak.
+/// The bisection ends within this fraction (one over it) of the peak.
 const PRECISION: u64 = 1000;
 
-/// What one strategy came to.
+/// Result of one strategy.
 pub struct Outcome {
     pub kind: Kind,
     pub about: String,
@@ -40,14 +41,14 @@ pub struct Outcome {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Smallest {
     Bytes(u64),
-    /// Even sixteen times the peak does not hold the trace.
+    /// Sixteen times the peak does not hold the trace.
     NotFound,
-    /// There was no time for it.
+    /// The time was too short for a search.
     NotSearched,
 }
 
-/// Times the trace in a heap of `capacity` bytes, and looks for the smallest one within the time limit. A run that is
-/// not requested ends with the limit: `None`.
+/// Times the trace in a heap of `capacity` bytes, and searches for the smallest one within the time limit. Returns
+/// `None` if the limit ends a run of a strategy that was not requested by name.
 pub fn measure(
     spool: &Spool,
     kind: Kind,
@@ -83,7 +84,7 @@ pub fn measure(
     }))
 }
 
-/// When a run ends at the latest.
+/// The latest end of a run.
 #[derive(Clone, Copy)]
 struct Deadline {
     started: Instant,
@@ -96,8 +97,8 @@ impl Deadline {
     }
 }
 
-/// The bisection; `None` if there is no time for it. `known` is where the ample heap's high-water mark was, if it served
-/// everything.
+/// Searches by bisection; `None` if the time is too short. `known` is the high-water mark in the ample heap, if that
+/// served every request.
 fn smallest(spool: &Spool, kind: Kind, known: u64, served: bool, end: Deadline) -> io::Result<Option<Smallest>> {
     if served && kind.is_alike_in_larger() {
         return Ok(Some(Smallest::Bytes(known)));
@@ -129,7 +130,7 @@ fn smallest(spool: &Spool, kind: Kind, known: u64, served: bool, end: Deadline) 
     Ok(Some(Smallest::Bytes(high)))
 }
 
-/// Whether every allocation is granted; ends at the first failure, and with nothing at the deadline.
+/// Finds out if every allocation succeeds; stops at the first failure, and returns `None` at the deadline.
 struct Fits<'a> {
     spool: &'a Spool,
     end: Deadline,
@@ -149,12 +150,11 @@ impl Pass for Fits<'_> {
     }
 }
 
-/// One run against the clock. Its result: the high-water mark and the refusals; nothing if it has an end and was not
-/// over by then.
+/// A timed run. Returns the high-water mark and the number of failures; `None` if the deadline ended it.
 struct Timed<'a> {
     spool: &'a Spool,
     clock: &'a mut Clock,
-    /// Whether the first stretch is timed as a whole or one by one: in turn from run to run.
+    /// Mode of the first stretch: as a whole or operation by operation; alternates from run to run.
     first: u64,
     end: Option<Deadline>,
 }
@@ -178,7 +178,7 @@ impl Pass for Timed<'_> {
     }
 }
 
-/// Whether it was granted. A free always is.
+/// Executes an operation. Returns `true` if it succeeded; a free always does.
 #[inline]
 fn apply<S: Strategy>(strategy: &mut S, operation: &Operation) -> bool {
     match *operation {
@@ -191,7 +191,7 @@ fn apply<S: Strategy>(strategy: &mut S, operation: &Operation) -> bool {
 }
 
 struct Clock {
-    /// The median cost of reading the time, in nanoseconds.
+    /// Median cost of reading the time, in nanoseconds.
     own_ns: u64,
     total_ns: u64,
     total_count: u64,
@@ -224,14 +224,14 @@ impl Clock {
         refused
     }
 
-    /// Of the stretches that were timed as a whole; of a trace with a single stretch run once, of those timed one by
-    /// one.
+    /// Returns the mean of the stretches that were timed as a whole. A trace of a single stretch that ran once has only
+    /// operations that were timed one by one; their mean is returned then.
     fn mean_ns(&self) -> f64 {
         if self.total_count == 0 { self.each.mean() } else { self.total_ns as f64 / self.total_count as f64 }
     }
 }
 
-/// Counts by size class: exact below 64, then 32 classes to each doubling, so within 3 %.
+/// Counts by size class: exact below 64, then 32 classes per doubling, so the error is at most 3 %.
 struct Histogram {
     counts: Vec<u64>,
     count: u64,
@@ -251,7 +251,7 @@ impl Histogram {
         64 + (power as usize - 6) * 32 + ((value >> (power - 5)) & 31) as usize
     }
 
-    /// The largest value of a class.
+    /// Returns the largest value of a class.
     fn end(class: usize) -> u64 {
         if class < 64 {
             return class as u64;
@@ -270,7 +270,7 @@ impl Histogram {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// The least value that at least this share of all is not above. 0 of nothing.
+    /// Returns the least value that at least this share of all values does not exceed; 0 without values.
     fn quantile(&self, share: f64) -> u64 {
         let rank = (self.count as f64 * share).ceil() as u64;
         let mut below = 0;
@@ -343,7 +343,7 @@ mod tests {
             Some(size) => writer.allocate(id, size, 1).expect("no file").expect("no misuse"),
             None => writer.free(id).expect("no file").expect("no misuse"),
         };
-        // Ten small ones, every other is freed, then one that fits into no hole.
+        // Ten small ranges, every other is freed, then one that fits into no hole.
         (0..10).for_each(|id| step(id, Some(100)));
         (0..10).step_by(2).for_each(|id| step(id, None));
         step(10, Some(500));

@@ -6,9 +6,9 @@ use ringfence::algorithms::range::align_up;
 
 use super::strategy::Strategy;
 
-/// Holes in address order, walked from the lowest until one fits.
+/// First fit: holes in address order, searched from the lowest until one fits.
 pub struct FirstFit {
-    /// `(offset, size)`, by offset, no two of them adjacent.
+    /// `(offset, size)`, by offset; no two holes are adjacent.
     holes: Vec<(u64, u64)>,
     live: Vec<Option<(u64, u64)>>,
     high_water: u64,
@@ -56,11 +56,11 @@ impl Strategy for FirstFit {
     }
 }
 
-/// Pools of equal blocks: a size is rounded up to 64 KiB and served from the pool of just that size. A pool takes room
-/// for sixteen blocks at a time, for fewer where that does not fit, and never gives it back.
+/// Pools of equal blocks: a size is rounded up to 64 KiB and served from the pool of exactly that size. A pool reserves
+/// sixteen blocks at a time, fewer if sixteen do not fit, and never frees them.
 pub struct Pools {
     capacity: u64,
-    /// The first byte that no pool has.
+    /// First byte after all pools.
     end: u64,
     free: HashMap<u64, Vec<u64>>,
     live: Vec<Option<(u64, u64)>>,
@@ -75,7 +75,7 @@ impl Pools {
         Self { capacity, end: 0, free: HashMap::new(), live: vec![None; slots], high_water: 0 }
     }
 
-    /// Room for up to sixteen blocks of `block` bytes; all but the returned one are put among the free ones.
+    /// Reserves up to sixteen blocks of `block` bytes; returns one and adds the others to the free list.
     fn grow(&mut self, block: u64, alignment: u64) -> Option<u64> {
         let start = align_up(self.end, alignment.max(STEP))?;
         let count = (self.capacity.checked_sub(start)? / block).min(BLOCKS_PER_POOL);
@@ -92,10 +92,10 @@ impl Pools {
 
 impl Strategy for Pools {
     fn allocate(&mut self, slot: u32, size: u64, alignment: u64) -> bool {
-        // A multiple of the alignment, so that every block of the pool is aligned (the pool's start is).
+        // A multiple of the alignment, so every block of the pool is aligned (as the pool's start is).
         let step = alignment.max(STEP);
         let Some(block) = align_up(size, step) else { return false };
-        // Blocks of one size whose pool began at a lesser alignment may be misplaced: those are passed over.
+        // Blocks of this size from a pool with a smaller alignment may be misaligned: skip those.
         let free = self.free.entry(block).or_default();
         let place = free.iter().rposition(|offset| offset.is_multiple_of(alignment)).map(|at| free.swap_remove(at));
         let Some(offset) = place.or_else(|| self.grow(block, alignment)) else { return false };
@@ -118,7 +118,7 @@ impl Strategy for Pools {
 mod tests {
     use super::*;
 
-    /// Random operations; after each, the live places must be apart, aligned and inside.
+    /// Random operations; after each, the live ranges must be disjoint, aligned and inside the heap.
     fn check(seed: u64, first_fit: bool) {
         const CAPACITY: u64 = 64 << 20;
         const SLOTS: usize = 64;

@@ -1,7 +1,7 @@
-//! Traces of this library: their ranges, in the order in which they came and went.
+//! Traces of this library: their ranges, in the order of allocation and free.
 //!
-//! Every range is replayed in the one heap that a strategy has, whatever block and memory type it was in; blocks are
-//! not. Of a trace that is cut off or damaged, what could be read is replayed.
+//! Every range is replayed in the strategy's single heap, whatever its block and memory type; blocks are not replayed.
+//! Of a trace that is cut off or damaged, the readable part is replayed.
 
 use std::io::Read;
 
@@ -34,7 +34,7 @@ pub fn read(file: impl Read, reading: &mut Reading<'_>) -> Result<(), ReadError>
     }
     reading.notes.push("the ranges of all memory types are replayed in one heap".to_owned());
     if strangers > 0 {
-        reading.notes.push(format!("{strangers} frees of ranges that the trace did not see made are left out"));
+        reading.notes.push(format!("{strangers} frees of ranges whose allocation is not in the trace are ignored"));
     }
     Ok(())
 }

@@ -1,21 +1,21 @@
-//! A checked trace in a form that is fast to read again: a few bytes an operation, in memory while it is small and in a
-//! temporary file from then on.
+//! A checked trace in a compact form that is fast to read again: in memory while it is small, and in a temporary file
+//! from then on.
 //!
-//! An operation is a number of 7 bits a byte, the lowest first: the slot twice, plus one for an allocation. An
-//! allocation goes on with its size, in the same form, and a byte with the binary logarithm of its alignment. Slots are
-//! used again, so that there are as many as allocations were ever alive at once.
+//! An operation is a number with 7 bits per byte, the lowest first: twice the slot, plus one for an allocation. An
+//! allocation continues with its size, in the same form, and a byte with the binary logarithm of its alignment. Slots
+//! are reused, so their number is the largest number of live allocations.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
-/// What is kept in memory before a file is made.
+/// Bytes that are kept in memory before a file is created.
 const MEMORY_BYTES_MAX: usize = 16 << 20;
 const CHUNK_BYTES: usize = 1 << 18;
-/// The longest form of one operation.
+/// Longest encoding of one operation, in bytes.
 const OPERATION_BYTES_MAX: usize = 10 + 10 + 1;
-/// More live bytes than this are surely an error, and sums could overflow.
+/// Largest number of live bytes. More is taken for an error, and sums could overflow.
 pub const LIVE_BYTES_MAX: u64 = 1 << 60;
 
 /// One step of a trace.
@@ -25,22 +25,22 @@ pub enum Operation {
     Free { slot: u32 },
 }
 
-/// Why an operation makes no sense where it stands.
+/// An operation that is invalid at its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Misuse {
     /// The identifier is alive already.
     Alive,
     /// The identifier is not alive.
     NotAlive,
-    /// More would be alive than can be.
+    /// Live bytes would exceed [`LIVE_BYTES_MAX`].
     TooMuch,
 }
 
-/// Takes operations in; [`Writer::finish`] makes it a [`Spool`].
+/// Accepts operations; [`Writer::finish`] returns the [`Spool`].
 #[derive(Default)]
 pub struct Writer {
     slots: HashMap<u128, u32>,
-    /// By slot: the bytes that are alive in it.
+    /// Live bytes, by slot.
     sizes: Vec<u64>,
     vacant: Vec<u32>,
     live_bytes: u64,
@@ -54,7 +54,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// An allocation under a name that is not alive.
+    /// Adds an allocation with an identifier that is not alive.
     pub fn allocate(&mut self, id: u128, size: u64, alignment: u64) -> io::Result<Result<(), Misuse>> {
         if self.slots.contains_key(&id) {
             return Ok(Err(Misuse::Alive));
@@ -79,7 +79,7 @@ impl Writer {
         self.operation_done().map(Ok)
     }
 
-    /// The end of an allocation that is alive.
+    /// Adds the free of a live allocation.
     pub fn free(&mut self, id: u128) -> io::Result<Result<(), Misuse>> {
         let Some(slot) = self.slots.remove(&id) else { return Ok(Err(Misuse::NotAlive)) };
         self.live_bytes -= self.sizes[slot as usize];
@@ -88,7 +88,7 @@ impl Writer {
         self.operation_done().map(Ok)
     }
 
-    /// Whether an allocation of this name is alive.
+    /// Returns `true` if an allocation with this identifier is alive.
     pub fn is_alive(&self, id: u128) -> bool {
         self.slots.contains_key(&id)
     }
@@ -147,7 +147,7 @@ pub struct Spool {
     peak_live_count: usize,
     size_min: u64,
     slot_count: usize,
-    /// All of it, or nothing if it is in the file.
+    /// The whole trace; empty if it is in the file.
     bytes: Vec<u8>,
     file: Option<TemporaryFile>,
 }
@@ -161,7 +161,7 @@ impl Spool {
         self.allocations
     }
 
-    /// The largest sum of sizes that were alive at once.
+    /// Returns the largest sum of sizes that were alive at once.
     pub fn peak_live_bytes(&self) -> u64 {
         self.peak_live_bytes
     }
@@ -170,7 +170,7 @@ impl Spool {
         self.peak_live_count
     }
 
-    /// The smallest size of all.
+    /// Returns the smallest size.
     pub fn size_min(&self) -> u64 {
         self.size_min
     }
@@ -179,7 +179,7 @@ impl Spool {
         self.slot_count
     }
 
-    /// Gives every operation out in order, `batch` at a time, until `visit` says no.
+    /// Passes every operation in order to `visit`, `batch` at a time, until it returns `false`.
     pub fn for_each_batch(&self, batch: usize, mut visit: impl FnMut(&[Operation]) -> bool) -> io::Result<()> {
         let mut reader = Batches::new(self)?;
         let mut operations = Vec::with_capacity(batch);
@@ -197,7 +197,7 @@ impl Spool {
     }
 }
 
-/// Decodes from memory, or from the file a piece at a time.
+/// Decodes from memory, or from the file piece by piece.
 struct Batches<'a> {
     piece: Piece<'a>,
     at: usize,
@@ -263,7 +263,7 @@ fn number(bytes: &[u8], at: &mut usize) -> u64 {
     value
 }
 
-/// A file that is gone with its value.
+/// A file that is deleted when the value is dropped.
 struct TemporaryFile {
     file: File,
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! The strategies that a trace can be replayed with: the library's range allocators, and two naive ones to compare.
+//! The strategies for a replay: the library's range allocators, and two naive ones for comparison.
 
 use ringfence::algorithms::buddy::Buddy;
 use ringfence::algorithms::free_list::FreeList;
@@ -8,7 +8,7 @@ use ringfence::algorithms::tlsf::Tlsf;
 use super::naive::{FirstFit, Pools};
 use super::spool::Spool;
 
-/// A buddy with more granules than this takes more host memory than its figures are worth.
+/// Largest number of granules of a buddy. More would take too much host memory.
 const GRANULE_COUNT_MAX: u64 = 1 << 21;
 
 /// A way to place allocations in one heap.
@@ -38,19 +38,19 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Whether ranges lie where they would in any larger heap: then the high-water mark is the smallest heap. First fit
-    /// sees nothing of the heap's end before the last hole is too small.
+    /// Returns `true` if ranges have the same offsets in any larger heap: then the high-water mark is the smallest
+    /// heap. First fit reaches the end of the heap only if every earlier hole is too small.
     pub fn is_alike_in_larger(self) -> bool {
         self == Self::FirstFit
     }
 
-    /// What the strategy is, in a line.
+    /// Returns a description of the strategy in one line.
     pub fn about(self, capacity: u64, spool: &Spool) -> String {
         match self {
             Self::Tlsf => "two-level bitmaps, good fit".into(),
             Self::Buddy => format!("powers of two, granule of {} bytes", granule(capacity, spool)),
             Self::FreeList => "exact best fit, in address order".into(),
-            Self::FirstFit => "naive: the lowest hole that fits, found by walking".into(),
+            Self::FirstFit => "naive: the lowest hole that fits, found by a linear search".into(),
             Self::Pools => "naive: pools of equal blocks by size in steps of 64 KiB, never freed".into(),
         }
     }
@@ -68,28 +68,29 @@ impl Kind {
     }
 }
 
-/// The largest power of two that wastes nothing on the smallest size, or a larger one where there would be too many.
+/// Returns the largest power of two that wastes nothing on the smallest size, or a larger one if there would be too
+/// many granules.
 fn granule(capacity: u64, spool: &Spool) -> u64 {
     let by_size = 1 << spool.size_min().max(1).ilog2();
     let by_count = capacity.div_ceil(GRANULE_COUNT_MAX).next_power_of_two();
     by_count.max(by_size.min(1 << 16))
 }
 
-/// Something that is done with a strategy.
+/// A run over a heap of any strategy.
 pub trait Pass {
     type Output;
     fn run<S: Strategy>(self, strategy: S) -> Self::Output;
 }
 
-/// A heap that places allocations. A slot is alive iff its allocation was granted and not freed since.
+/// A heap that places allocations. A slot is alive iff its allocation succeeded and was not freed since.
 pub trait Strategy {
-    /// Whether there was room.
+    /// Allocates in a slot. Returns `true` if there was room.
     fn allocate(&mut self, slot: u32, size: u64, alignment: u64) -> bool;
 
-    /// Nothing happens if the slot's allocation was refused.
+    /// Frees a slot; does nothing if its allocation failed.
     fn free(&mut self, slot: u32);
 
-    /// The highest byte that was ever handed out, plus one.
+    /// Returns the end of the highest range so far, in bytes.
     fn high_water(&self) -> u64;
 }
 

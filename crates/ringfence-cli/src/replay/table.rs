@@ -1,4 +1,4 @@
-//! What `replay` says at its end: a table for people, or JSON.
+//! The output of `replay`: a table for people, or JSON.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use super::measure::{Outcome, Smallest};
 use crate::table::{self, number};
 use crate::units::{bytes, count};
 
-/// The answer as data.
+/// The result as data.
 #[derive(Serialize)]
 struct Json<'a> {
     trace: &'a str,

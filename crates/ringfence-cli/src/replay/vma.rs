@@ -1,17 +1,17 @@
-//! Recordings by the Vulkan Memory Allocator, versions 1.0 to 1.3 of its format: lines of `thread,time,frame,function`
+//! Recordings of the Vulkan Memory Allocator, versions 1.0 to 1.3 of the format: lines of `thread,time,frame,function`
 //! and the function's parameters.
 //!
-//! A recording holds what the program requested, not what the driver answered: the size of an image is worked out from
-//! its format and extent, and where no requirements are recorded an alignment is assumed.
+//! A recording contains the program's requests, not the driver's answers. So the size of an image is computed from its
+//! format and extent, and an alignment is assumed if no requirements are recorded.
 
 use std::io::BufRead;
 
 use super::input::{BadLine, ReadError, Reading, number};
 use super::lines::{self, Lines};
 
-/// What every recording begins with.
+/// First bytes of every recording.
 pub const FIRST_LINE: &[u8] = b"Vulkan Memory Allocator,Calls recording";
-/// What many drivers require at least.
+/// Alignments that many drivers require at least.
 const BUFFER_ALIGNMENT: u64 = 256;
 const IMAGE_ALIGNMENT: u64 = 64 << 10;
 
@@ -40,21 +40,21 @@ pub fn read<R: BufRead>(lines: &mut Lines<R>, reading: &mut Reading<'_>) -> Resu
                 }
             }
             b"vmaResizeAllocation" => resized += 1,
-            // Pools, maps, flushes and the configuration move no bytes.
+            // Pools, maps, flushes and the configuration allocate no bytes.
             _ => {}
         }
     }
     if images > 0 {
-        reading.notes.push(format!("sizes of {images} images are worked out from their formats, aligned to 64 KiB"));
+        reading.notes.push(format!("sizes of {images} images are computed from their formats, aligned to 64 KiB"));
     }
     if buffers > 0 {
-        reading.notes.push(format!("{buffers} buffers are taken to be aligned to {BUFFER_ALIGNMENT}"));
+        reading.notes.push(format!("{buffers} buffers are assumed to be aligned to {BUFFER_ALIGNMENT}"));
     }
     if strangers > 0 {
-        reading.notes.push(format!("{strangers} frees of allocations that were not recorded are left out"));
+        reading.notes.push(format!("{strangers} frees of allocations that were not recorded are ignored"));
     }
     if resized > 0 {
-        reading.notes.push(format!("{resized} calls of vmaResizeAllocation are left out"));
+        reading.notes.push(format!("{resized} calls of vmaResizeAllocation are ignored"));
     }
     Ok(())
 }
@@ -67,7 +67,7 @@ fn allocate_required(line: &Line<'_>, pointer: usize, reading: &mut Reading<'_>)
     allocate(line, pointer, line.count(4, "a size")?, alignment, reading)
 }
 
-/// As many allocations as there are pointers; none for a null pointer, as that one failed when it was recorded.
+/// Adds one allocation per pointer; none for a null pointer, because that one failed in the recording.
 fn allocate(
     line: &Line<'_>,
     pointer: usize,
@@ -79,7 +79,7 @@ fn allocate(
     ids.try_for_each(|id| reading.allocate(line.number, u128::from(id), size, alignment))
 }
 
-/// The last value that is looked at is an image's pointer.
+/// Number of values that are read: the last one is an image's pointer.
 const FIELD_COUNT_MAX: usize = 24;
 
 struct Line<'a> {
@@ -98,7 +98,7 @@ impl<'a> Line<'a> {
         self.fields[column]
     }
 
-    /// A decimal number above 0.
+    /// Parses a decimal number above 0.
     fn count(&self, column: usize, what: &str) -> Result<u64, BadLine> {
         let value = number(self.text(column)).filter(|value| *value > 0);
         value.ok_or_else(|| {
@@ -106,7 +106,7 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// The pointers that are not null: one, or for calls about pages any number, with a space between them.
+    /// Returns the pointers that are not null: one, or for calls about pages any number, separated by spaces.
     fn pointers(&self, column: usize) -> Result<Vec<u64>, BadLine> {
         let pointer = |text: &str| {
             u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).map_err(|_| {
@@ -122,7 +122,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Bytes of an image's texels, all mip levels, layers and samples.
+/// Returns the size of an image: texels of all mip levels, layers and samples.
 fn image_bytes(line: &Line<'_>) -> Result<u64, BadLine> {
     let format = number(line.text(6)).unwrap_or(0);
     let (block_bytes, block_width, block_height) = format_block(format);
@@ -138,7 +138,8 @@ fn image_bytes(line: &Line<'_>) -> Result<u64, BadLine> {
     Ok(blocks.saturating_mul(block_bytes).saturating_mul(layers).saturating_mul(samples))
 }
 
-/// Bytes, width and height of a texel block, by the number of the `VkFormat`. What is unknown counts as four bytes.
+/// Returns the bytes, width and height of a texel block, by the number of the `VkFormat`. An unknown format counts as
+/// four bytes.
 fn format_block(format: u64) -> (u64, u64, u64) {
     const ASTC: [(u64, u64); 14] = [
         (4, 4),

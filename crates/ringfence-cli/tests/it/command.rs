@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a run came to.
+/// Output and exit code of a run.
 pub struct Answer {
     pub out: String,
     pub err: String,
@@ -32,7 +32,7 @@ pub fn ringfence_with_input(arguments: &[&str], input: &[u8]) -> Answer {
     let mut child = command().args(arguments).stdin(Stdio::piped()).spawn().expect("the command starts");
     let mut stdin = child.stdin.take().expect("its input is a pipe");
     let run = std::thread::scope(|scope| {
-        // It may end before it has read everything.
+        // The command may end before it has read everything.
         scope.spawn(move || _ = stdin.write_all(input));
         child.wait_with_output().expect("the command ends")
     });
@@ -51,7 +51,7 @@ pub fn cases() -> Option<PathBuf> {
     found
 }
 
-/// A folder for a test's files, empty.
+/// Returns an empty folder for a test's files.
 pub fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&folder);

@@ -1,4 +1,4 @@
-//! The `ringfence` command as its users meet it.
+//! `ringfence demo` and `ringfence devices`, as their users run them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("the command prints UTF-8")
 }
 
-/// A folder that is gone after the test.
+/// A folder that is deleted after the test.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -55,7 +55,7 @@ fn the_simulated_demo_finds_every_byte_right() {
     assert!(json["calls_saved"].as_u64() > json["calls_made"].as_u64());
 }
 
-/// What issues 5 and 8 build is at work in it, and the figures say so.
+/// The demo uses batches, constants and transient targets, and its figures show that.
 #[test]
 fn the_demo_uses_batches_constants_and_transient_targets() {
     let output = sim("40", &["--json"]);
@@ -127,7 +127,7 @@ fn bad_input_is_one_line_exit_1_and_nothing_written() {
     let beyond = scratch.path("missing/run.html");
     let folder = scratch.0.to_str().expect("UTF-8").to_owned();
     let cases: &[(&[&str], &str)] = &[
-        (&["demo", "--device", "toaster"], "no such device"),
+        (&["demo", "--device", "toaster"], "unknown device"),
         (&["demo", "--device", "sim:toaster"], "h200"),
         (&["demo", "--device", "sim", "--frames", "0"], "from 1 to"),
         (&["demo", "--device", "sim", "--frames", "99999999999999999999"], "from 1 to"),
@@ -157,7 +157,7 @@ fn without_permission_nothing_is_written() {
     let existing = scratch.path("kept.html");
     std::fs::write(&existing, "kept").expect("the folder is writable");
     std::fs::set_permissions(&existing, std::fs::Permissions::from_mode(0o444)).expect("the file is ours");
-    // The superuser may write everywhere: nothing to show then.
+    // The superuser may write everywhere, so the test cannot run.
     if std::fs::OpenOptions::new().write(true).open(&existing).is_ok() {
         return eprintln!("skipped: this user may write to everything");
     }

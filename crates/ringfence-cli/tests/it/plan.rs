@@ -1,4 +1,4 @@
-//! `ringfence plan` as its users call it.
+//! `ringfence plan`, as its users run it.
 
 use crate::command;
 
@@ -6,7 +6,7 @@ use std::fs;
 
 use command::{cases, folder, ringfence, ringfence_with_input};
 
-/// Two of 4 that are never alive together, one of 6 that is alive all the time.
+/// Two rows of 4 that are never alive together, and one of 6 that is always alive.
 const SMALL: &str =
     "id,lower,upper,size,alignment,what\na,0,10,4,,first\nb,10,20,4,4,\"second, quoted\"\nc,0,20,6,1,all\n";
 
@@ -22,19 +22,19 @@ fn a_small_plan_is_at_its_bound_and_has_the_same_rows_in_the_same_order() {
     assert_eq!((a, b, c), (a, a, if a == 0 { 4 } else { 0 }), "a and b share, c is beside them");
     assert!(answer.err.contains("Peak         10 (10 B)"), "the figures go elsewhere: {}", answer.err);
     assert!(answer.err.contains("Not read     the columns what"), "{}", answer.err);
-    // What was planned can be planned again; the offsets are replaced.
+    // The output can be planned again; the offsets are replaced.
     let again = ringfence_with_input(&["plan", "-", "--offsets", "replace", "--output", "-"], answer.out.as_bytes());
     assert_eq!(again.out, answer.out);
 }
 
-/// MiniMalloc reads two columns more: `gaps`, when a buffer is not alive, and `offset`, where it has to lie. Without them
-/// it would be another problem, of which nothing is proven.
+/// MiniMalloc has two further columns: `gaps` (times at which a buffer is not alive) and `offset` (its required
+/// offset). The command must not ignore them, because the plan would solve another problem.
 #[test]
 fn what_only_minimalloc_reads_is_refused_by_name_or_planned() {
     let refusals = [
-        ("id,lower,upper,size,gaps\nA,0,10,10,3-6\nB,3,6,10,\n", ":2: expected no gaps but a row of its own for each"),
-        ("id,lower,upper,size,gaps\nA,0,10,10,\nB,3,6,10,4-5@0:2\n", ":3: expected no gaps"),
-        ("id,lower,upper,size,offset\nA,0,10,10,30\n", ":2: expected --offsets replace (they are an earlier"),
+        ("id,lower,upper,size,gaps\nA,0,10,10,3-6\nB,3,6,10,\n", ":2: expected a row for each lifetime"),
+        ("id,lower,upper,size,gaps\nA,0,10,10,\nB,3,6,10,4-5@0:2\n", ":3: expected a row for each lifetime"),
+        ("id,lower,upper,size,offset\nA,0,10,10,30\n", ":2: expected --offsets replace (to compute new ones)"),
         ("id,lower,upper,size,Gaps\nA,0,10,10,3-6\n", ":1: expected the column Gaps to be called gaps"),
         ("id,lower,upper,size,Alignment\nA,0,10,10,64\n", ":1: expected the column Alignment to be called alignment"),
     ];
@@ -43,7 +43,7 @@ fn what_only_minimalloc_reads_is_refused_by_name_or_planned() {
         assert_eq!((answer.code, answer.out.as_str()), (Some(1), ""), "{text}: {}", answer.err);
         assert!(answer.err.contains(&format!("standard input{expected}")), "{text}: {}", answer.err);
     }
-    // The same problem in rows of this command's: each lifetime is a row.
+    // The same problem in rows of this command: each lifetime is a row.
     let text = "id,lower,upper,size,again_of,gaps\nA,0,3,10,,\nB,3,6,10,,\nA2,6,10,10,A,\n";
     let answer = ringfence_with_input(&["plan", "-", "--json"], text.as_bytes());
     assert!(answer.is_success() && answer.out.contains("\"peak_bytes\": 10"), "{}{}", answer.out, answer.err);
@@ -85,7 +85,7 @@ fn columns_that_are_not_read_are_named() {
     assert!(answer.is_success() && !answer.out.contains("Not read"), "{}{}", answer.out, answer.err);
 }
 
-/// Their columns are taken in their order; an offset behind four of them would be taken for the alignment.
+/// Rows without a heading use the columns by position. An offset after four columns would be taken for the alignment.
 #[test]
 fn rows_without_a_heading_get_one_with_their_offsets() {
     let arguments = ["plan", "-", "--offsets", "replace", "--output", "-"];
@@ -197,7 +197,7 @@ fn two_answers_at_one_place_are_refused_before_anything_is_written() {
     }
 }
 
-/// Standard error has the figures: what first fit needs is left out where there is no time for it.
+/// First fit is omitted from the figures if its share of the time limit is too short.
 #[test]
 fn first_fit_takes_no_more_time_than_its_part_of_the_limit() {
     let first_fit = |limit: &str| {
@@ -230,13 +230,13 @@ fn a_capacity_that_is_not_met_is_exit_code_2_and_writes_no_plan() {
     assert_eq!(answer.code, Some(2), "{}", answer.err);
     assert!(answer.out.contains("not met"), "{}", answer.out);
     assert!(!out.exists());
-    // A page shows by how much.
+    // A page shows the difference.
     let page = folder.join("page.html");
     let report = page.to_str().expect("a plain path");
     let answer = ringfence_with_input(&["plan", "-", "--capacity", "9", "--report", report], SMALL.as_bytes());
     assert_eq!((answer.code, page.exists()), (Some(2), true), "{}", answer.err);
     let help = ringfence(&["plan", "--help"]).out;
-    assert!(help.contains("no rows are written then (--output), but a page (--report)"), "{help}");
+    assert!(help.contains("then no rows are written (--output), but a page"), "{help}");
     let answer = ringfence_with_input(&["plan", "-", "--capacity", "10", "--output", path], SMALL.as_bytes());
     assert!(answer.is_success(), "{}", answer.err);
     assert!(out.exists());
@@ -263,7 +263,7 @@ fn bad_rows_are_named_with_their_line_and_what_was_expected() {
         ("id,lower,upper,size\na,0,2,10,77\n", "standard input:2: expected 4 fields, as in line 1, found 5"),
         ("id,lower,upper,size,name\n\na,0,2,10\n", "standard input:3: expected 5 fields, as in line 1, found 4"),
         ("a,0,2,10\nb,0,2,10,16\n", "standard input:2: expected 4 fields, as in line 1, found 5"),
-        ("id,lower,upper,size,size\na,0,2,10,11\n", "standard input:1: expected each column once, there are two of"),
+        ("id,lower,upper,size,size\na,0,2,10,11\n", "standard input:1: expected each column once, found two with"),
         ("id,offset,lower,upper,size,offset\na,0,0,2,10,1\n", "standard input:1: expected each column once"),
         ("id,lower,upper,size\na,0,1,\"8\nb,0,1,8\n", "standard input:2: expected a quoted field to end on its line"),
         ("# no\n1,0,1,8\n\n\"2\n,0,1,8\n", "standard input:4: expected a quoted field to end on its line"),
@@ -298,7 +298,7 @@ fn bad_rows_are_named_with_their_line_and_what_was_expected() {
     }
 }
 
-/// One block of time by bytes, cut again and again: that its pieces fit into it again has to be searched for.
+/// Returns the pieces of a block of time by bytes that was cut repeatedly: fitting them together again needs a search.
 fn hard_rows(seed: u64) -> String {
     let mut state = seed;
     let mut below = |end: u64| {
@@ -320,7 +320,8 @@ fn hard_rows(seed: u64) -> String {
     "id,lower,upper,size\n".to_owned() + &rows.collect::<String>()
 }
 
-/// The clock decides on nothing once a plan is good enough: fewer transitions are looked for by a number of steps.
+/// The time limit does not change the output once a plan fits the capacity: transitions are reduced by a number of
+/// steps.
 #[test]
 fn the_same_rows_give_the_same_output_whatever_the_time_limit() {
     let rows = hard_rows(3);
@@ -354,7 +355,7 @@ fn several_threads_give_the_same_plan_whatever_their_number() {
         assert!(two == five, "seed {seed}");
         one != two
     };
-    // With one thread the height is the same. The offsets are others where another worker was first.
+    // With one thread the height is the same. The offsets differ if another worker was first.
     assert!(
         [7, 8, 14].into_iter().any(differs),
         "no case is left that takes longer than the first worker's first round"
@@ -374,20 +375,20 @@ fn the_report_is_a_chart_of_every_row() {
     assert!(answer.is_success(), "{}", answer.err);
     let html = fs::read_to_string(&page).expect("it was written");
     assert_eq!(html.matches("<rect").count(), 3);
-    // But for the element that forbids any request.
+    // Except for the element that forbids requests.
     let rest = html.replacen("http-equiv=\"Content-Security-Policy\"", "", 1);
     assert!(html.contains("Lower bound") && !rest.contains("http"));
-    // What the slider over time needs.
+    // Data of the slider over time.
     assert!(html.contains("id=\"slider\"") && html.contains("\"name\":[\"a\",\"b\",\"c\"]"));
 }
 
-/// Pass 2 makes what only pass 5 reads: it can wait until what pass 1 made is gone.
+/// Pass 2 writes a row that only pass 5 reads, so it can wait until the row of pass 1 is no longer alive.
 #[test]
 fn passes_that_can_wait_are_named() {
     let rows = "id,lower,upper,size,uses\na,1,4,100,1w 3\nb,2,6,90,2 5\nc,3,6,10,3w 5\n";
     let answer = ringfence_with_input(&["plan", "-"], rows.as_bytes());
     assert!(answer.is_success(), "{}", answer.err);
-    let expected = "with the passes in the order 1 3 2 5 the load is 110 in place of 200: 45.0 % less";
+    let expected = "with the passes in the order 1 3 2 5 the load is 110 instead of 200: 45.0 % less";
     assert!(answer.out.contains(expected), "{}", answer.out);
     let answer = ringfence_with_input(&["plan", "-", "--json"], rows.as_bytes());
     let json: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");
@@ -407,7 +408,7 @@ fn real_frames_are_at_their_bound() {
     let Some(folder) = cases() else { return };
     for frame in ["o3de_lowend_1080p", "o3de_main_1080p", "o3de_main_1080p_msaa4"] {
         let path = folder.join("alias/frames").join(frame).with_extension("csv");
-        // The proof takes part of a second, and as long as it likes on a busy machine.
+        // The proof takes a fraction of a second, but any time on a busy machine.
         let answer = ringfence(&["plan", path.to_str().expect("a plain path"), "--json", "--time-limit", "100000"]);
         assert!(answer.is_success(), "{}", answer.err);
         let json: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");

@@ -40,7 +40,7 @@ fn rows_lie_where_they_are_pinned_and_in_the_heap_they_prefer_while_it_holds_the
     assert_eq!((&small["heaps"][0]["peak_bytes"], &small["heaps"][0]["rows"]), (&768.into(), &2.into()));
     let large = json(&["--heap", "4096", "--heap", "1MiB"]);
     assert_eq!((&large["fallback_bytes"], &large["heaps"][0]["rows"]), (&0.into(), &3.into()));
-    // A heap that no row names may stay empty; what was planned can be planned again.
+    // A heap that no row names may stay empty; the output can be planned again.
     let again: Vec<String> = rows.iter().map(|row| row.join(",")).collect();
     let arguments = ["--offsets", "replace", "--heap", "1024", "--heap", "1MiB"];
     assert_eq!(planned(&arguments, &(again.join("\n") + "\n")), rows);
@@ -66,7 +66,7 @@ fn what_heaps_cannot_hold_is_exit_code_2_and_nonsense_is_1_with_its_line() {
     let edit = |from: &str, to: &str| FRAME.replace(from, to);
     let two = ["--heap", "1024", "--heap", "64KiB"];
     let cases: [(String, &[&str], i32, &str); 9] = [
-        (edit("0 1,,", "0,,"), &two, 2, "standard input: at 2 there are 1068 alive"),
+        (edit("0 1,,", "0,,"), &two, 2, "standard input: at 2 1068 bytes are alive"),
         (
             edit("color,0,4,512,256,0 1", "color,0,4,600,256,0"),
             &two,
@@ -82,7 +82,7 @@ fn what_heaps_cannot_hold_is_exit_code_2_and_nonsense_is_1_with_its_line() {
             edit("0 1,,image\ndepth", "0,512,image\ndepth"),
             &two,
             1,
-            "standard input:3: expected a place in heap 0 that line 2",
+            "standard input:3: expected a pinned range in heap 0 that does not overlap line 2",
         ),
         (edit("128,64,1", "70000,64,1"), &two, 2, "standard input:5: expected one of its heaps to hold 70000"),
     ];
@@ -109,7 +109,7 @@ fn a_capacity_that_the_heaps_together_do_not_meet_is_exit_code_2() {
 #[test]
 fn heaps_that_are_too_small_say_so_as_json_where_that_was_asked() {
     let rows = "id,lower,upper,size\na,0,2,3\nb,1,3,3\n";
-    // For both at once; for one alone.
+    // Too small for both at once; too small for one alone.
     for (heap, why) in [("5", "alive"), ("2", "expected one of its heaps to hold 3")] {
         let out = folder("plan-heaps-not-met").join("out.csv");
         let path = out.to_str().expect("a plain path");

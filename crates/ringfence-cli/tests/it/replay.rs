@@ -1,4 +1,4 @@
-//! `ringfence replay` as its users call it.
+//! `ringfence replay`, as its users run it.
 
 use crate::command;
 
@@ -18,7 +18,7 @@ fn a_small_trace_gives_the_figures_that_one_can_count_by_hand() {
     assert_eq!(names, ["tlsf", "buddy", "free-list", "first-fit", "pools"]);
     for line in allocators {
         assert_eq!(line["failures"], 0, "{line}");
-        // Aligned to 256 behind 50 live bytes, or before them: 456 bytes at best, of those that do not round.
+        // Aligned to 256 after 50 live bytes, or before them: 456 bytes at best, for strategies that do not round.
         let smallest = line["smallest_capacity_bytes"].as_u64().expect("it is found");
         assert!(smallest >= 306, "{line}");
         assert!(line["ns_per_operation"].as_f64().is_some_and(|ns| ns > 0.0), "{line}");
@@ -34,7 +34,7 @@ fn a_byte_order_mark_is_no_part_of_a_trace() {
         (json["operations"].as_u64(), json["peak_live_bytes"].as_u64())
     };
     assert_eq!(figures(&format!("\u{feff}{SMALL}")), figures(SMALL));
-    // The first line of a recording by VMA is as long as what is looked at.
+    // The first line of a VMA recording is as long as the examined prefix.
     let vma = "Vulkan Memory Allocator,Calls recording\n1,8\nConfig,Begin\nConfig,End\n\
         12,0.2,1,vmaCreateBuffer,0,1024,3,0,0,1,0,0,0,00000A,00000B,\n";
     assert_eq!(figures(&format!("\u{feff}{vma}")), figures(vma));
@@ -49,7 +49,7 @@ fn quoted_fields_are_read_as_by_plan() {
     assert_eq!((json["operations"].as_u64(), json["peak_live_bytes"].as_u64()), (Some(3), Some(96)));
 }
 
-/// What had to be assumed stands under the table: standard error has one line for a bad input.
+/// Assumptions are listed under the table; for bad input, standard error has only one line.
 #[test]
 fn a_damaged_trace_is_named_in_one_line() {
     let path = command::folder("replay-damaged").join("run.rft");
@@ -82,8 +82,8 @@ fn bad_lines_are_named_with_their_number_and_what_was_expected() {
         ("op,id,size\n\n\na,1,0\n", "standard input:4: expected a size in bytes above 0, found \"0\""),
         ("a,1,8,3\n", "standard input:1: expected an alignment that is a power of two, found \"3\""),
         ("a,1,8\na,1,8\n", "standard input:2: expected a new id, 1 is alive already"),
-        ("f,7\n", "standard input:1: expected the id of a live allocation, 7 is none"),
-        ("op,id,size,id\na,1,8,2\n", "standard input:1: expected each column once, there are two of the name id"),
+        ("f,7\n", "standard input:1: expected the id of a live allocation, 7 is not alive"),
+        ("op,id,size,id\na,1,8,2\n", "standard input:1: expected each column once, found two with the name id"),
         ("a,1,8\na,\"2,8\na,3,8\n", "standard input:2: expected a quoted field to end on its line"),
         ("op,id\na,1\n", "standard input:1: expected the columns op,id,size,alignment"),
         ("a,1,99999999999999999999\n", "expected a size in bytes above 0, found \"99999999999999999999\""),
@@ -100,7 +100,7 @@ fn bad_lines_are_named_with_their_number_and_what_was_expected() {
     let answer = ringfence(&["replay", "no such file.csv"]);
     assert_eq!((answer.code, answer.err.contains("no such file.csv")), (Some(1), true), "{}", answer.err);
     let answer = ringfence(&["replay", "-", "--allocator", "malloc"]);
-    assert!(answer.err.contains("known are tlsf, buddy, free-list, first-fit, pools and all"), "{}", answer.err);
+    assert!(answer.err.contains("expected tlsf, buddy, free-list, first-fit, pools or all"), "{}", answer.err);
 }
 
 #[test]
@@ -116,7 +116,8 @@ fn a_recording_by_vma_is_read() {
     let answer = ringfence_with_input(&["replay", "-", "--json", "--allocator", "tlsf"], recording.as_bytes());
     assert!(answer.is_success(), "{}", answer.err);
     let json: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");
-    // 100 × 100 texels of four bytes, a buffer, and plain memory; what failed in the recording is no allocation.
+    // 100 × 100 texels of four bytes, a buffer, and plain memory; a call that failed in the recording is not an
+    // allocation.
     assert_eq!(json["peak_live_bytes"].as_u64(), Some(40_000 + 768 + 4096));
     assert_eq!(json["operations"].as_u64(), Some(4));
     assert_eq!(json["notes"].as_array().map(Vec::len), Some(3), "{}", json["notes"]);
@@ -125,7 +126,7 @@ fn a_recording_by_vma_is_read() {
     assert!(answer.err.contains("standard input:5: expected a buffer's size above 0"), "{}", answer.err);
 }
 
-/// One call makes and frees any number of allocations of one size.
+/// One call allocates and frees any number of allocations of one size.
 #[test]
 fn pages_of_a_recording_by_vma_are_read() {
     let recording = "Vulkan Memory Allocator,Calls recording\n1,8\nConfig,Begin\nConfig,End\n\
@@ -142,7 +143,7 @@ fn pages_of_a_recording_by_vma_are_read() {
     assert_eq!((json["operations"].as_u64(), json["allocations"].as_u64()), (Some(7), Some(5)));
     let notes = json["notes"].to_string();
     assert!(notes.contains("1 frees of allocations that were not recorded"), "{notes}");
-    assert!(notes.contains("1 calls of vmaResizeAllocation are left out"), "{notes}");
+    assert!(notes.contains("1 calls of vmaResizeAllocation are ignored"), "{notes}");
     let broken = recording.replace("00000B 00000C", "00000B seven");
     let answer = ringfence_with_input(&["replay", "-"], broken.as_bytes());
     assert!(answer.err.contains("standard input:6: expected a hexadecimal pointer as value 14"), "{}", answer.err);

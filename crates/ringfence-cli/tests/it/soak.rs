@@ -1,5 +1,5 @@
-//! The soak: the demo for as many frames as `RINGFENCE_SOAK_FRAMES` says (few without it). Host memory is flat once the
-//! run is warm, fragmentation does not drift, every byte is right.
+//! The soak test: the demo for `RINGFENCE_SOAK_FRAMES` frames (few without the variable). Host memory is constant once
+//! the run is warm, fragmentation does not drift, and every byte is right.
 
 use crate::command;
 
@@ -9,17 +9,17 @@ use command::command;
 use serde_json::Value;
 
 const FRAMES: u64 = 1200;
-/// How often a run has to be looked at.
+/// Number of samples that a run needs.
 const LOOKS: usize = 12;
 
-/// What is resident of a process, in KiB; `None` where it is unknown, or once it is gone.
+/// Returns the resident memory of a process in KiB; `None` if unknown, or if the process has ended.
 fn resident_kib(process: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Bytes of blocks, bytes of them that no range has, and longest times: of the last frame of a run.
+/// Figures of the last frame of a run: bytes of blocks, free bytes in them, and samples of resident memory.
 struct End {
     reserved: u64,
     free: u64,
@@ -57,7 +57,7 @@ fn run(frames: u64) -> End {
 fn a_long_run_takes_no_more_host_memory_and_fragments_no_more_than_a_short_one() {
     let frames = std::env::var("RINGFENCE_SOAK_FRAMES").ok().and_then(|text| text.parse().ok()).unwrap_or(FRAMES);
     let (quarter, mut whole) = (run(frames / 4), run(frames));
-    // What is resident is looked at now and then: of a run that is over soon, too seldom to compare anything.
+    // Resident memory is sampled at intervals; a run that ends soon has too few samples to compare.
     let mut more = frames;
     while cfg!(target_os = "linux") && whole.resident.len() < LOOKS && more < 64 * frames {
         more *= 2;

@@ -1,4 +1,4 @@
-//! `ringfence world`: the same seed is the same world, and its trace is read by the other commands.
+//! `ringfence world`: a seed always gives the same world, and the other commands read its trace.
 
 use crate::command;
 

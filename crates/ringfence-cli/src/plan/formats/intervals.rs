@@ -1,4 +1,5 @@
-//! Lifetimes out of conflicts: an interval for each vertex of a graph, of which two overlap where there is an edge.
+//! Lifetimes from conflicts: an interval for each vertex of a graph, such that two intervals overlap iff there is an
+//! edge.
 //!
 //! ```text
 //!   conflicts   a─b─c          moments   0   1          cliques in a row: {a, b}, {b, c}
@@ -7,18 +8,18 @@
 //!                                            c c
 //! ```
 //!
-//! Lex-BFS gives the maximal cliques and a tree of them; refining the set of cliques by the vertices on that tree's
-//! edges puts them in a row in which those of each vertex follow one another, if there is such a row (Habib, McConnell,
-//! Paul and Viennot, *Lex-BFS and partition refinement*, 2000, algorithm 9). That is checked at the end. O(n²) for n
-//! vertices.
+//! Lex-BFS yields the maximal cliques and a tree of them. Refining the set of cliques by the vertices on the tree's
+//! edges puts them into a row in which the cliques of each vertex are consecutive, if such a row exists (Habib,
+//! McConnell, Paul and Viennot, *Lex-BFS and partition refinement*, 2000, algorithm 9). The result is checked at the
+//! end. O(n²) for n vertices.
 //!
-//! Other graphs have several intervals for some of their vertices: each edge is covered by a clique that greed finds,
-//! and a vertex is alive where its cliques stand in the row.
+//! In other graphs some vertices get several intervals: each edge is covered by a clique that a greedy search finds,
+//! and a vertex is alive at the positions of its cliques in the row.
 
 use std::collections::HashSet;
 
-/// First moment, and the first moment after; `None` if no lifetimes have just these conflicts. Each conflict stands
-/// with both.
+/// Returns the first moment of each lifetime, and the first moment after it; `None` if no lifetimes have exactly these
+/// conflicts. Each conflict must be listed at both vertices.
 pub fn of_conflicts(mut conflicts: Vec<Vec<usize>>) -> Option<Vec<(u64, u64)>> {
     for list in &mut conflicts {
         list.sort_unstable();
@@ -40,8 +41,8 @@ pub fn of_conflicts(mut conflicts: Vec<Vec<usize>>) -> Option<Vec<(u64, u64)>> {
     lifetimes.iter().all(follow).then(|| lifetimes.iter().map(|held| (held.0, held.1)).collect())
 }
 
-/// The lifetimes of each vertex, several where one does not do: two vertices are alive at one time iff they conflict.
-/// Each conflict stands with both.
+/// Returns the lifetimes of each vertex, several if one is not sufficient: two vertices are alive together iff they
+/// conflict. Each conflict must be listed at both vertices.
 pub fn of_any_conflicts(conflicts: &[Vec<usize>], sizes: &[u64]) -> Vec<Vec<(u64, u64)>> {
     let near: Vec<HashSet<usize>> = conflicts.iter().map(|list| list.iter().copied().collect()).collect();
     let order = lex_bfs(conflicts);
@@ -50,7 +51,7 @@ pub fn of_any_conflicts(conflicts: &[Vec<usize>], sizes: &[u64]) -> Vec<Vec<(u64
     let mut covered: HashSet<(usize, usize)> = HashSet::new();
     let mut cliques: Vec<Vec<usize>> = Vec::new();
     for &vertex in &order {
-        // From each vertex the heaviest first, then whatever edge is left.
+        // From each vertex the heaviest clique first, then cliques for the edges that are left.
         for second in std::iter::once(vertex).chain(conflicts[vertex].iter().copied()) {
             if covered.insert((vertex, second)) {
                 let clique = grown(vertex, second, &near, sizes);
@@ -59,7 +60,7 @@ pub fn of_any_conflicts(conflicts: &[Vec<usize>], sizes: &[u64]) -> Vec<Vec<(u64
             }
         }
     }
-    // Neighbours in the search stand near one another; twice the middle of each clique.
+    // Neighbours in the search are near each other: sorts by twice the middle of each clique.
     cliques.sort_by_key(|clique| {
         let places = || clique.iter().map(|&vertex| place[vertex]);
         places().min().unwrap_or(0) + places().max().unwrap_or(0)
@@ -77,7 +78,8 @@ pub fn of_any_conflicts(conflicts: &[Vec<usize>], sizes: &[u64]) -> Vec<Vec<(u64
     lifetimes
 }
 
-/// A clique with two vertices, or one given twice, that no other fits: the largest one each time.
+/// Returns a maximal clique that contains two vertices (or one, given twice). Adds the vertex of the largest size each
+/// time.
 fn grown(first: usize, second: usize, near: &[HashSet<usize>], sizes: &[u64]) -> Vec<usize> {
     let mut clique = vec![first];
     let mut open: Vec<usize> = near[first].iter().copied().collect();
@@ -90,7 +92,7 @@ fn grown(first: usize, second: usize, near: &[HashSet<usize>], sizes: &[u64]) ->
     clique
 }
 
-/// Vertices in the order of a lexicographic breadth-first search.
+/// Returns the vertices in the order of a lexicographic breadth-first search.
 fn lex_bfs(conflicts: &[Vec<usize>]) -> Vec<usize> {
     let mut classes: Vec<Vec<usize>> = vec![(0..conflicts.len()).collect()];
     let mut order = Vec::with_capacity(conflicts.len());
@@ -117,12 +119,12 @@ struct Cliques {
 }
 
 impl Cliques {
-    /// `None` if the graph has a cycle without a chord.
+    /// Finds the cliques; `None` if the graph has a cycle without a chord.
     fn of(conflicts: &[Vec<usize>], order: &[usize]) -> Option<Self> {
         let mut place = vec![0; order.len()];
         order.iter().enumerate().for_each(|(at, &vertex)| place[vertex] = at);
         let mut found = Self { cliques: Vec::new(), edges: Vec::new() };
-        // The clique that a vertex was first in.
+        // First clique of each vertex.
         let mut own = vec![0; order.len()];
         for &vertex in order {
             let mut before: Vec<usize> =
@@ -151,7 +153,7 @@ impl Cliques {
     }
 }
 
-/// The cliques in a row, in which those of each vertex follow one another if there is such a row.
+/// Returns the cliques in a row in which those of each vertex are consecutive, if there is such a row.
 fn in_a_row(cliques: &[Vec<usize>], mut edges: Vec<(usize, usize)>, vertex_count: usize) -> Vec<usize> {
     let mut holding: Vec<Vec<usize>> = vec![Vec::new(); vertex_count];
     for (clique, vertices) in cliques.iter().enumerate() {
@@ -170,7 +172,7 @@ fn in_a_row(cliques: &[Vec<usize>], mut edges: Vec<(usize, usize)>, vertex_count
                 chosen
             }
             None => {
-                // The one found last is at an end.
+                // The clique that was found last is at an end.
                 let last = *classes[wide].iter().max().expect("it holds several");
                 classes[wide].retain(|&clique| clique != last);
                 classes.insert(wide + 1, vec![last]);
@@ -188,7 +190,7 @@ fn in_a_row(cliques: &[Vec<usize>], mut edges: Vec<(usize, usize)>, vertex_count
     classes.into_iter().flatten().collect()
 }
 
-/// Splits the first and the last class that hold a chosen clique, so that the chosen ones are side by side.
+/// Splits the first and the last class that contain a chosen clique, so the chosen ones are adjacent.
 fn refine(classes: &mut Vec<Vec<usize>>, chosen: &HashSet<usize>) {
     let holds = |class: &Vec<usize>| class.iter().any(|clique| chosen.contains(clique));
     let (Some(first), Some(last)) = (classes.iter().position(holds), classes.iter().rposition(holds)) else { return };
@@ -207,7 +209,7 @@ fn refine(classes: &mut Vec<Vec<usize>>, chosen: &HashSet<usize>) {
 mod tests {
     use super::{of_any_conflicts, of_conflicts};
 
-    /// Conflicts of lifetimes, with both.
+    /// Returns the conflicts of lifetimes, listed at both.
     fn conflicts(lifetimes: &[(u64, u64)]) -> Vec<Vec<usize>> {
         let overlap = |a: usize, b: usize| lifetimes[a].0 < lifetimes[b].1 && lifetimes[b].0 < lifetimes[a].1;
         let many = lifetimes.len();

@@ -1,4 +1,4 @@
-//! TVM's `BufferInfo`, as its Unified Static Memory Planner hands them to a planner:
+//! TVM's `BufferInfo`, as its Unified Static Memory Planner passes them to a planner:
 //! `tvm.ir.save_json(buffer_info_array)`.
 //!
 //! ```text
@@ -9,10 +9,11 @@
 //!       { "type_key": "Array", "data": [2, 5] }, … ] }
 //! ```
 //!
-//! Rows come in the order of the root's list. Conflicts stand for lifetimes: these are found again from them. A
-//! function that is called several times has one workspace, alive in each call: what no single lifetimes explain is
-//! given several, the further ones in rows at the end. Several pools, or one of limited size, are heaps, numbered as
-//! they come; a buffer may lie in each of its `pool_candidates`, the first preferred:
+//! Rows have the order of the root's list. The dump has conflicts instead of lifetimes; the lifetimes are reconstructed
+//! from them. A function that is called several times has one workspace that is alive in each call. If no single
+//! lifetimes explain the conflicts, a buffer gets several; the further ones are rows at the end. Several pools, or one
+//! of limited size, become heaps, numbered in order of appearance. A buffer may be placed in each of its
+//! `pool_candidates`, the first preferred:
 //!
 //! ```text
 //!   "pool_candidates": "11"  ─  { "type_key": "Array", "data": [12, 20] }
@@ -28,7 +29,7 @@ use super::{Dump, Read, Row, intervals};
 
 const KIND: &str = "tir.usmp.BufferInfo";
 
-/// The rows; TVM's own plan is not in the dump.
+/// Reads the rows; TVM's own plan is not in the dump.
 pub fn read(text: &str) -> Read {
     let json: Value = serde_json::from_str(text)
         .map_err(|error| format!(":{}: expected JSON as of tvm.ir.save_json: {error}", error.line()))?;
@@ -61,13 +62,13 @@ pub fn read(text: &str) -> Read {
         if !alignment.is_power_of_two() {
             return Err(bad("alignment", "a power of two"));
         }
-        // An empty list has no data at all.
+        // An empty list has no `data` field.
         let list = held("conflicts").ok_or_else(|| bad("conflicts", "a list"))?;
         for other in list["data"].as_array().into_iter().flatten() {
             let other = other.as_u64().map(|place| place as usize);
             let other = other.filter(|&place| nodes.get(place).is_some_and(is_buffer));
             let other = other.ok_or_else(|| bad("conflicts", "a list of BufferInfo"))?;
-            // What is not in the root's list is not planned.
+            // Buffers outside the root's list are not planned.
             if let Some(&other) = number.get(&other).filter(|&&other| other != own) {
                 conflicts[own].push(other);
                 conflicts[other].push(own);
@@ -77,7 +78,7 @@ pub fn read(text: &str) -> Read {
         let id = own as u64;
         rows.push(Row { id, size, alignment: Some(alignment), name, line: line(own), ..Row::default() });
     }
-    // Conflicts across pools say nothing about a place: without them there may still be lifetimes.
+    // Conflicts across pools do not restrict offsets: without them single lifetimes may exist.
     let of_pools = within(&conflicts, &pools);
     let once = intervals::of_conflicts(conflicts).or_else(|| intervals::of_conflicts(of_pools.clone()));
     let sizes: Vec<u64> = rows.iter().map(|row| row.size).collect();
@@ -100,7 +101,7 @@ fn is_buffer(node: &Value) -> bool {
     node["type_key"] == KIND
 }
 
-/// The nodes of the buffers, as the root's list has them.
+/// Returns the nodes of the buffers, in the order of the root's list.
 fn listed(root: &Value, nodes: &[Value]) -> Result<Vec<usize>, String> {
     let what = ": expected root to be the number of a list of BufferInfo, each once, as of tvm.ir.save_json";
     let list = root.as_u64().and_then(|root| nodes.get(root as usize)?["data"].as_array()).ok_or(what)?;
@@ -113,13 +114,13 @@ fn listed(root: &Value, nodes: &[Value]) -> Result<Vec<usize>, String> {
     places.ok_or_else(|| what.to_owned())
 }
 
-/// Kind, name and bytes of a pool; both names are empty where the dump names none.
+/// Kind, name and size of a pool; both texts are empty if the dump names no pool.
 type Pool<'n> = (&'n str, &'n str, u64);
 
-/// The pools that a buffer may lie in, the preferred one first.
+/// Returns the pools that a buffer may use, the preferred one first.
 fn pools_of<'n>(nodes: &'n [Value], buffer: &'n Value) -> Option<Vec<Pool<'n>>> {
     let field = &buffer["attrs"]["pool_candidates"];
-    // Node 0 stands for nothing.
+    // Node 0 means "absent".
     if field.is_null() || field == "0" {
         return Some(vec![("", "", u64::MAX)]);
     }
@@ -134,14 +135,14 @@ fn pools_of<'n>(nodes: &'n [Value], buffer: &'n Value) -> Option<Vec<Pool<'n>>> 
     list.iter().map(one).collect()
 }
 
-/// The conflicts of buffers that may lie in the same pool.
+/// Returns the conflicts between buffers that may use the same pool.
 fn within(conflicts: &[Vec<usize>], pools: &[Vec<Pool<'_>>]) -> Vec<Vec<usize>> {
     let meet = |a: usize, b: usize| pools[a].iter().any(|pool| pools[b].contains(pool));
     let same = |own: usize, list: &Vec<usize>| list.iter().copied().filter(|&other| meet(own, other)).collect();
     conflicts.iter().enumerate().map(|(own, list)| same(own, list)).collect()
 }
 
-/// Says on each row in which pools it may lie, and the bytes of each, unless there is only one without an end.
+/// Sets the allowed pools of each row and returns the size of each pool, unless there is only one without an end.
 fn number_pools(rows: &mut [Row], pools: &[Vec<Pool<'_>>]) -> Vec<u64> {
     let mut known: Vec<Pool<'_>> = Vec::new();
     for pool in pools.iter().flatten() {
@@ -161,12 +162,12 @@ fn number_pools(rows: &mut [Row], pools: &[Vec<Pool<'_>>]) -> Vec<u64> {
     known.iter().map(|pool| pool.2).collect()
 }
 
-/// The node that a field names by its number, as text.
+/// Returns the node that a field refers to by its number, as text.
 fn node<'n>(nodes: &'n [Value], field: &Value) -> Option<&'n Value> {
     nodes.get(field.as_str()?.parse::<usize>().ok()?)
 }
 
-/// The line of each buffer's node.
+/// Returns the line of each buffer's node.
 fn lines(text: &str, nodes: &[Value]) -> HashMap<usize, u64> {
     let quoted = format!("\"{KIND}\"");
     let numbered = (1..).zip(text.lines());

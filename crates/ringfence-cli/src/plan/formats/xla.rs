@@ -8,11 +8,11 @@
 //!       fusion.1{}:3-7                           both ends are included
 //! ```
 //!
-//! XLA packs what is preallocated for temporaries; parameters, results and constants have allocations of their own, and
-//! are not planned. Values that XLA lets share their first byte while both are alive are one buffer, worked on in
-//! place. What a loop or a conditional carries, `<85 while.1{0} (phi) @0>`, has to stay in one buffer, though there are
-//! gaps between its live ranges: all values of its place and size are one row, from the first to the last. That may be
-//! higher than XLA's plan, which can use the gaps.
+//! XLA packs only preallocated temporaries. Parameters, results and constants have their own allocations and are not
+//! planned. Values whose first byte XLA shares while both are alive are one buffer that is updated in place. A value
+//! that a loop or a conditional carries, `<85 while.1{0} (phi) @0>`, must stay in one buffer, although its live ranges
+//! have gaps: all values of its offset and size become one row, from the first to the last. The plan may therefore be
+//! higher than XLA's, which can use the gaps.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,20 +22,20 @@ struct Value {
     id: u64,
     name: String,
     size: u64,
-    /// The allocation, and the offset in it.
+    /// Allocation, and offset in it.
     at: (u64, u64),
-    /// Whether a loop or a conditional carries it.
+    /// `true` if a loop or a conditional carries it.
     is_phi: bool,
     line: u64,
 }
 
-/// The rows, and the size of what XLA preallocates.
+/// Reads the rows, and the size of XLA's preallocation.
 pub fn read(text: &str) -> Read {
     let mut values: Vec<Value> = Vec::new();
     let mut ranges: HashMap<&str, (u64, u64)> = HashMap::new();
     let (mut given, mut colors) = (0_u64, Vec::new());
     let (mut temporary, mut is_in_ranges) = (None, false);
-    // The assignments so far, and the one that has the temporaries.
+    // Number of assignments so far, and the one with the temporaries.
     let (mut assignments, mut own) = (0_u64, None);
     for (line, text) in (1..).zip(text.lines()) {
         let bad = |what: &str| format!(":{line}: expected {what}, found {text:?}");
@@ -81,10 +81,10 @@ pub fn read(text: &str) -> Read {
         return Err(format!(": expected temporaries of one memory space, found the colors {colors:?}"));
     }
     if values.is_empty() {
-        return Err(": expected preallocated-temp among the allocations: nothing else is packed by XLA".to_owned());
+        return Err(": expected preallocated-temp among the allocations: XLA packs only those".to_owned());
     }
     if ranges.is_empty() {
-        return Err(": expected live ranges behind the buffer assignment: the file …-live-range.txt that XLA writes \
+        return Err(": expected live ranges after the buffer assignment: the file …-live-range.txt that XLA writes \
                     beside it"
             .to_owned());
     }
@@ -98,7 +98,7 @@ struct Allocation {
     is_temporary: bool,
 }
 
-/// `3: size 4096, color 1, preallocated-temp:`; older dumps have an address before the size.
+/// Parses `3: size 4096, color 1, preallocated-temp:`; older dumps have an address before the size.
 fn allocation(rest: &str) -> Option<Allocation> {
     let (number, rest) = rest.split_once(": ")?;
     let (_, rest) = rest.split_once("size ")?;
@@ -115,12 +115,12 @@ fn allocation(rest: &str) -> Option<Allocation> {
     Some(found)
 }
 
-/// `<12 fusion.1 @0> (size=1024,offset=0): f32[256]{0}`
+/// Parses `<12 fusion.1 @0> (size=1024,offset=0): f32[256]{0}`.
 fn value(rest: &str, allocation: u64, line: u64) -> Option<Value> {
     let (head, rest) = rest.strip_prefix('<')?.split_once("> (size=")?;
     let (id, name) = head.split_once(' ')?;
     let (name, _) = name.rsplit_once(" @")?;
-    // What a loop carries is called so here alone.
+    // Only this place marks a value that a loop carries.
     let (name, is_phi) = name.strip_suffix(" (phi)").map_or((name, false), |name| (name, true));
     let (size, rest) = rest.split_once(",offset=")?;
     let (offset, _) = rest.split_once(')')?;
@@ -129,23 +129,23 @@ fn value(rest: &str, allocation: u64, line: u64) -> Option<Value> {
     Some(Value { id: id.parse().ok()?, name, size: size.parse().ok()?, at, is_phi, line })
 }
 
-/// `fusion.1{}:3-7`
+/// Parses `fusion.1{}:3-7`.
 fn range(text: &str) -> Option<(&str, u64, u64)> {
     let (name, range) = text.rsplit_once(':')?;
     let (first, last) = range.split_once('-')?;
     Some((name, first.parse().ok()?, last.parse().ok()?)).filter(|found| found.0.ends_with('}'))
 }
 
-/// Values of one place that are one buffer.
+/// Values at one offset that are one buffer.
 struct Buffer {
     row: Row,
     sizes: BTreeSet<u64>,
-    /// Of those that a loop or a conditional carries.
+    /// Sizes of the values that a loop or a conditional carries.
     carried: BTreeSet<u64>,
 }
 
 impl Buffer {
-    /// Both as one, from the first moment to the last.
+    /// Joins two buffers, from the first moment to the last.
     fn join(mut self, other: Self) -> Self {
         let (row, more) = (&mut self.row, other.row);
         (row.lower, row.upper) = (row.lower.min(more.lower), row.upper.max(more.upper));
@@ -157,7 +157,7 @@ impl Buffer {
     }
 }
 
-/// A row for each buffer: values in the same place that are alive together, or carried, are one.
+/// Returns a row for each buffer: values at the same offset that are alive together, or carried, are one.
 fn rows(values: Vec<Value>, ranges: &HashMap<&str, (u64, u64)>) -> Result<Vec<Row>, String> {
     let mut places: BTreeMap<(u64, u64), Vec<Buffer>> = BTreeMap::new();
     for Value { id, name, size, at, is_phi, line } in values {
@@ -165,7 +165,7 @@ fn rows(values: Vec<Value>, ranges: &HashMap<&str, (u64, u64)>) -> Result<Vec<Ro
             return Err(format!(":{line}: expected a live range of {name}, found none under BufferLiveRange"));
         };
         let upper = last.checked_add(1).ok_or_else(|| format!(":{line}: expected {name} to end before 2^64-1"))?;
-        // Tokens and empty arrays take no bytes.
+        // Tokens and empty arrays have no bytes.
         if size > 0 {
             let row = Row { id, lower, upper, size, name, line, ..Row::default() };
             let carried = is_phi.then_some(size).into_iter().collect();
@@ -178,7 +178,7 @@ fn rows(values: Vec<Value>, ranges: &HashMap<&str, (u64, u64)>) -> Result<Vec<Ro
     Ok(rows)
 }
 
-/// Those of a place that are alive together are one.
+/// Joins the buffers at an offset that are alive together.
 fn join_overlapping(mut place: Vec<Buffer>) -> Vec<Buffer> {
     place.sort_by_key(|buffer| (buffer.row.lower, buffer.row.id));
     let mut joined: Vec<Buffer> = Vec::new();
@@ -192,7 +192,7 @@ fn join_overlapping(mut place: Vec<Buffer>) -> Vec<Buffer> {
     joined
 }
 
-/// Those of a place that have a size in common which is carried are one.
+/// Joins the buffers at an offset that have a carried size in common.
 fn join_carried(mut place: Vec<Buffer>) -> Vec<Buffer> {
     let carried: BTreeSet<u64> = place.iter().flat_map(|buffer| buffer.carried.iter().copied()).collect();
     for size in carried {
