@@ -16,10 +16,9 @@
 //!
 //! Sizes, offsets and alignments are in *units*: bytes for memory, slots for descriptors.
 
-use crate::primitive::{self, Ordering};
 use core::fmt;
 use core::num::NonZeroU64;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A part of a heap that an allocator has allocated.
 ///
@@ -97,8 +96,10 @@ impl Serial {
         }
     }
 
-    /// Its block of numbers, which one allocator draws from.
-    pub(crate) const fn block(self) -> u64 {
+    /// Number of its block: one allocator draws the numbers of a block.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn block(self) -> u64 {
         self.0.get() >> BLOCK_BITS
     }
 }
@@ -110,13 +111,15 @@ pub struct Serials {
     next: u64,
 }
 
-/// A block has 2²⁴ numbers: of blocks so small a process does not reach the end.
 const BLOCK_BITS: u32 = 24;
-const BLOCK: u64 = 1 << BLOCK_BITS;
 
 impl Serials {
+    /// Numbers in a block. With blocks of 2²⁴ numbers, a process does not run out of blocks.
+    #[doc(hidden)]
+    pub const BLOCK: u64 = 1 << BLOCK_BITS;
     /// No number above this is drawn: structures use the bits above for marks of their own.
-    pub(crate) const MAX: u64 = u64::MAX >> 2;
+    #[doc(hidden)]
+    pub const MAX: u64 = u64::MAX >> 2;
 
     /// A source that has drawn nothing yet.
     #[must_use]
@@ -128,7 +131,7 @@ impl Serials {
     #[inline]
     pub fn draw(&mut self) -> Serial {
         let number = match NonZeroU64::new(self.next) {
-            Some(number) if !self.next.is_multiple_of(BLOCK) => number,
+            Some(number) if !self.next.is_multiple_of(Serials::BLOCK) => number,
             _ => next_block(),
         };
         self.next = number.get() + 1;
@@ -156,76 +159,28 @@ impl Default for Serials {
     }
 }
 
-/// Hands out runs of serial numbers to threads at once: one of these in each lock-free allocator.
-///
-/// ```text
-///   block of 2²⁴ numbers, from the same counter as those of [`Serials`]
-///   ├─ run ─┼─ run ─┼─ run ─┼─ …  each slot of the allocator holds one, and counts through it alone
-///   live, free, live, free, …     even while handed out, odd while not: the next even one is the next allocation's
-/// ```
-///
-/// A slot's owner touches nothing shared but once in [`SharedSerials::RUN`] / 2 allocations of that slot. Numbers are
-/// as scarce as elsewhere: a block is left for the next only when it is used up.
-#[derive(Debug)]
-pub(crate) struct SharedSerials {
-    /// The first number of those that were set aside at the start.
-    first: u64,
-    /// The first number of the next run. Its block is used up iff another one begins here.
-    next: primitive::AtomicU64,
-}
-
-impl SharedSerials {
-    /// Numbers in a run. A power of two: a slot's run is at its end when its next number is a multiple.
-    pub(crate) const RUN: u64 = primitive::shrunk(256, 4) as u64;
-
-    /// A source of which `runs` runs are taken already: see [`Self::first_of`].
-    pub(crate) fn new(runs: u32) -> Self {
-        debug_assert!(runs != 0);
-        let numbers = u64::from(runs) * Self::RUN;
-        let first = next_blocks(numbers.div_ceil(BLOCK)).get();
-        Self { first, next: primitive::AtomicU64::new(first + numbers) }
-    }
-
-    /// The first number of the `index`th run taken at the start.
-    pub(crate) fn first_of(&self, index: u32) -> u64 {
-        self.first + u64::from(index) * Self::RUN
-    }
-
-    /// The first number of a run that no other source has.
-    pub(crate) fn draw_run(&self) -> u64 {
-        // Relaxed throughout: that each run is drawn once follows from the order of this one word alone.
-        let mut next = self.next.load(Ordering::Relaxed);
-        loop {
-            let first = if next.is_multiple_of(BLOCK) { next_blocks(1).get() } else { next };
-            match self.next.compare_exchange_weak(next, first + Self::RUN, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return first,
-                Err(seen) => next = seen,
-            }
-        }
-    }
-
-    /// Whether `serial` came from the block that runs are drawn from now: as [`Serials::drew`].
-    pub(crate) fn drew(&self, serial: Serial) -> bool {
-        serial.block() == (self.next.load(Ordering::Relaxed) - 1) >> BLOCK_BITS
-    }
-}
-
 #[cold]
 #[inline(never)]
 fn next_block() -> NonZeroU64 {
-    next_blocks(1)
+    Serials::next_blocks(1)
 }
 
-/// The first number of `count` blocks that follow each other and that no other source has. In line, so that what calls
-/// it seldom saves no registers for it.
-#[inline]
-fn next_blocks(count: u64) -> NonZeroU64 {
-    // Not `loom`'s: the counter is the process's, not a model's.
-    static BLOCKS: AtomicU64 = AtomicU64::new(1);
-    let block = BLOCKS.fetch_add(count, Ordering::Relaxed);
-    // Numbers that come again would let one allocator take another's allocation for its own.
-    assert!(block + count <= Serials::MAX >> BLOCK_BITS, "a process draws fewer than 2^38 blocks of serial numbers");
-    NonZeroU64::new(block << BLOCK_BITS).expect("they begin at 1")
+impl Serials {
+    /// Returns the first number of `count` consecutive blocks that no other source has. Inlined: otherwise its callers save
+    /// registers on every path for a call that is rare.
+    ///
+    /// # Panics
+    /// If the process has drawn 2³⁸ blocks.
+    #[doc(hidden)]
+    #[inline]
+    #[must_use]
+    pub fn next_blocks(count: u64) -> NonZeroU64 {
+        static BLOCKS: AtomicU64 = AtomicU64::new(1);
+        let block = BLOCKS.fetch_add(count, Ordering::Relaxed);
+        // Numbers that come again would let one allocator take another's allocation for its own.
+        assert!(block + count <= Self::MAX >> BLOCK_BITS, "a process draws fewer than 2^38 blocks of serial numbers");
+        NonZeroU64::new(block << BLOCK_BITS).expect("they begin at 1")
+    }
 }
 
 /// Why nothing was allocated. The allocator is as it was before the call.
@@ -463,43 +418,11 @@ mod tests {
         let b = second.draw();
         assert_ne!(a, b);
         assert!(first.drew(a) && !first.drew(b) && second.drew(b));
-        first.next = a.get() + BLOCK - 1;
+        first.next = a.get() + Serials::BLOCK - 1;
         let last_of_block = first.draw();
         let first_of_next = first.draw();
         assert!(last_of_block.block() != first_of_next.block());
         assert!(!first.drew(last_of_block) && first.drew(first_of_next));
-    }
-
-    #[test]
-    #[cfg(not(loom))]
-    fn shared_runs_are_unique_across_sources_and_block_ends() {
-        let (first, second) = (SharedSerials::new(3), SharedSerials::new(3));
-        assert_eq!(first.first_of(2) - first.first_of(0), 2 * SharedSerials::RUN);
-        assert_ne!(first.first_of(0) / BLOCK, second.first_of(0) / BLOCK);
-        assert_eq!(first.draw_run(), first.first_of(3));
-        let drawn = Serial::from_u64(first.draw_run()).unwrap();
-        assert!(first.drew(drawn) && !second.drew(drawn));
-        first.next.store(second.first + BLOCK - SharedSerials::RUN, Ordering::Relaxed);
-        let last_of_block = first.draw_run();
-        assert!(first.drew(Serial::from_u64(last_of_block).unwrap()), "the block is that of the last run");
-        let first_of_next = first.draw_run();
-        assert!(first_of_next.is_multiple_of(BLOCK));
-        assert!(first_of_next / BLOCK > last_of_block / BLOCK, "never the number after, which is another's");
-    }
-
-    /// A pool with more slots than a block has runs sets several blocks aside, which follow each other.
-    #[test]
-    #[cfg(not(loom))]
-    fn a_source_of_many_runs_has_blocks_that_follow_each_other() {
-        let runs = (BLOCK / SharedSerials::RUN) as u32 * 2 + 3;
-        let (first, second) = (SharedSerials::new(runs), SharedSerials::new(1));
-        let last = first.first_of(runs - 1) + SharedSerials::RUN - 1;
-        assert_eq!(last / BLOCK - first.first / BLOCK, 2);
-        assert!(last / BLOCK < second.first / BLOCK, "all of them are its own");
-        assert_eq!(first.draw_run(), first.first_of(runs));
-        // Where they end with a block, the next run is of another.
-        let whole = SharedSerials::new((BLOCK / SharedSerials::RUN) as u32);
-        assert!(whole.draw_run() >= whole.first + BLOCK);
     }
 
     #[test]

@@ -201,8 +201,10 @@ impl SyncSet {
     }
 
     /// Whether these are the points, given by timeline. Quicker than to iterate: this is asked for each retired object.
+    #[doc(hidden)]
     #[inline]
-    pub(crate) fn is(&self, points: &[SyncPoint]) -> bool {
+    #[must_use]
+    pub fn is(&self, points: &[SyncPoint]) -> bool {
         if !self.spilled.is_empty() {
             return self.spilled == points;
         }

@@ -9,8 +9,8 @@
 //!
 //! | part | what it is | shown by |
 //! |---|---|---|
-//! | `ringfence_core::pin` | pins and what is released: hazard pointers over ranges | models |
-//! | `ringfence_core::clock`, `timeline` | turn and begun values: what a release waits for; closes: whether a frame is open | models |
+//! | `ringfence_lockfree::pin` | pins and what is released: hazard pointers over ranges | models |
+//! | `ringfence_lockfree::clock`, `timeline` | turn and begun values: what a release waits for; closes: whether a frame is open | models |
 //! | `ringfence_core`: `try_cell`, `thread_slot`, `spsc_queue`, `retire_bin`, `thread_cache`, `pool_chain` | what is retired, what is cached, slots of size classes | the core's own models |
 //! | memory objects, kinds of bound heaps | a count or bits that one read-modify-write changes | exact by itself |
 //! | figures: calls, bytes, waits, uses of budgets | relaxed counters: they order nothing, nothing is decided by their order | – |
@@ -21,7 +21,7 @@
 
 #[cfg(not(loom))]
 pub(crate) use parking_lot::RwLock;
-pub(crate) use ringfence_core::primitive::{AtomicU64, Ordering};
+pub(crate) use ringfence_lockfree::primitive::{AtomicU64, Ordering};
 
 /// `loom`'s lock with `parking_lot`'s interface.
 #[cfg(loom)]

@@ -6,8 +6,8 @@ use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use ringfence_core::delivery::{Content, Delivery, Target};
-use ringfence_core::recycled::Wanted;
+use ringfence_lockfree::delivery::{Content, Delivery, Target};
+use ringfence_lockfree::recycled::Wanted;
 use ringfence_core::sync::SyncSet;
 
 use crate::device::record::TextureParts;

@@ -5,7 +5,7 @@
 
 use ringfence_core::blocks::{BlockSource, BlocksDesc, GrowableBlocks};
 use ringfence_core::buddy::Buddy;
-use ringfence_core::fixed_pool::FixedPool;
+use ringfence_lockfree::fixed_pool::FixedPool;
 use ringfence_core::free_list::FreeList;
 use ringfence_core::linear::Linear;
 use ringfence_core::range::{Allocate, Range};

@@ -27,7 +27,7 @@
 //! | [`placement`] | an engine's policy: which request goes to which pool |
 //! | [`device`] | the contract of a device (crate `ringfence-hal`), and how to write your own |
 //! | [`alias`] | the planner of offsets for known lifetimes (crate `ringfence-alias`) |
-//! | [`algorithms`] | the algorithms alone (crate `ringfence-core`) |
+//! | [`algorithms`] | the algorithms alone (crates `ringfence-core` and `ringfence-lockfree`) |
 //! | `sim`, `vulkan`, `d3d12` | the simulated GPU and the two backends, each by the feature of its name |
 //!
 //! [`memory`] to [`trace`] are those of the crate `ringfence-memory`; the four after them are this crate's own.
@@ -97,6 +97,12 @@ struct Readme;
 #[cfg(all(doctest, feature = "sim"))]
 mod guide;
 
+/// The algorithms alone: the crate `ringfence-core`, and the pools of `ringfence-lockfree`.
+pub mod algorithms {
+    pub use ringfence_core::*;
+    pub use ringfence_lockfree::{fixed_pool, pool_chain};
+}
+
 #[cfg(any(feature = "vulkan", all(windows, feature = "d3d12")))]
 #[macro_use]
 mod native;
@@ -115,7 +121,6 @@ pub mod vulkan;
 
 pub use placement::{FastConstants, FastConstantsDesc, FastWriter};
 pub use ringfence_alias as alias;
-pub use ringfence_core as algorithms;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 pub use ringfence_hal as device;
 pub use ringfence_memory::{

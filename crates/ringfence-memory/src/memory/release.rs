@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_core::algorithm::Cutter;
 use ringfence_core::blocks::BlockAllocation;
-use ringfence_core::slots::{Ready, Slots};
+use ringfence_lockfree::slots::{Ready, Slots};
 use ringfence_core::sync::{Progress, SyncSet};
 
 use super::arena::{Arena, ArenaDesc, Compact};

@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use ringfence_core::delivery::Losses;
+use ringfence_lockfree::delivery::Losses;
 use ringfence_core::range::Invalid;
 
 use super::memory_object::Memory;

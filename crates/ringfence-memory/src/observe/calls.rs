@@ -1,6 +1,6 @@
 //! What statistics count: calls to the driver, and what is counted beside them.
 
-use ringfence_core::counter::Counters;
+use ringfence_lockfree::counter::Counters;
 
 use super::Event;
 use super::debugging::Watched;

@@ -15,7 +15,7 @@ use std::panic;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use ringfence_core::slots::{Ready, Slots};
+use ringfence_lockfree::slots::{Ready, Slots};
 use ringfence_core::sync::SyncSet;
 
 use super::host::HostBytes;

@@ -1,10 +1,10 @@
 //! What batches of copies have to do with their destinations: none is moved while copies to it are gathered, and one
-//! whose copies are lost says so. See [`ringfence_core::delivery`].
+//! whose copies are lost says so. See [`ringfence_lockfree::delivery`].
 
 use std::sync::Arc;
 
-use ringfence_core::clock::Watch;
-use ringfence_core::delivery::{self, Losses};
+use ringfence_lockfree::clock::Watch;
+use ringfence_lockfree::delivery::{self, Losses};
 use ringfence_core::sync::{SyncPoint, SyncSet};
 use smallvec::SmallVec;
 

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use ringfence_core::clock::{End, Watch};
+use ringfence_lockfree::clock::{End, Watch};
 
 /// A slot of a pool, as a key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::device::lock::Lock;
-use ringfence_core::clock::Watch;
+use ringfence_lockfree::clock::Watch;
 use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::SyncSet;
 

@@ -41,7 +41,7 @@ use std::sync::{OnceLock, PoisonError};
 use crate::primitive::{
     Apart, AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, fence, shrunk, shrunk_under_miri_too,
 };
-use crate::range::Invalid;
+use ringfence_core::range::Invalid;
 use crate::thread_cache::{self, Account, BATCH_MAX, ROOM_MAX, ThreadCaches, batch};
 
 /// Tags that share a cache line, and descriptions that may collide before one is forgotten.

@@ -7,8 +7,8 @@
 
 use loom::sync::Arc;
 use loom::thread;
-use ringfence_core::fixed_pool::FixedPool;
-use ringfence_core::pool_chain::{PoolAllocation, PoolChain};
+use ringfence_lockfree::fixed_pool::FixedPool;
+use ringfence_lockfree::pool_chain::{PoolAllocation, PoolChain};
 use ringfence_core::range::Range;
 
 /// Tries the orders in which threads are preempted up to so often; `None` is all of them.

@@ -41,7 +41,7 @@
 //!
 //! Freeing a range compares and exchanges its block's number, in release builds too: of two threads that free one
 //! range, one succeeds; a range that was freed already, or made elsewhere, is refused. Numbers are unique in the
-//! process: see [`crate::range`]. A block draws them in runs, so that they cost no shared counter.
+//! process: see [`ringfence_core::range`]. A block draws them in runs, so that they cost no shared counter.
 //!
 //! # Closing
 //!
@@ -50,7 +50,8 @@
 //! to fail, an allocation may be refused that would have fitted.
 
 use crate::primitive::{Apart, AtomicU32, AtomicU64, Ordering, fence_in_model, shrunk, thread_hint};
-use crate::range::{FreeError, Invalid, Range, Serial, SharedSerials};
+use crate::serials::SharedSerials;
+use ringfence_core::range::{FreeError, Invalid, Range, Serial};
 use alloc::boxed::Box;
 use core::fmt;
 
@@ -71,7 +72,7 @@ const LINE: usize = 8;
 /// A lock-free pool of equal blocks. See the [module](self).
 ///
 /// ```
-/// # use ringfence_core::fixed_pool::FixedPool;
+/// # use ringfence_lockfree::fixed_pool::FixedPool;
 /// # use ringfence_core::range::FreeError;
 /// let pool = FixedPool::new(64 << 10, 16);
 /// let block = pool.allocate().expect("16 blocks are free");

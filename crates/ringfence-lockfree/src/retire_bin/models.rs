@@ -2,7 +2,7 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models`
 
-use crate::sync::SyncPoint;
+use ringfence_core::sync::SyncPoint;
 use loom::sync::Arc;
 use loom::thread;
 use std::vec;

@@ -8,8 +8,8 @@
 //! contention: threads that take turns on one core never meet, which flatters whatever has one lock or one head.
 //! The last two contestants check no misuse; the others refuse what is freed twice.
 
-use ringfence_core::fixed_pool::FixedPool;
-use ringfence_core::pool_chain::{PoolAllocation, PoolChain};
+use ringfence_lockfree::fixed_pool::FixedPool;
+use ringfence_lockfree::pool_chain::{PoolAllocation, PoolChain};
 use ringfence_core::range::{Allocate, Range};
 use ringfence_core::tlsf::Tlsf;
 use std::hint::black_box;

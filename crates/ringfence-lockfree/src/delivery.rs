@@ -24,7 +24,7 @@ use std::sync::PoisonError;
 
 use crate::clock::{End, Watch};
 use crate::primitive::{AtomicBool, AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering};
-use crate::sync::SyncPoint;
+use ringfence_core::sync::SyncPoint;
 use crate::ticket::Ticket;
 
 /// What a resource knows of the copies to it. Made with the first of them.

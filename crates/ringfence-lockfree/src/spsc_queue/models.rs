@@ -3,7 +3,7 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models`
 
-use crate::sync::{SyncPoint, TimelineId};
+use ringfence_core::sync::{SyncPoint, TimelineId};
 use loom::sync::Arc;
 use loom::thread;
 
