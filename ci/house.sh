@@ -19,14 +19,15 @@ knows() {
     done
 }
 knows ringfence-core
+knows ringfence-lockfree ringfence-core
 knows ringfence-alias ringfence-core
 knows ringfence-hal
 knows ringfence-trace
 knows ringfence-sim ringfence-core ringfence-hal
 knows ringfence-vulkan ringfence-hal
 knows ringfence-d3d12 ringfence-hal
-knows ringfence-memory ringfence-core ringfence-hal ringfence-trace
-knows ringfence ringfence-core ringfence-alias ringfence-hal ringfence-trace ringfence-memory \
+knows ringfence-memory ringfence-core ringfence-lockfree ringfence-hal ringfence-trace
+knows ringfence ringfence-core ringfence-lockfree ringfence-alias ringfence-hal ringfence-trace ringfence-memory \
     ringfence-sim ringfence-vulkan ringfence-d3d12
 if cargo tree --quiet -p ringfence --features vulkan --edges normal --prefix none | grep -E '^ringfence-(sim|d3d12) '; then
     fail "the feature vulkan compiles a simulator or Direct3D"

@@ -4,5 +4,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 export RUSTFLAGS="--cfg loom"
-cargo test -p ringfence-core --release --test it --target-dir target-loom
-cargo test -p ringfence-core -p ringfence-memory --release --lib --target-dir target-loom models
+cargo test -p ringfence-lockfree --release --test it --target-dir target-loom
+cargo test -p ringfence-lockfree -p ringfence-memory --release --lib --target-dir target-loom models

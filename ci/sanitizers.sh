@@ -21,7 +21,7 @@ thread() {
         cargo +nightly test -Zbuild-std --target "$host" --target-dir target-tsan "$@"
 }
 
-address -p ringfence-core --test it -- drive:: fixed_pool:: pool_chain::
+address -p ringfence-core -p ringfence-lockfree --test it -- drive:: fixed_pool:: pool_chain::
 address -p ringfence-alias --test it -- from_seeds::
 address -p ringfence --test it -- memory:: recycled_campaign::
 # These tests forget passes on purpose, and leak the resources that a dropped frame may use.
@@ -30,16 +30,16 @@ address -p ringfence-testkit --no-default-features --test devices -- worlds:: --
 # A world with a planted bug ends early.
 ASAN_OPTIONS=detect_leaks=0 address -p ringfence-testkit --no-default-features --test devices worlds::planted
 if [ -d "$(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library" ]; then
-    thread -p ringfence-core --lib --test it
+    thread -p ringfence-lockfree --lib --test it
     thread -p ringfence --lib --test it
     thread -p ringfence-testkit --no-default-features --test devices threads
 else
     echo "skipped: the thread sanitizer needs the standard library's sources (rust-src)"
 fi
 if cargo +nightly miri --version >/dev/null 2>&1; then
-    MIRIFLAGS="-Zmiri-disable-isolation" PROPTEST_CASES=2 cargo +nightly miri test -p ringfence-core --test it -- pool_chain::seed_ pool_chain::fault_
+    MIRIFLAGS="-Zmiri-disable-isolation" PROPTEST_CASES=2 cargo +nightly miri test -p ringfence-lockfree --test it -- pool_chain::seed_ pool_chain::fault_
     # The models of thread caches, over real memory.
-    cargo +nightly miri test -p ringfence-core --lib models
+    cargo +nightly miri test -p ringfence-lockfree --lib models
 else
     echo "skipped: miri is not installed"
 fi

@@ -8,7 +8,7 @@ use ringfence::lifetime::RetireBin;
 use ringfence::sim::{self, Profile, SimOptions};
 use ringfence::{Allocator, AllocatorDesc, FastConstants, FastConstantsDesc};
 use ringfence_core::buddy::Buddy;
-use ringfence_core::fixed_pool::FixedPool;
+use ringfence_lockfree::fixed_pool::FixedPool;
 use ringfence_core::free_list::FreeList;
 use ringfence_core::linear::Linear;
 use ringfence_core::range::{Allocate, Range};

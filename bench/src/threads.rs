@@ -6,7 +6,7 @@ use offset_allocator::Allocator as OffsetAllocator;
 use ringfence::device::{Requirements, ResourceClass};
 use ringfence::sim::{self, Profile, SimOptions};
 use ringfence::{Allocation, AllocationDesc, Allocator, AllocatorDesc};
-use ringfence_core::fixed_pool::FixedPool;
+use ringfence_lockfree::fixed_pool::FixedPool;
 use ringfence_core::range::{Allocate, Range};
 use ringfence_core::tlsf::Tlsf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,2 +1,2 @@
 #![no_main]
-libfuzzer_sys::fuzz_target!(|data: &[u8]| ringfence_fuzz::count(ringfence_core::testing::drive::pool_chain(data)));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| ringfence_fuzz::count(ringfence_lockfree::testing::pool_chain(data)));

@@ -42,6 +42,12 @@ const CORE: &[Stage] = &[
     stage("ringfence-core", "it", &[]),
 ];
 
+const LOCKFREE: &[Stage] = &[
+    stage("ringfence-lockfree", "it", &["drive::"]),
+    stage("ringfence-lockfree", "lib", &[]),
+    stage("ringfence-lockfree", "it", &[]),
+];
+
 const ALIAS: &[Stage] = &[
     stage("ringfence-alias", "it", &["from_seeds::"]),
     stage("ringfence-alias", "lib", &[]),
@@ -70,6 +76,7 @@ pub fn of_crate(name: &str) -> Vec<&'static Stage> {
     };
     let rest = match name {
         "ringfence-core" => CORE,
+        "ringfence-lockfree" => LOCKFREE,
         "ringfence-alias" => ALIAS,
         "ringfence-vulkan" => VULKAN,
         "ringfence-report" | "ringfence-cli" => TOOLS,

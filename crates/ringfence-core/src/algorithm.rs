@@ -5,15 +5,15 @@
 //! | [`Algorithm::Tlsf`] | all sizes | O(1) |
 //! | [`Algorithm::Buddy`] | sizes near powers of two | O(log n) |
 //! | [`Algorithm::FreeList`] | best fit, spans visited in address order | O(log n) expected |
-//! | [`Algorithm::Equal`] | one size | O(blocks / 64) at worst |
+//! | [`Algorithm::Equal`] | one size | O(1) amortised |
 //! | [`Algorithm::Linear`] | ordered lifetimes: stack, double stack, ring | O(1) amortised |
 
 use crate::blocks::{BlockSource, GrowableBlocks};
 use crate::buddy::Buddy;
-use crate::fixed_pool::FixedPool;
+pub use crate::equal_blocks::EqualBlocks;
 use crate::free_list::FreeList;
 use crate::linear_ranges::LinearRanges;
-use crate::range::{AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Span, check_request};
+use crate::range::{AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Span};
 use crate::tlsf::Tlsf;
 use core::convert::Infallible;
 use core::fmt;
@@ -54,6 +54,7 @@ impl Algorithm {
 }
 
 /// A range allocator of a chosen [`Algorithm`].
+#[expect(clippy::large_enum_variant, reason = "the largest one, TLSF, is the usual one, and a box costs a cache miss")]
 pub enum AnyAllocator {
     /// See [`Tlsf`].
     Tlsf(Tlsf),
@@ -172,115 +173,6 @@ impl fmt::Debug for AnyAllocator {
     }
 }
 
-/// A [`FixedPool`] as a range allocator: each range is a whole block at a multiple of the block size, for any requested
-/// size. Units after the last whole block are never allocated.
-pub struct EqualBlocks {
-    /// `None` if the capacity is smaller than one block.
-    pool: Option<FixedPool>,
-    block_size: u64,
-    capacity: u64,
-}
-
-impl EqualBlocks {
-    /// Creates an allocator with as many free blocks of `block_size` units as fit in `capacity`, at most 2²⁴.
-    ///
-    /// # Panics
-    /// If `block_size` is 0.
-    #[must_use]
-    pub fn new(block_size: u64, capacity: u64) -> Self {
-        assert!(block_size != 0, "the block size is 0");
-        let count = (capacity / block_size).min(u64::from(FixedPool::BLOCKS_MAX)) as u32;
-        let pool = (count != 0).then(|| FixedPool::new(block_size, count));
-        Self { pool, block_size, capacity }
-    }
-
-    fn check(&self, size: u64, alignment: u64) -> Result<(), AllocError> {
-        check_request(size, alignment, self.block_size)?;
-        if self.block_size.is_multiple_of(alignment) { Ok(()) } else { Err(self.out_of_space(size, alignment)) }
-    }
-
-    fn out_of_space(&self, size: u64, alignment: u64) -> AllocError {
-        AllocError::OutOfSpace { size, alignment, free: self.free_size(), largest_free: self.largest_free() }
-    }
-}
-
-impl Allocate for EqualBlocks {
-    type Allocation = Range;
-    type Error = AllocError;
-
-    fn allocate(&mut self, size: u64, alignment: u64) -> Result<Range, AllocError> {
-        self.check(size, alignment)?;
-        let block = self.pool.as_ref().and_then(|pool| pool.allocate_near(0));
-        block.ok_or_else(|| self.out_of_space(size, alignment))
-    }
-
-    fn free(&mut self, range: Range) -> Result<(), FreeError> {
-        let foreign = FreeError::Foreign { offset: range.offset(), size: range.size() };
-        self.pool.as_ref().map_or(Err(foreign), |pool| pool.free(range))
-    }
-}
-
-impl RangeAllocator for EqualBlocks {
-    fn capacity(&self) -> u64 {
-        self.capacity
-    }
-
-    fn free_size(&self) -> u64 {
-        self.capacity - self.live_count() as u64 * self.block_size
-    }
-
-    fn largest_free(&self) -> u64 {
-        let is_free = |pool: &FixedPool| pool.live_count() < pool.block_count();
-        if self.pool.as_ref().is_some_and(is_free) { self.block_size } else { 0 }
-    }
-
-    fn live_count(&self) -> usize {
-        self.pool.as_ref().map_or(0, |pool| pool.live_count() as usize)
-    }
-
-    fn is_live(&self, range: &Range) -> bool {
-        self.pool.as_ref().is_some_and(|pool| pool.is_live(range))
-    }
-
-    fn for_each_span(&self, visit: &mut dyn FnMut(Span)) {
-        let mut end = 0;
-        let mut show = |range: Range| {
-            if range.offset() > end {
-                visit(Span { offset: end, size: range.offset() - end, slot: None });
-            }
-            visit(Span { offset: range.offset(), size: range.size(), slot: Some(range.slot()) });
-            end = range.end();
-        };
-        if let Some(pool) = &self.pool {
-            pool.for_each_live(&mut show);
-        }
-        if end < self.capacity {
-            visit(Span { offset: end, size: self.capacity - end, slot: None });
-        }
-    }
-
-    fn validate(&self) -> Result<(), Invalid> {
-        self.pool.as_ref().map_or(Ok(()), FixedPool::validate)
-    }
-}
-
-impl Peek for EqualBlocks {
-    fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
-        self.check(size, alignment).ok()?;
-        let pool = self.pool.as_ref()?;
-        // Allocates and frees the block again: no other thread uses the pool, because it is not shared.
-        let block = pool.allocate_near(0)?;
-        pool.free(block).ok()?;
-        Some(block.offset())
-    }
-}
-
-impl fmt::Debug for EqualBlocks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "EqualBlocks({} live blocks of {})", self.live_count(), self.block_size)
-    }
-}
-
 /// Block source of a [`VirtualAllocator`]: it creates no heaps, only block numbers.
 #[derive(Debug)]
 pub struct VirtualBlocks {
@@ -390,7 +282,7 @@ impl Cutter for AnyAllocator {
         match self {
             Self::Buddy(buddy) => buddy.live_size(slot),
             Self::Linear(rows) => rows.live_size(slot),
-            Self::Equal(blocks) => blocks.block_size,
+            Self::Equal(blocks) => blocks.block_size(),
             Self::Tlsf(_) | Self::FreeList(_) => size,
         }
     }

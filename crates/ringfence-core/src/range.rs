@@ -16,10 +16,9 @@
 //!
 //! Sizes, offsets and alignments are in *units*: bytes for memory, slots for descriptors.
 
-use crate::primitive::{self, Ordering};
 use core::fmt;
 use core::num::NonZeroU64;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A part of a heap that an allocator has allocated.
 ///
@@ -100,7 +99,9 @@ impl Serial {
     }
 
     /// The block of numbers that contains this serial.
-    pub(crate) const fn block(self) -> u64 {
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn block(self) -> u64 {
         self.0.get() >> BLOCK_BITS
     }
 }
@@ -108,17 +109,19 @@ impl Serial {
 /// Source of serial numbers; each allocator has one.
 #[derive(Debug)]
 pub struct Serials {
-    /// The next number. At a multiple of [`BLOCK`], a new block is drawn instead.
+    /// The next number. At a multiple of [`Serials::BLOCK`], a new block is drawn instead.
     next: u64,
 }
 
-/// A block has 2²⁴ numbers, so a process does not exhaust the 2³⁸ blocks.
 const BLOCK_BITS: u32 = 24;
-const BLOCK: u64 = 1 << BLOCK_BITS;
 
 impl Serials {
+    /// Numbers in a block: 2²⁴, so a process does not exhaust the 2³⁸ blocks.
+    #[doc(hidden)]
+    pub const BLOCK: u64 = 1 << BLOCK_BITS;
     /// Upper bound of the drawn numbers: structures use the two bits above for flags.
-    pub(crate) const MAX: u64 = u64::MAX >> 2;
+    #[doc(hidden)]
+    pub const MAX: u64 = u64::MAX >> 2;
 
     /// Creates a source. It draws its first block on the first [`draw`](Self::draw).
     #[must_use]
@@ -130,7 +133,7 @@ impl Serials {
     #[inline]
     pub fn draw(&mut self) -> Serial {
         let number = match NonZeroU64::new(self.next) {
-            Some(number) if !self.next.is_multiple_of(BLOCK) => number,
+            Some(number) if !self.next.is_multiple_of(Serials::BLOCK) => number,
             _ => next_block(),
         };
         self.next = number.get() + 1;
@@ -158,76 +161,28 @@ impl Default for Serials {
     }
 }
 
-/// Source of runs of serial numbers that threads draw concurrently; each lock-free allocator has one.
-///
-/// ```text
-///   block of 2²⁴ numbers, from the same counter as those of [`Serials`]
-///   ├─ run ─┼─ run ─┼─ run ─┼─ …  each slot of the allocator owns one run and counts through it
-///   live, free, live, free, …     even while allocated, odd while free: the next even number is the next allocation's
-/// ```
-///
-/// The owner of a slot touches shared memory once in [`SharedSerials::RUN`] / 2 allocations of that slot. No numbers
-/// are skipped: a new block is drawn only when the previous one is used up.
-#[derive(Debug)]
-pub(crate) struct SharedSerials {
-    /// First number of the runs that were reserved at creation.
-    first: u64,
-    /// First number of the next run. If it is the start of a block, the previous block is used up.
-    next: primitive::AtomicU64,
-}
-
-impl SharedSerials {
-    /// Numbers in a run. A power of two: a slot's run is used up when its next number is a multiple of this.
-    pub(crate) const RUN: u64 = primitive::shrunk(256, 4) as u64;
-
-    /// Creates a source and reserves `runs` runs, which [`Self::first_of`] returns.
-    pub(crate) fn new(runs: u32) -> Self {
-        debug_assert!(runs != 0);
-        let numbers = u64::from(runs) * Self::RUN;
-        let first = next_blocks(numbers.div_ceil(BLOCK)).get();
-        Self { first, next: primitive::AtomicU64::new(first + numbers) }
-    }
-
-    /// First number of the `index`th reserved run.
-    pub(crate) fn first_of(&self, index: u32) -> u64 {
-        self.first + u64::from(index) * Self::RUN
-    }
-
-    /// Draws a run that no other source has and returns its first number.
-    pub(crate) fn draw_run(&self) -> u64 {
-        // Relaxed throughout: the modification order of this one word already makes each run unique.
-        let mut next = self.next.load(Ordering::Relaxed);
-        loop {
-            let first = if next.is_multiple_of(BLOCK) { next_blocks(1).get() } else { next };
-            match self.next.compare_exchange_weak(next, first + Self::RUN, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return first,
-                Err(seen) => next = seen,
-            }
-        }
-    }
-
-    /// Returns `true` if `serial` is from the block that runs are currently drawn from, like [`Serials::drew`].
-    pub(crate) fn drew(&self, serial: Serial) -> bool {
-        serial.block() == (self.next.load(Ordering::Relaxed) - 1) >> BLOCK_BITS
-    }
-}
-
 #[cold]
 #[inline(never)]
 fn next_block() -> NonZeroU64 {
-    next_blocks(1)
+    Serials::next_blocks(1)
 }
 
-/// Draws `count` consecutive blocks and returns their first number. Inlined, so that the rare call does not make its
-/// caller save registers on the common path.
-#[inline]
-fn next_blocks(count: u64) -> NonZeroU64 {
-    // Not `loom`'s atomic: the counter belongs to the process, not to a model.
-    static BLOCKS: AtomicU64 = AtomicU64::new(1);
-    let block = BLOCKS.fetch_add(count, Ordering::Relaxed);
-    // Reused numbers would let one allocator accept another's allocation.
-    assert!(block + count <= Serials::MAX >> BLOCK_BITS, "a process draws fewer than 2^38 blocks of serial numbers");
-    NonZeroU64::new(block << BLOCK_BITS).expect("block numbers start at 1")
+impl Serials {
+    /// Draws `count` consecutive blocks and returns their first number. Inlined: otherwise the rare call makes its caller save
+    /// registers on the common path.
+    ///
+    /// # Panics
+    /// If the process has drawn 2³⁸ blocks.
+    #[doc(hidden)]
+    #[inline]
+    #[must_use]
+    pub fn next_blocks(count: u64) -> NonZeroU64 {
+        static BLOCKS: AtomicU64 = AtomicU64::new(1);
+        let block = BLOCKS.fetch_add(count, Ordering::Relaxed);
+        // Reused numbers would let one allocator accept another's allocation.
+        assert!(block + count <= Self::MAX >> BLOCK_BITS, "a process draws fewer than 2^38 blocks of serial numbers");
+        NonZeroU64::new(block << BLOCK_BITS).expect("block numbers start at 1")
+    }
 }
 
 /// Error of a failed allocation. The allocator is unchanged.
@@ -466,43 +421,11 @@ mod tests {
         let b = second.draw();
         assert_ne!(a, b);
         assert!(first.drew(a) && !first.drew(b) && second.drew(b));
-        first.next = a.get() + BLOCK - 1;
+        first.next = a.get() + Serials::BLOCK - 1;
         let last_of_block = first.draw();
         let first_of_next = first.draw();
         assert!(last_of_block.block() != first_of_next.block());
         assert!(!first.drew(last_of_block) && first.drew(first_of_next));
-    }
-
-    #[test]
-    #[cfg(not(loom))]
-    fn shared_runs_are_unique_across_sources_and_block_ends() {
-        let (first, second) = (SharedSerials::new(3), SharedSerials::new(3));
-        assert_eq!(first.first_of(2) - first.first_of(0), 2 * SharedSerials::RUN);
-        assert_ne!(first.first_of(0) / BLOCK, second.first_of(0) / BLOCK);
-        assert_eq!(first.draw_run(), first.first_of(3));
-        let drawn = Serial::from_u64(first.draw_run()).unwrap();
-        assert!(first.drew(drawn) && !second.drew(drawn));
-        first.next.store(second.first + BLOCK - SharedSerials::RUN, Ordering::Relaxed);
-        let last_of_block = first.draw_run();
-        assert!(first.drew(Serial::from_u64(last_of_block).unwrap()), "drew compares the block of the last run");
-        let first_of_next = first.draw_run();
-        assert!(first_of_next.is_multiple_of(BLOCK));
-        assert!(first_of_next / BLOCK > last_of_block / BLOCK, "the next number may belong to another source");
-    }
-
-    /// If a pool has more slots than a block has runs, the source reserves several consecutive blocks.
-    #[test]
-    #[cfg(not(loom))]
-    fn a_source_of_many_runs_has_blocks_that_follow_each_other() {
-        let runs = (BLOCK / SharedSerials::RUN) as u32 * 2 + 3;
-        let (first, second) = (SharedSerials::new(runs), SharedSerials::new(1));
-        let last = first.first_of(runs - 1) + SharedSerials::RUN - 1;
-        assert_eq!(last / BLOCK - first.first / BLOCK, 2);
-        assert!(last / BLOCK < second.first / BLOCK, "the second source's blocks follow");
-        assert_eq!(first.draw_run(), first.first_of(runs));
-        // If the reserved runs end with a block, the next run is in another block.
-        let whole = SharedSerials::new((BLOCK / SharedSerials::RUN) as u32);
-        assert!(whole.draw_run() >= whole.first + BLOCK);
     }
 
     #[test]

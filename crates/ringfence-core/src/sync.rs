@@ -202,8 +202,10 @@ impl SyncSet {
 
     /// Returns `true` if `points`, sorted by timeline, are the points of the set. Faster than iterating, because it
     /// runs for each retired object.
+    #[doc(hidden)]
     #[inline]
-    pub(crate) fn is(&self, points: &[SyncPoint]) -> bool {
+    #[must_use]
+    pub fn is(&self, points: &[SyncPoint]) -> bool {
         if !self.spilled.is_empty() {
             return self.spilled == points;
         }

@@ -122,7 +122,7 @@ pub use retired::{Reclaimed, ShutdownError};
 pub use shared::Shared;
 pub(crate) use shared::{CLASSES, Handle, memory_alignment};
 
-pub(crate) use ringfence_core::ticket::Ticket;
+pub(crate) use ringfence_lockfree::ticket::Ticket;
 pub use ringfence_trace::{
     BlockSnapshot, DescriptorSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, Statistics,
     TypeSnapshot, TypeStatistics, region,

@@ -9,9 +9,9 @@
 //!
 //! | part | role | evidence |
 //! |---|---|---|
-//! | `ringfence_core::pin` | pins and released ranges: hazard pointers over ranges | models |
-//! | `ringfence_core::clock`, `timeline` | turn and begun values: the points that a release waits for; closes: tells if a frame is open | models |
-//! | `ringfence_core`: `try_cell`, `thread_slot`, `spsc_queue`, `retire_bin`, `thread_cache`, `pool_chain` | retired objects, caches, slots of size classes | the core's own models |
+//! | `ringfence_lockfree::pin` | pins and released ranges: hazard pointers over ranges | models |
+//! | `ringfence_lockfree::clock`, `timeline` | turn and begun values: the points that a release waits for; closes: tells if a frame is open | models |
+//! | `ringfence_lockfree`: `try_cell`, `thread_slot`, `spsc_queue`, `retire_bin`, `thread_cache`, `pool_chain` | retired objects, caches, slots of size classes | the models of that crate |
 //! | memory objects, kinds of bound heaps | a count or bits that one read-modify-write changes | exact by construction |
 //! | figures: calls, bytes, waits, uses of budgets | relaxed counters: they order nothing, and no decision depends on their order | – |
 //! | closed, gone, lost, stop, on | flags that are set once, or under a lock, and only reduce the work to do | – |
@@ -21,7 +21,7 @@
 
 #[cfg(not(loom))]
 pub(crate) use parking_lot::RwLock;
-pub(crate) use ringfence_core::primitive::{AtomicU64, Ordering};
+pub(crate) use ringfence_lockfree::primitive::{AtomicU64, Ordering};
 
 /// `loom`'s lock with `parking_lot`'s interface.
 #[cfg(loom)]

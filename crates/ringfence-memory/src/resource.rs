@@ -6,9 +6,9 @@ use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use ringfence_core::delivery::{Content, Delivery, Target};
-use ringfence_core::recycled::Wanted;
 use ringfence_core::sync::SyncSet;
+use ringfence_lockfree::delivery::{Content, Delivery, Target};
+use ringfence_lockfree::recycled::Wanted;
 
 use crate::device::record::TextureParts;
 use crate::device::sharing::{Share, ShareKind};

@@ -33,16 +33,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringfence_core::clock::{Ahead, Clock, Watch};
-use ringfence_core::retire_bin::Reading;
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet, TimelineId};
+use ringfence_lockfree::clock::{Ahead, Clock, Watch};
+use ringfence_lockfree::retire_bin::Reading;
 use smallvec::SmallVec;
 
 use crate::device::{Device, DeviceError};
 use crate::observe::trace::Event;
 use crate::primitive::{AtomicU64, Ordering, RwLock};
 
-pub use ringfence_core::retire_bin::RetireBin;
+pub use ringfence_lockfree::retire_bin::RetireBin;
 
 /// A submission that is being recorded, with the value that it will signal.
 ///

@@ -5,7 +5,6 @@
 
 use ringfence_core::blocks::{BlockSource, BlocksDesc, GrowableBlocks};
 use ringfence_core::buddy::Buddy;
-use ringfence_core::fixed_pool::FixedPool;
 use ringfence_core::free_list::FreeList;
 use ringfence_core::linear::Linear;
 use ringfence_core::range::{Allocate, Range};
@@ -13,6 +12,7 @@ use ringfence_core::retire::RetireQueue;
 use ringfence_core::ring::Ring;
 use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 use ringfence_core::tlsf::Tlsf;
+use ringfence_lockfree::fixed_pool::FixedPool;
 use std::convert::Infallible;
 use std::fmt::Debug;
 use std::hint::black_box;

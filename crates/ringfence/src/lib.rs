@@ -27,7 +27,7 @@
 //! | [`placement`] | an engine's policy that assigns each request to a pool |
 //! | [`device`] | the contract of a device (crate `ringfence-hal`), and a guide to implement one |
 //! | [`alias`] | the planner of offsets for known lifetimes (crate `ringfence-alias`) |
-//! | [`algorithms`] | the algorithms alone (crate `ringfence-core`) |
+//! | [`algorithms`] | the algorithms alone (crates `ringfence-core` and `ringfence-lockfree`) |
 //! | `sim`, `vulkan`, `d3d12` | the simulated GPU and the two backends, each behind the feature of its name |
 //!
 //! The modules from [`memory`] to [`trace`] re-export the crate `ringfence-memory`; the four after them are defined in
@@ -100,6 +100,12 @@ struct Readme;
 #[cfg(all(doctest, feature = "sim"))]
 mod guide;
 
+/// The algorithms alone: the crate `ringfence-core`, and the pools of `ringfence-lockfree`.
+pub mod algorithms {
+    pub use ringfence_core::*;
+    pub use ringfence_lockfree::{fixed_pool, pool_chain};
+}
+
 #[cfg(any(feature = "vulkan", all(windows, feature = "d3d12")))]
 #[macro_use]
 mod native;
@@ -118,7 +124,6 @@ pub mod vulkan;
 
 pub use placement::{FastConstants, FastConstantsDesc, FastWriter};
 pub use ringfence_alias as alias;
-pub use ringfence_core as algorithms;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 pub use ringfence_hal as device;
 pub use ringfence_memory::{

@@ -10,11 +10,9 @@
 //! Each function returns the number of operations that it executed. [`ALL`] lists the functions with their names, which
 //! are also the names of the fuzz targets.
 
-mod pools;
 mod ranges;
 mod times;
 
-pub use pools::{fixed_pool, pool_chain};
 pub use ranges::{blocks, buddy, free_list, linear_ranges, tlsf, tlsf_deferred, virtual_allocator};
 pub use times::{linear, retire, ring, size_class, sync_set};
 
@@ -24,7 +22,7 @@ use super::rng::Rng;
 pub type Drive = (&'static str, fn(&[u8]) -> u64);
 
 /// The drivers of all structures.
-pub const ALL: [Drive; 14] = [
+pub const ALL: [Drive; 12] = [
     ("buddy", buddy),
     ("free_list", free_list),
     ("tlsf", tlsf),
@@ -32,8 +30,6 @@ pub const ALL: [Drive; 14] = [
     ("linear_ranges", linear_ranges),
     ("blocks", blocks),
     ("virtual_allocator", virtual_allocator),
-    ("fixed_pool", fixed_pool),
-    ("pool_chain", pool_chain),
     ("ring", ring),
     ("linear", linear),
     ("size_class", size_class),

@@ -26,6 +26,6 @@ macro_rules! agrees_with_its_twin_over_seeded_operations {
 }
 
 agrees_with_its_twin_over_seeded_operations! {
-    buddy free_list tlsf tlsf_deferred linear_ranges blocks virtual_allocator fixed_pool pool_chain ring linear
+    buddy free_list tlsf tlsf_deferred linear_ranges blocks virtual_allocator ring linear
     size_class retire sync_set
 }

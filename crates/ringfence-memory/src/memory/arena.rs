@@ -26,10 +26,10 @@ use ringfence_core::algorithm::{Algorithm, Cutter};
 use ringfence_core::block_sizes::{BlockSizes, SIZES_MAX};
 use ringfence_core::blocks::{BlockAllocation, BlockId, Blocks, BlocksDesc};
 use ringfence_core::low_water::LowWater;
-use ringfence_core::pool_chain::PoolAllocation;
 use ringfence_core::range::Invalid;
-use ringfence_core::slots::{Chunk, Class, Live, Ready, Slots};
 use ringfence_core::tlsf::Tlsf;
+use ringfence_lockfree::pool_chain::PoolAllocation;
+use ringfence_lockfree::slots::{Chunk, Class, Live, Ready, Slots};
 use ringfence_trace::{BlockSnapshot, RangeSnapshot, TypeStatistics};
 use smallvec::SmallVec;
 
@@ -40,7 +40,7 @@ use super::request::Request;
 use crate::device::sharing::ShareKind;
 use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
 use crate::observe::unlocked::Lock;
-use ringfence_core::ticket::{Moves, Ticket};
+use ringfence_lockfree::ticket::{Moves, Ticket};
 
 mod compact;
 

@@ -15,7 +15,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use ringfence_core::slots::SlotMemory;
+use ringfence_lockfree::slots::SlotMemory;
 
 use super::memory_object::Memory;
 use crate::device::Device;

@@ -13,8 +13,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use ringfence_core::delivery::Content;
-use ringfence_core::recycled::Recycling;
+use ringfence_lockfree::delivery::Content;
+use ringfence_lockfree::recycled::Recycling;
 
 use super::location::Location;
 use super::memory_object::RawObject;

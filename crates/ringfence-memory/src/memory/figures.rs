@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use ringfence_core::recycled::{Held, Recyclable, Recycling};
+use ringfence_lockfree::recycled::{Held, Recyclable, Recycling};
 use ringfence_trace::{DriverCalls, HeapSnapshot, Snapshot, Statistics, TypeSnapshot, TypeStatistics};
 
 use super::arena::Cached;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::request::Request;
-use ringfence_core::ticket::{Moves, Ticket};
+use ringfence_lockfree::ticket::{Moves, Ticket};
 use ringfence_trace::RangeSnapshot;
 
 #[derive(Clone, Default, Debug)]

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use ringfence_core::blocks::BlockAllocation;
-use ringfence_core::pool_chain::PoolAllocation;
 use ringfence_core::range::Invalid;
-use ringfence_core::slots::{Class, Ready};
+use ringfence_lockfree::pool_chain::PoolAllocation;
+use ringfence_lockfree::slots::{Class, Ready};
 
 use super::arena::{Found, InBlock};
 use super::block_memory::BlockMemory;
 use super::memory_object::Memory;
 use super::pool_state::PoolState;
 use crate::device::{Device, Mapped, RawBuffer};
-use ringfence_core::ticket::Ticket;
+use ringfence_lockfree::ticket::Ticket;
 
 /// The location of a resource's bytes. Owned by one value; `Shared::free_place` frees it, once.
 pub struct Place<D: Device> {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ringfence_core::algorithm::Algorithm;
-use ringfence_core::slots::Class;
+use ringfence_lockfree::slots::Class;
 
 use super::arena::ArenaDesc;
 use super::decide::{PoolView, Step, View, Way, decide, is_plain};

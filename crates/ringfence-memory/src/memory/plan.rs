@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use ringfence_core::algorithm::Cutter;
-use ringfence_core::recycled::Held;
+use ringfence_lockfree::recycled::Held;
 
 use super::arena::{Arena, Forecast};
 use super::bound::ItemKind;

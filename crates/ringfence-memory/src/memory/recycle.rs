@@ -10,7 +10,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock};
 
-use ringfence_core::recycled::{Held, Key, Recyclable, Recycled, Recycling, Wanted};
+use ringfence_lockfree::recycled::{Held, Key, Recyclable, Recycled, Recycling, Wanted};
 
 use super::bound::{Bound, Item, ItemKind, SmallBound};
 use super::memory_object::RawObject;
@@ -74,7 +74,7 @@ impl<D: Device> Recyclable for Item<D> {
 /// Returns 64 bits of a name, by which objects are compared.
 pub(crate) fn name_bits(name: &str) -> u64 {
     static KEY: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
-    if name.is_empty() { 0 } else { ringfence_core::recycled::name_bits(name, *KEY) }
+    if name.is_empty() { 0 } else { ringfence_lockfree::recycled::name_bits(name, *KEY) }
 }
 
 impl<D: Device> Shared<D> {

@@ -30,8 +30,8 @@ use std::time::{Duration, Instant};
 
 use ringfence_core::algorithm::Cutter;
 use ringfence_core::blocks::BlockAllocation;
-use ringfence_core::slots::{Ready, Slots};
 use ringfence_core::sync::{Progress, SyncSet};
+use ringfence_lockfree::slots::{Ready, Slots};
 
 use super::arena::{Arena, ArenaDesc, Compact};
 use super::bound::Item;

@@ -1,6 +1,6 @@
 //! Requests, as plain data.
 
-use ringfence_core::ticket::Moves;
+use ringfence_lockfree::ticket::Moves;
 
 use super::location::Location;
 use crate::device::sharing::ShareKind;

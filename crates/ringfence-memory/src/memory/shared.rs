@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ringfence_core::algorithm::Algorithm;
 use ringfence_core::blocks::BlocksDesc;
-use ringfence_core::delivery::Losses;
 use ringfence_core::range::Invalid;
-use ringfence_core::recycled::Recycled;
-use ringfence_core::slots::SLOT_BYTES_MAX;
 use ringfence_core::tlsf::Tlsf;
+use ringfence_lockfree::delivery::Losses;
+use ringfence_lockfree::recycled::Recycled;
+use ringfence_lockfree::slots::SLOT_BYTES_MAX;
 
 use super::arena::{Arena, ArenaDesc, Wake};
 use super::budget::Budgets;

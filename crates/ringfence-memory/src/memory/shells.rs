@@ -12,8 +12,8 @@
 use std::mem::{self, MaybeUninit};
 use std::ptr;
 
-use ringfence_core::recycled::Recycling;
-use ringfence_core::thread_cache::{ROOM_MAX, ThreadCaches};
+use ringfence_lockfree::recycled::Recycling;
+use ringfence_lockfree::thread_cache::{ROOM_MAX, ThreadCaches};
 
 use super::bound::{Bound, Item, ItemKind, SmallBound};
 use super::memory_object::RawObject;

@@ -4,8 +4,8 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use ringfence_core::delivery::Losses;
 use ringfence_core::range::Invalid;
+use ringfence_lockfree::delivery::Losses;
 
 use super::memory_object::Memory;
 use super::note::Note;

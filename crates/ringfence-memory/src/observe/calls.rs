@@ -1,6 +1,6 @@
 //! Counters of driver calls and of other operations, for statistics.
 
-use ringfence_core::counter::Counters;
+use ringfence_lockfree::counter::Counters;
 
 use super::Event;
 use super::debugging::Watched;

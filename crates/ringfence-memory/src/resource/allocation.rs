@@ -15,8 +15,8 @@ use std::panic;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use ringfence_core::slots::{Ready, Slots};
 use ringfence_core::sync::SyncSet;
+use ringfence_lockfree::slots::{Ready, Slots};
 
 use super::host::HostBytes;
 use super::{Buffer, Resource, ResourceKind, Texture};

@@ -1,5 +1,5 @@
 //! The points that a release waits for, while frames begin and end on other threads: the rule at the top of
-//! `ringfence_core::retire_bin`.
+//! `ringfence_lockfree::retire_bin`.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-memory --lib --release models`
 
@@ -26,7 +26,7 @@ struct World {
 impl World {
     fn new() -> Self {
         // Each thread retires into its own queue.
-        ringfence_core::thread_slot::take_slot(0);
+        ringfence_lockfree::thread_slot::take_slot(0);
         let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
         let lifetimes = Lifetimes::new();
         let clock = lifetimes.register(&device, device.create_fence(0)).expect("the device is not lost");

@@ -24,7 +24,7 @@ use crate::device::lock::Lock;
 use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc, BlocksStatistics};
 use ringfence_core::buddy::Buddy;
 use ringfence_core::range::{AllocError, Allocate, FreeError, Invalid};
-use ringfence_core::thread_cache::{self, BATCH_MAX, ThreadCaches, batch};
+use ringfence_lockfree::thread_cache::{self, BATCH_MAX, ThreadCaches, batch};
 
 use super::singles::{BoxedRun, Held, Slots};
 use super::state::release_passed;

@@ -1,11 +1,11 @@
 //! Destinations of a batch's copies: not moved while they have copies that are not recorded, and marked if copies to
-//! them are lost. See [`ringfence_core::delivery`].
+//! them are lost. See [`ringfence_lockfree::delivery`].
 
 use std::sync::Arc;
 
-use ringfence_core::clock::Watch;
-use ringfence_core::delivery::{self, Losses};
 use ringfence_core::sync::{SyncPoint, SyncSet};
+use ringfence_lockfree::clock::Watch;
+use ringfence_lockfree::delivery::{self, Losses};
 use smallvec::SmallVec;
 
 use crate::device::{Create, Device};

@@ -21,9 +21,9 @@ use std::panic;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringfence_core::clock::{End, Watch};
 use ringfence_core::range::Invalid;
 use ringfence_core::sync::{SyncPoint, SyncSet};
+use ringfence_lockfree::clock::{End, Watch};
 use smallvec::SmallVec;
 
 use super::segment::Segment;
@@ -34,7 +34,7 @@ use crate::device::record::{TexelRead, TexelRegion};
 use crate::device::{
     BufferUsage, Device, DeviceError, RawBuffer, RawTexture, TexelBox, TexelFormat, TextureAspect, check_texels,
 };
-use ringfence_core::pin::HeldPin;
+use ringfence_lockfree::pin::HeldPin;
 use ringfence_memory::extend::{OpenFrame, WaitError};
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::{Location, RingSnapshot};

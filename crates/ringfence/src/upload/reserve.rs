@@ -42,7 +42,7 @@ use super::segment::{Kept, Segment};
 use super::state::{Calm, Request, Reserved, RingState};
 use super::{UploadError, WhenFull};
 use crate::device::Device;
-use ringfence_core::pin::Pin;
+use ringfence_lockfree::pin::Pin;
 use ringfence_memory::extend::{Passed, ReclaimRing, WaitError, is_locked, retry_after_eviction};
 use ringfence_memory::memory::RingSnapshot;
 use ringfence_memory::{Buffer, Error};

@@ -8,7 +8,7 @@ use ringfence_core::sync::SyncSet;
 
 use super::{UploadDesc, WhenFull};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device};
-use ringfence_core::pin::Released;
+use ringfence_lockfree::pin::Released;
 use ringfence_memory::extend::{create_buffer_at, shared_alignment};
 use ringfence_memory::memory::Location;
 use ringfence_memory::{AllocationDesc, Allocator, Buffer, Error};

@@ -12,7 +12,7 @@ use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
 use super::segment::{Config, Exchanged, Pair, Segment};
 use super::{UploadDesc, UploadError, WhenFull};
 use crate::device::{Device, DeviceError};
-use ringfence_core::pin::{HeldPin, Pin, Pins, release, tail};
+use ringfence_lockfree::pin::{HeldPin, Pin, Pins, release, tail};
 use ringfence_memory::extend::{Passed, ReclaimRing, Shared};
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::RingSnapshot;

@@ -20,9 +20,9 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ringfence_core::clock::Watch;
 use ringfence_core::range::align_up;
 use ringfence_core::sync::{SyncPoint, SyncSet};
+use ringfence_lockfree::clock::Watch;
 
 use super::fill::{Filling, copy, fill, staged};
 use super::segment::Segment;
@@ -30,7 +30,7 @@ use super::state::{Request, Reserved, RingState};
 use super::texels::{Layout, Texels};
 use super::{Frames, Staged, UploadError};
 use crate::device::Device;
-use ringfence_core::pin::{HeldPin, Pin, Unpin};
+use ringfence_lockfree::pin::{HeldPin, Pin, Unpin};
 use ringfence_memory::extend::OpenFrame;
 use ringfence_memory::lifetime::Frame;
 

@@ -28,7 +28,7 @@ use crate::memory::memory_object::Memory;
 use crate::memory::note::Note;
 use crate::memory::request::Request;
 use crate::memory::residence::Residence;
-use ringfence_core::ticket::{Moves, Standing, Ticket};
+use ringfence_lockfree::ticket::{Moves, Standing, Ticket};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PassLimits {

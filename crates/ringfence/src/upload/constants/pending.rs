@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use ringfence_core::clock::{End, Watch};
+use ringfence_lockfree::clock::{End, Watch};
 
 /// Identifies a slot of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -20,9 +20,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::device::lock::Lock;
-use ringfence_core::clock::Watch;
 use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::SyncSet;
+use ringfence_lockfree::clock::Watch;
 
 use super::pending::{Contents, Gathered, Pending, SlotKey};
 use super::pools::Pools;

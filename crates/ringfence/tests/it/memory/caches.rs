@@ -9,7 +9,7 @@ use ringfence::device::{MemoryProperties, Requirements, ResourceClass};
 use ringfence::sim::{Live, Profile};
 use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Dedicated, Location};
 
-use ringfence_core::thread_slot::thread_number;
+use ringfence_lockfree::thread_slot::thread_number;
 use ringfence_testkit::fixture::FaultyFixture;
 
 use crate::memory::world::{Device, KIB, MIB, needs, next, on_card, world};

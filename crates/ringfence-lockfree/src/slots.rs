@@ -25,12 +25,12 @@
 use alloc::vec::Vec;
 use std::sync::OnceLock;
 
-use crate::blocks::BlockAllocation;
 use crate::pool_chain::{KeepPools, PoolAllocation, PoolChain};
 use crate::primitive::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
-use crate::range::Invalid;
 use crate::thread_cache::{self, ThreadCaches};
 use crate::thread_slot::thread_place;
+use ringfence_core::blocks::BlockAllocation;
+use ringfence_core::range::Invalid;
 
 /// Size of the largest slot, in bytes.
 pub const SLOT_BYTES_MAX: u64 = 64 << 10;

@@ -2,9 +2,9 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models`
 
-use crate::sync::SyncPoint;
 use loom::sync::Arc;
 use loom::thread;
+use ringfence_core::sync::SyncPoint;
 use std::vec;
 
 use super::*;

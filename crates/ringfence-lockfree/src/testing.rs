@@ -3,10 +3,13 @@
 use std::collections::HashSet;
 use std::vec::Vec;
 
-use super::Feed;
 use crate::fixed_pool::FixedPool;
 use crate::pool_chain::{KeepPools, PoolAllocation, PoolChain};
-use crate::range::{FreeError, Range, Serial};
+use ringfence_core::range::{FreeError, Range, Serial};
+use ringfence_core::testing::drive::{Drive, Feed};
+
+/// Every structure, by the name of its fuzz target.
+pub const ALL: [Drive; 2] = [("fixed_pool", fixed_pool), ("pool_chain", pool_chain)];
 
 /// Drives a [`FixedPool`].
 ///

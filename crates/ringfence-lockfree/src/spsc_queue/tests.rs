@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use crate::sync::{SyncPoint, TimelineId};
+use ringfence_core::sync::{SyncPoint, TimelineId};
 
 use super::*;
-use crate::testing::rng::Rng;
+use ringfence_core::testing::rng::Rng;
 
 fn set(value: u64) -> SyncSet {
     SyncPoint::new(TimelineId::new(0), value).into()

@@ -7,9 +7,9 @@
 
 use loom::sync::Arc;
 use loom::thread;
-use ringfence_core::fixed_pool::FixedPool;
-use ringfence_core::pool_chain::{PoolAllocation, PoolChain};
 use ringfence_core::range::Range;
+use ringfence_lockfree::fixed_pool::FixedPool;
+use ringfence_lockfree::pool_chain::{PoolAllocation, PoolChain};
 
 /// Tries all orders with at most this many preemptions; `None` means all orders.
 fn model(preemptions: impl Into<Option<usize>>, body: impl Fn() + Send + Sync + 'static) {

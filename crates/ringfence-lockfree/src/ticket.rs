@@ -17,7 +17,7 @@
 
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use crate::blocks::BlockAllocation;
+use ringfence_core::blocks::BlockAllocation;
 
 const FREE: u8 = 0;
 const PINNED: u8 = 1;
@@ -187,9 +187,9 @@ impl Ticket {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::blocks::{Blocks, BlocksDesc};
-    use crate::tlsf::Tlsf;
     use core::sync::atomic::AtomicBool;
+    use ringfence_core::blocks::{Blocks, BlocksDesc};
+    use ringfence_core::tlsf::Tlsf;
 
     #[test]
     fn a_pin_holds_whatever_passes_do_meanwhile() {

@@ -1,17 +1,13 @@
 //! Tests of the chain of pools: with threads, with pools that are added and removed, and the rules of
 //! `docs/acceptance.md` by name.
 
-use crate::common;
-
-#[allow(dead_code, reason = "each test binary uses a part")]
-use crate::counting_allocator;
-
-use counting_allocator::host_allocations;
+use crate::counting_allocator::host_allocations;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use ringfence_core::pool_chain::{KeepPools, PoolAllocation, PoolChain, PoolStatistics};
 use ringfence_core::range::FreeError;
 use ringfence_core::size_class::size_class;
+use ringfence_core::testing::cases;
+use ringfence_lockfree::pool_chain::{KeepPools, PoolAllocation, PoolChain, PoolStatistics};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -290,7 +286,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(common::cases(256)))]
+    #![proptest_config(ProptestConfig::with_cases(cases(256)))]
     #[test]
     fn a_chain_does_as_its_twin(places in 1..5_u32, ops in vec(op(), 0..300)) {
         let chain = PoolChain::new(10, places);

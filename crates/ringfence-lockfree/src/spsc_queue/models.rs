@@ -3,9 +3,9 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models`
 
-use crate::sync::{SyncPoint, TimelineId};
 use loom::sync::Arc;
 use loom::thread;
+use ringfence_core::sync::{SyncPoint, TimelineId};
 
 use super::*;
 

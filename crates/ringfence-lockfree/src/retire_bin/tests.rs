@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use crate::sync::SyncPoint;
+use ringfence_core::sync::SyncPoint;
 
 use super::*;
-use crate::testing::rng::Rng;
+use ringfence_core::testing::rng::Rng;
 
 fn set(points: [u64; 3]) -> SyncSet {
     let points = (0..3).zip(points).filter(|&(_, value)| value > 0);

@@ -1,15 +1,11 @@
 //! Tests of the lock-free pool: against a naive twin, with threads, and the rules of `docs/acceptance.md` by name.
 
-use crate::common;
-
-#[allow(dead_code, reason = "each test binary uses a part")]
-use crate::counting_allocator;
-
-use counting_allocator::host_allocations;
+use crate::counting_allocator::host_allocations;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use ringfence_core::fixed_pool::FixedPool;
 use ringfence_core::range::{FreeError, Range, Serial};
+use ringfence_core::testing::cases;
+use ringfence_lockfree::fixed_pool::FixedPool;
 use std::collections::HashSet;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -109,7 +105,7 @@ impl Twin {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(common::cases(192)))]
+    #![proptest_config(ProptestConfig::with_cases(cases(192)))]
     #[test]
     fn a_pool_does_as_its_twin(
         capacity in prop_oneof![1..20_u32, 1..400_u32, Just(4160)],

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::vec::Vec;
 
 use crate::primitive::{AtomicBool, AtomicU64, Ordering, fence_in_model};
-use crate::ring::Ring;
+use ringfence_core::ring::Ring;
 
 /// Position below which all bytes may have been allocated again.
 #[derive(Debug, Default)]

@@ -24,8 +24,8 @@ use std::sync::PoisonError;
 
 use crate::clock::{End, Watch};
 use crate::primitive::{AtomicBool, AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering};
-use crate::sync::SyncPoint;
 use crate::ticket::Ticket;
+use ringfence_core::sync::SyncPoint;
 
 /// State of the copies to a resource. Created with the first copy.
 #[derive(Debug, Default)]

@@ -41,7 +41,7 @@
 //!
 //! Freeing a range compares and exchanges its block's serial, in release builds too. If two threads free one range, one
 //! of them succeeds. A range that was freed already, or belongs to another allocator, is refused. Serials are unique in
-//! the process: see [`crate::range`]. A block draws them in runs, so they cost no shared counter.
+//! the process: see [`ringfence_core::range`]. A block draws them in runs, so they cost no shared counter.
 //!
 //! # Closing
 //!
@@ -50,9 +50,10 @@
 //! can fail although a block is free.
 
 use crate::primitive::{Apart, AtomicU32, AtomicU64, Ordering, fence_in_model, shrunk, thread_hint};
-use crate::range::{FreeError, Invalid, Range, Serial, SharedSerials};
+use crate::serials::SharedSerials;
 use alloc::boxed::Box;
 use core::fmt;
+use ringfence_core::range::{FreeError, Invalid, Range, Serial};
 
 #[allow(unsafe_code, reason = "shared without a lock; SAFETY comments give the proofs")]
 pub(crate) mod slot;
@@ -71,7 +72,7 @@ const LINE: usize = 8;
 /// A lock-free pool of equal blocks. See the [module](self).
 ///
 /// ```
-/// # use ringfence_core::fixed_pool::FixedPool;
+/// # use ringfence_lockfree::fixed_pool::FixedPool;
 /// # use ringfence_core::range::FreeError;
 /// let pool = FixedPool::new(64 << 10, 16);
 /// let block = pool.allocate().expect("16 blocks are free");

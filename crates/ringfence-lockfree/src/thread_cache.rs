@@ -49,9 +49,9 @@ use core::{array, mem};
 use std::sync::OnceLock;
 
 use crate::primitive::{Apart, shrunk_under_miri_too};
-use crate::range::Invalid;
 use crate::thread_slot::thread_place;
 use crate::try_cell::TryCell;
+use ringfence_core::range::Invalid;
 
 /// Largest number of items that are moved at once.
 pub const BATCH_MAX: usize = 32;
@@ -119,7 +119,7 @@ type OwnLines<T, O, const CLASSES: usize> = Box<Apart<TryCell<ThreadCache<T, O, 
 /// The thread caches of a pool, with items of `CLASSES` classes.
 ///
 /// ```
-/// use ringfence_core::thread_cache::{ROOM_MAX, ThreadCaches, batch};
+/// use ringfence_lockfree::thread_cache::{ROOM_MAX, ThreadCaches, batch};
 ///
 /// let thread_caches: ThreadCaches<u32> = ThreadCaches::new([ROOM_MAX]);
 /// let mut pool: Vec<u32> = (0..100).collect();

@@ -42,14 +42,14 @@ pub use crate::fixed_pool::slot::{PoolAllocation, PoolView, RefusedFree};
 use crate::fixed_pool::FixedPool;
 use crate::fixed_pool::slot::{OnceBox, PoolSlot};
 use crate::primitive::{Apart, AtomicU64, Ordering, fence_in_model, thread_hint};
-use crate::range::{FreeError, Invalid};
 use alloc::boxed::Box;
 use core::fmt;
+use ringfence_core::range::{FreeError, Invalid};
 
 /// Pools of one block size, each with its heap. See the [module](self).
 ///
 /// ```
-/// # use ringfence_core::pool_chain::PoolChain;
+/// # use ringfence_lockfree::pool_chain::PoolChain;
 /// let chain = PoolChain::new(64 << 10, 8);
 /// assert_eq!(chain.allocate(), None, "there is no pool yet");
 /// let reservation = chain.reserve(16).expect("0 of 8 pools exist");
@@ -68,7 +68,7 @@ use core::fmt;
 /// A block cannot be freed twice, and its heap cannot be used after the free:
 ///
 /// ```compile_fail,E0382
-/// # use ringfence_core::pool_chain::PoolChain;
+/// # use ringfence_lockfree::pool_chain::PoolChain;
 /// # let chain = PoolChain::new(1, 1);
 /// let block = chain.reserve(1).unwrap().open("heap");
 /// chain.free(block).unwrap();
@@ -76,7 +76,7 @@ use core::fmt;
 /// ```
 ///
 /// ```compile_fail,E0505
-/// # use ringfence_core::pool_chain::PoolChain;
+/// # use ringfence_lockfree::pool_chain::PoolChain;
 /// # let chain = PoolChain::new(1, 1);
 /// let block = chain.reserve(1).unwrap().open("heap");
 /// let heap = chain.heap(&block).unwrap();

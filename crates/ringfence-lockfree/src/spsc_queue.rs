@@ -46,7 +46,7 @@ use core::mem::MaybeUninit;
 use core::ptr;
 
 use crate::primitive::{AtomicPtr, AtomicUsize, Ordering, UnsafeCell, shrunk_under_miri_too};
-use crate::sync::{Progress, SyncSet};
+use ringfence_core::sync::{Progress, SyncSet};
 
 /// Number of items of the smallest chunk.
 const SMALLEST: usize = shrunk_under_miri_too(4, 1);

@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 use std::sync::PoisonError;
 
 use crate::primitive::{AtomicU64, Mutex, MutexGuard, Ordering};
-use crate::sync::{SyncPoint, TimelineId};
+use ringfence_core::sync::{SyncPoint, TimelineId};
 
 /// State of the values of one timeline; see the [module](self). Shared by all threads.
 pub struct Clock {

@@ -51,12 +51,12 @@ use alloc::vec::Vec;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::primitive::{Apart, AtomicUsize, Ordering, yield_now};
-use crate::range::Invalid;
-use crate::retire::RetireQueue;
 use crate::spsc_queue::{Batch, Head, Key, SpscQueue};
-use crate::sync::{Progress, SyncSet, TimelineId};
 use crate::thread_slot::{THREAD_SLOTS, cached_number, thread_number};
 use crate::try_cell::{Taken, TryCell};
+use ringfence_core::range::Invalid;
+use ringfence_core::retire::RetireQueue;
+use ringfence_core::sync::{Progress, SyncSet, TimelineId};
 
 /// Items that wait for points on timelines. Many threads add items concurrently without waiting for each other.
 ///
@@ -64,7 +64,7 @@ use crate::try_cell::{Taken, TryCell};
 /// the GPU may still use, such as views and pipelines.
 ///
 /// ```
-/// use ringfence_core::retire_bin::RetireBin;
+/// use ringfence_lockfree::retire_bin::RetireBin;
 /// use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 ///
 /// let graphics = TimelineId::new(0);

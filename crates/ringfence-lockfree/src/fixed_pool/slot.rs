@@ -32,11 +32,11 @@
 
 use super::FixedPool;
 use crate::primitive::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, UnsafeCell};
-use crate::range::{FreeError, Invalid, Range, Serial, Span};
 use alloc::boxed::Box;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr;
+use ringfence_core::range::{FreeError, Invalid, Range, Serial, Span};
 
 /// An allocated block of a chain's pool.
 ///

@@ -8,10 +8,10 @@
 //! alternate on one core do not collide, which favours designs with one lock or one head. The last two contestants do
 //! not detect misuse; the others refuse double frees.
 
-use ringfence_core::fixed_pool::FixedPool;
-use ringfence_core::pool_chain::{PoolAllocation, PoolChain};
 use ringfence_core::range::{Allocate, Range};
 use ringfence_core::tlsf::Tlsf;
+use ringfence_lockfree::fixed_pool::FixedPool;
+use ringfence_lockfree::pool_chain::{PoolAllocation, PoolChain};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Barrier, Mutex};

@@ -43,8 +43,8 @@ use std::sync::{OnceLock, PoisonError};
 use crate::primitive::{
     Apart, AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, fence, shrunk, shrunk_under_miri_too,
 };
-use crate::range::Invalid;
 use crate::thread_cache::{self, Account, BATCH_MAX, ROOM_MAX, ThreadCaches, batch};
+use ringfence_core::range::Invalid;
 
 /// Tags in a line, which share a cache line: descriptions that can collide before one is forgotten.
 const WAYS: usize = shrunk_under_miri_too(8, 2);

@@ -1,0 +1,85 @@
+//! Structures that threads share without a lock: pools, thread caches, deferred release and recycled objects.
+//!
+//! They manage ranges and sync points of [`ringfence_core`]; no graphics API is named here. Each file that contains `unsafe` code states
+//! the reason, and `loom` tries every order of its memory accesses (`ci/loom.sh`).
+//!
+//! | module | contents | cost of an operation |
+//! |---|---|---|
+//! | [`fixed_pool`] | equal blocks for many threads at once | O(1) |
+//! | [`pool_chain`] | fixed pools with their heaps, added and removed while threads allocate | O(1) expected |
+//!
+//! The other modules serve the crates of Ringfence. They are public for those crates only, are hidden from the documentation, and may
+//! change in any release:
+//!
+//! | module | contents | cost of an operation |
+//! |---|---|---|
+//! | `thread_slot` ¹ | a small number for each living thread | O(1) |
+//! | `counter` ¹ | counters with a cache line for each thread | a load and a store |
+//! | `spsc_queue` ¹ | queue of one producer and one consumer, by sets of sync points | O(1) |
+//! | `retire_bin` ¹ | deferred release by many threads | O(1) |
+//! | `recycled` ¹ | released objects by description, for the next owner | O(1): two exchanges |
+//! | `thread_cache` ¹ | a few items of a shared pool for each thread | O(1): one exchange |
+//! | `slots` ¹ | small and common sizes: pools by size class with thread caches | O(1): one exchange |
+//! | `clock` ¹ | begun, submitted and completed values of a timeline | O(open values) |
+//! | `delivery` ¹ | copies to a resource from their recording to their arrival or loss | O(1) a destination |
+//! | `pin` ¹ | ring ranges in use by writers | O(1) |
+//! | `ticket` | permission to move a range | one exchange |
+//! | `try_cell` | a value that one thread at a time may take, without waiting | one exchange |
+//! | `primitive` | the atomics of the processor, or those of `loom` | – |
+//!
+//! ¹ With the feature `std`, because these need threads.
+#![no_std]
+// Denied, not forbidden: each module with unsafe code allows it and states its reason.
+#![deny(unsafe_code)]
+
+extern crate alloc;
+#[cfg(any(test, feature = "std", feature = "testing"))]
+extern crate std;
+
+#[cfg(feature = "std")]
+#[doc(hidden)]
+pub mod clock;
+#[cfg(feature = "std")]
+#[doc(hidden)]
+pub mod counter;
+#[cfg(feature = "std")]
+#[doc(hidden)]
+pub mod delivery;
+pub mod fixed_pool;
+#[cfg(feature = "std")]
+#[doc(hidden)]
+pub mod pin;
+pub mod pool_chain;
+#[doc(hidden)]
+pub mod primitive;
+#[cfg(feature = "std")]
+#[doc(hidden)]
+#[allow(unsafe_code, reason = "a recycled object keeps its owner alive")]
+pub mod recycled;
+#[cfg(feature = "std")]
+#[doc(hidden)]
+#[allow(unsafe_code, reason = "threads share its shards without a lock")]
+pub mod retire_bin;
+mod serials;
+#[cfg(feature = "std")]
+#[doc(hidden)]
+#[allow(unsafe_code, reason = "a cached slot keeps its owner alive")]
+pub mod slots;
+#[cfg(feature = "std")]
+#[allow(unsafe_code, reason = "two threads share its chunks without a lock")]
+mod spsc_queue;
+#[cfg(feature = "std")]
+#[doc(hidden)]
+#[allow(unsafe_code, reason = "threads share its cells without a lock")]
+pub mod thread_cache;
+#[cfg(feature = "std")]
+#[doc(hidden)]
+pub mod thread_slot;
+#[doc(hidden)]
+pub mod ticket;
+#[doc(hidden)]
+#[allow(unsafe_code, reason = "one thread at a time has the value")]
+pub mod try_cell;
+
+#[cfg(feature = "testing")]
+pub mod testing;
