@@ -15,9 +15,9 @@ const MOST: u64 = 256 << 20;
 /// ```
 /// use gpu_allocator::AllocationSizes;
 ///
-/// Blocks of up to 64 MiB of device memory, and 32 MiB of host-visible memory.
+/// // Blocks of up to 64 MiB of device memory, and 32 MiB of host-visible memory.
 /// let small = AllocationSizes::new(64 << 20, 32 << 20);
-/// The same, starting from 8 MiB.
+/// // The same, starting from 8 MiB.
 /// let growing = AllocationSizes::new(8 << 20, 8 << 20)
 ///     .with_max_device_memblock_size(64 << 20)
 ///     .with_max_host_memblock_size(32 << 20);

@@ -16,7 +16,6 @@
 //!                       │          └ offset of tail: head_offset - used, around the end
 //!                       └ head_offset
 //! ```
-//! ```
 //!
 //! | operation | cost |
 //! |---|---|
