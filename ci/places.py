@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Each path in the column "lives in" of docs/acceptance.md is a file or a folder. `core/range.rs` stands for
-crates/ringfence-core/src/range.rs, `ringfence/upload` for crates/ringfence/src/upload: a folder or upload.rs."""
+crates/ringfence-core/src/range.rs, `upload/ring` for crates/ringfence-upload/src/ring: a folder or ring.rs."""
 
 import re
 import sys

@@ -67,7 +67,9 @@ const TOOLS: &[Stage] =
 /// Returns the stages of a crate, its own unit tests first.
 pub fn of_crate(name: &str) -> Vec<&'static Stage> {
     let own: &[Stage] = match name {
-        "ringfence" => &const { [stage("ringfence", "lib", &[])] },
+        "ringfence-upload" => &const { [stage("ringfence-upload", "lib", &[])] },
+        "ringfence-descriptor" => &const { [stage("ringfence-descriptor", "lib", &[])] },
+        "ringfence-transient" => &const { [stage("ringfence-transient", "lib", &[])] },
         "ringfence-memory" => &const { [stage("ringfence-memory", "lib", &[])] },
         "ringfence-hal" => &const { [stage("ringfence-hal", "lib", &[])] },
         "ringfence-sim" => &const { [stage("ringfence-sim", "lib", &[])] },

@@ -257,3 +257,14 @@ pub struct HeapBudget {
 
 /// One budget for each memory heap. Up to 16 heaps (Vulkan's maximum) need no host allocation.
 pub type HeapBudgets = SmallVec<[HeapBudget; 16]>;
+
+/// Returns the smallest offset alignment that satisfies both alignments, which must not be 0: their least common multiple. Texels of
+/// 12 bytes need an alignment that is not a power of two.
+#[must_use]
+pub const fn common_alignment(a: u64, b: u64) -> u64 {
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    a / x * b
+}

@@ -102,7 +102,7 @@ mod usage;
 pub use api_result::{Api, ApiResult};
 pub use capabilities::{
     Capabilities, HeapBudget, HeapBudgets, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType, Priority,
-    ResourceClass,
+    ResourceClass, common_alignment,
 };
 pub use device::{BufferInfo, Create, Device, Driver, InfoKey, RawBuffer, RawTexture, TextureInfo};
 pub use error::{DeviceError, Numbers, Reason};

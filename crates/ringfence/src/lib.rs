@@ -112,19 +112,15 @@ mod native;
 
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;
-pub mod descriptor;
-mod hashed;
 #[cfg(doctest)]
 mod impossible;
-pub mod placement;
-pub mod transient;
-pub mod upload;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 
-pub use placement::{FastConstants, FastConstantsDesc, FastWriter};
+#[cfg(feature = "transient")]
 pub use ringfence_alias as alias;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
+pub use ringfence_descriptor as descriptor;
 pub use ringfence_hal as device;
 pub use ringfence_memory::{
     AccessError, Allocation, AllocationDesc, Allocator, AllocatorDesc, Budget, Buffer, DebugDesc, Dedicated, Error,
@@ -132,9 +128,14 @@ pub use ringfence_memory::{
     Resource, ResourceKind, ShareError, SharedMemory, SmallBuffer, Texture, Timeline, Tried, debugging, defrag,
     lifetime, memory, residency, resource, sharing, sparse, trace,
 };
+#[cfg(feature = "placement")]
+pub use ringfence_placement::{self as placement, FastConstants, FastConstantsDesc, FastWriter};
 #[cfg(feature = "sim")]
 pub use ringfence_sim as sim;
-pub use upload::{
+#[cfg(feature = "transient")]
+pub use ringfence_transient as transient;
+pub use ringfence_upload as upload;
+pub use ringfence_upload::{
     BatchError, BoundConstants, ConstantBuffers, ConstantWriter, ConstantsDesc, DynamicConstants, Readback,
     ReadbackDesc, ReadbackError, ReadbackRing, Staged, StaticConstants, TexelTarget, Texels, TransferQueue,
     UploadBatch, UploadDesc, UploadError, UploadRing, UploadWriter, WhenFull,

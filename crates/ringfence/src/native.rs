@@ -11,7 +11,7 @@ macro_rules! native_types {
         #[doc = concat!("The progress of a queue on a ", $api, " device.")]
         pub type Timeline = ringfence_memory::lifetime::Timeline<Device>;
         #[doc = concat!("An upload ring of a ", $api, " device.")]
-        pub type UploadRing = crate::upload::UploadRing<Device>;
+        pub type UploadRing = ringfence_upload::UploadRing<Device>;
 
         #[doc = concat!("An allocator over a ", $api, " device, created from the API's own objects.")]
         ///

@@ -1,0 +1,699 @@
+//! Bindless tables: entries that shaders access by index, in one run of the shader-visible heap.
+//!
+//! ```text
+//!   free ──insert──▶ live, generation g ──remove──▶ retired until begun frames are over ──reclaim──▶ free
+//!                       │        ▲                         (cleared, in debug mode)
+//!                       └ update ┘  the slot has the new view once all begun frames are complete
+//! ```
+//!
+//! | operation | cost |
+//! |---|---|
+//! | insert, update | O(1) under a short lock, one driver call without the lock |
+//! | remove | O(1) under a short lock |
+//! | reclaim | O(freed slots) |
+//!
+//! Slots are reused in the order in which they were freed, so that a use after removal is detected for as long as
+//! possible.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::device::lock::Lock;
+use ringfence_core::free_list::FreeList;
+use ringfence_core::range::Invalid;
+
+use super::cpu::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc};
+use super::state::{Keeper, State, release_passed};
+use super::{DescriptorError, DescriptorSnapshot, Persistent, Region, ShaderVisibleHeap, SlotAllocator, View, region};
+use crate::device::descriptors::Descriptors;
+use ringfence_memory::Allocator;
+use ringfence_memory::extend::{Passed, ReclaimHeap, Shared, Undo, is_locked, run_unlocked};
+use ringfence_memory::lifetime::RetireBin;
+use ringfence_memory::trace::Event;
+
+/// Description of a bindless table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BindlessDesc {
+    /// Largest number of entries. If this is [`BindlessDesc::CAPACITY`] and the heap's persistent region has no free
+    /// run of that length, the table gets half of the longest run. [`BindlessTable::capacity`] returns the actual
+    /// number.
+    pub capacity: u32,
+    /// `true` overwrites freed slots with null descriptors, to detect uses after removal. Costs one driver call a slot.
+    pub clear_freed: bool,
+}
+
+impl BindlessDesc {
+    /// Default of [`BindlessDesc::capacity`]: 4096, or less if the heap has fewer slots.
+    pub const CAPACITY: u32 = 4096;
+}
+
+impl Default for BindlessDesc {
+    /// Allows up to 4,096 entries; clears slots in debug builds.
+    fn default() -> Self {
+        Self { capacity: Self::CAPACITY, clear_freed: cfg!(debug_assertions) }
+    }
+}
+
+/// Index of an entry of a [`BindlessTable`]. A plain value that owns no slot. The table returns an error for the index
+/// of a removed entry or of an entry of another table.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct BindlessIndex {
+    slot: u32,
+    generation: u32,
+    /// Number of the table, unique in the process.
+    table: u64,
+}
+
+impl BindlessIndex {
+    /// Returns the index for shaders: the slot, counted from the start of the heap. Constant for the life of the entry.
+    #[must_use]
+    pub const fn slot(self) -> u32 {
+        self.slot
+    }
+
+    /// Returns the generation of the slot, which each begin and each end of an entry increments: 1 for the first entry,
+    /// 3 for the second. Always odd.
+    #[must_use]
+    pub const fn generation(self) -> u32 {
+        self.generation
+    }
+}
+
+/// An entry of a [`BindlessTable`]. Dropping it removes the entry: its slot is freed once every submission that had
+/// begun by then is complete.
+///
+/// [`BindlessEntry::into_index`] leaves the entry in the table until [`BindlessTable::remove`], for programs that store
+/// plain indices.
+#[must_use = "the entry is removed when this is dropped"]
+pub struct BindlessEntry<D: Descriptors, A: SlotAllocator = FreeList> {
+    state: Arc<TableState<D, A>>,
+    keeper: Arc<Keeper<D, A>>,
+    index: BindlessIndex,
+}
+
+impl<D: Descriptors, A: SlotAllocator> BindlessEntry<D, A> {
+    /// Returns the index for shaders: the slot, counted from the start of the heap. Constant for the life of the entry.
+    #[must_use]
+    pub fn slot(&self) -> u32 {
+        self.index.slot()
+    }
+
+    /// Returns the index of the entry, for calls of the table.
+    #[must_use]
+    pub fn index(&self) -> BindlessIndex {
+        self.index
+    }
+
+    /// Releases ownership: the entry stays in the table until [`BindlessTable::remove`].
+    pub fn into_index(self) -> BindlessIndex {
+        let mut this = ManuallyDrop::new(self);
+        let index = this.index;
+        // SAFETY: each field is dropped once, here, and not used again, because `this` is never dropped.
+        unsafe {
+            std::ptr::drop_in_place(&raw mut this.state);
+            std::ptr::drop_in_place(&raw mut this.keeper);
+        }
+        index
+    }
+
+    /// Replaces the entry with another view in another slot. Pending submissions use the old slot, later ones the new
+    /// slot.
+    ///
+    /// # Errors
+    /// As [`BindlessTable::replace`]. The old entry is unchanged then.
+    pub fn replace(&mut self, view: &View<'_, D>) -> Result<(), DescriptorError> {
+        self.index = self.state.replace(&self.keeper, self.index, view)?;
+        Ok(())
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> From<&BindlessEntry<D, A>> for BindlessIndex {
+    fn from(entry: &BindlessEntry<D, A>) -> Self {
+        entry.index
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> Drop for BindlessEntry<D, A> {
+    fn drop(&mut self) {
+        if is_locked() {
+            let (state, keeper, index) = (Arc::clone(&self.state), Arc::clone(&self.keeper), self.index);
+            run_unlocked(move || state.end_entry(&keeper, index));
+        } else {
+            self.state.end_entry(&self.keeper, self.index);
+        }
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> fmt::Debug for BindlessEntry<D, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BindlessEntry({} of generation {})", self.slot(), self.index.generation())
+    }
+}
+
+/// A table of entries that shaders access by index. See the [crate](crate). All threads may use it.
+pub struct BindlessTable<D: Descriptors, A: SlotAllocator = FreeList> {
+    state: Arc<TableState<D, A>>,
+    keeper: Arc<Keeper<D, A>>,
+    /// Staged views of pending updates.
+    staging: CpuDescriptorHeap<D>,
+}
+
+struct TableState<D: Descriptors, A: SlotAllocator> {
+    heap: Arc<State<D, A>>,
+    base: u32,
+    clear_freed: bool,
+    /// `true` if only later binds see a write, so that a write never affects pending work.
+    is_snapshot: bool,
+    entries: Lock<Entries>,
+    waiting: RetireBin<Retired<D>>,
+    /// Slots that a `reclaim` is about to free. Empty outside of `reclaim`; kept so that a steady frame allocates no
+    /// host memory.
+    returned: Lock<Vec<u32>>,
+    /// The run of slots; `None` after the table is dropped. A `reclaim` in progress keeps the run until its end,
+    /// because it may write to slots that it has taken out of the queue.
+    run: Lock<Option<Arc<Persistent<D, A>>>>,
+}
+
+struct Entries {
+    /// Number of the table, unique in the process.
+    table: u64,
+    /// Free slots, relative to the base, in the order in which they were freed.
+    free: VecDeque<u32>,
+    /// Generation of each slot; odd if the entry is live.
+    generations: Box<[u32]>,
+    /// Number of live entries.
+    live_count: u32,
+    /// Number of updates of all entries so far.
+    updates: u64,
+    /// Number of the last update that was applied to each slot.
+    applied: Box<[u64]>,
+    /// `true` for each slot that still has the view of a removed entry, which may be revived.
+    removed: Box<[bool]>,
+}
+
+enum Retired<D: Descriptors> {
+    /// Slot and generation at the removal. If the entry was revived, the slot has another generation.
+    Slot(u32, u32),
+    Update {
+        index: BindlessIndex,
+        number: u64,
+        staged: CpuDescriptors<D>,
+    },
+}
+
+impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
+    /// Creates a table in a run of the heap's persistent region.
+    ///
+    /// # Errors
+    /// The region has no free run of that length, or the heap belongs to another allocator.
+    pub fn new(
+        memory: &Allocator<D>,
+        heap: &ShaderVisibleHeap<D, A>,
+        desc: BindlessDesc,
+    ) -> Result<Self, DescriptorError> {
+        if !std::ptr::eq(&**memory.shared(), &*heap.keeper.shared) {
+            return Err(DescriptorError::Foreign);
+        }
+        let longest = heap.longest_free();
+        let is_default = desc.capacity == BindlessDesc::CAPACITY && longest < desc.capacity;
+        let capacity = if is_default { longest.div_ceil(2).max(1) } else { desc.capacity };
+        let run = heap.allocate(capacity)?;
+        let staging = CpuHeapDesc {
+            kind: heap.kind(),
+            types: heap.types(),
+            block_slots: 64,
+            name: "bindless updates",
+            ..Default::default()
+        };
+        let staging = CpuDescriptorHeap::new(memory, staging)?;
+        let keeper = Arc::clone(&heap.keeper);
+        static TABLES: AtomicU64 = AtomicU64::new(0);
+        let entries = Entries {
+            table: TABLES.fetch_add(1, Ordering::Relaxed),
+            free: (0..capacity).collect(),
+            generations: vec![0; capacity as usize].into_boxed_slice(),
+            live_count: 0,
+            updates: 0,
+            applied: vec![0; capacity as usize].into_boxed_slice(),
+            removed: vec![false; capacity as usize].into_boxed_slice(),
+        };
+        let state = Arc::new(TableState {
+            heap: Arc::clone(&keeper.state),
+            base: run.start(),
+            clear_freed: desc.clear_freed,
+            is_snapshot: keeper.shared.device.descriptor_support().is_snapshot(),
+            entries: Lock::new(entries),
+            waiting: RetireBin::new(),
+            returned: Lock::new(Vec::new()),
+            run: Lock::new(Some(Arc::new(run))),
+        });
+        keeper.shared.add_heap(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
+        Ok(Self { state, keeper, staging })
+    }
+
+    /// Adds an entry, which lives until the returned value is dropped.
+    ///
+    /// # Errors
+    /// No slot is free (slots of removed entries are freed when the device no longer uses them), or the heap does not
+    /// support such a view.
+    pub fn insert(&self, view: &View<'_, D>) -> Result<BindlessEntry<D, A>, DescriptorError> {
+        let index = self.insert_index(view)?;
+        Ok(BindlessEntry { state: Arc::clone(&self.state), keeper: Arc::clone(&self.keeper), index })
+    }
+
+    /// As [`BindlessTable::insert`], but returns an index without ownership.
+    pub(super) fn insert_index(&self, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
+        self.state.insert(&self.keeper, view)
+    }
+
+    /// Removes an entry by its index ([`BindlessEntry::into_index`]). Its slot is freed once every submission that has
+    /// begun by now is complete. If the entry has an owner, the owner's drop has no effect afterwards.
+    ///
+    /// # Errors
+    /// The entry was removed, or belongs to another table.
+    pub fn remove(&self, index: BindlessIndex) -> Result<(), DescriptorError> {
+        self.state.remove(&self.keeper, index)
+    }
+
+    /// Revives a removed entry, in its slot and with its view, under a new generation. Returns `None` if the slot is
+    /// free by now or has another entry.
+    pub(super) fn revive(&self, index: BindlessIndex) -> Option<BindlessIndex> {
+        let generation = self.state.entries.lock().revive(self.state.base, index)?;
+        let Keeper { shared, state: heap } = &*self.keeper;
+        shared.record(|| Event::BindlessInserted { heap: heap.number, slot: index.slot.into() });
+        Some(BindlessIndex { generation, ..index })
+    }
+
+    /// Returns `true` if an entry is in the table or can be revived.
+    pub(super) fn is_there(&self, index: BindlessIndex) -> bool {
+        let entries = self.state.entries.lock();
+        entries.find(self.state.base, index).is_ok() || entries.find_removed(self.state.base, index).is_some()
+    }
+
+    /// Changes the view of an entry and keeps its index.
+    ///
+    /// The slot is written by the first [`Allocator::reclaim`] after every submission that has begun by now is
+    /// complete: by the next one if no submission is pending. Submissions that begin before
+    /// [`BindlessTable::is_settled`] must not use the entry. Of several updates, from any threads, the last one stays.
+    /// If the device binds snapshots of heaps, the next bind has the new view. To change an entry that every frame
+    /// uses, call [`BindlessEntry::replace`].
+    ///
+    /// # Errors
+    /// The entry is not in the table, or the heap does not support such a view.
+    pub fn update(&self, index: impl Into<BindlessIndex>, view: &View<'_, D>) -> Result<(), DescriptorError> {
+        let index = index.into();
+        self.state.check(index)?;
+        let mut staged = self.staging.allocate(1)?;
+        staged.write(0, view)?;
+        let shared = &self.keeper.shared;
+        if self.state.is_snapshot {
+            return self.state.show(&shared.device, index, &staged);
+        }
+        let number = self.state.entries.lock().begin_update(self.state.base, index)?;
+        shared.retire_into(&self.state.waiting, Retired::Update { index, number, staged });
+        Ok(())
+    }
+
+    /// Replaces an entry without an owner by another view with another index. Pending submissions use the old entry,
+    /// later ones the new entry. For an entry with an owner, call [`BindlessEntry::replace`].
+    ///
+    /// # Errors
+    /// As [`BindlessTable::insert`] and [`BindlessTable::remove`]. The old entry is unchanged then.
+    pub fn replace(&self, index: BindlessIndex, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
+        self.state.replace(&self.keeper, index, view)
+    }
+
+    /// Returns `true` if no update or removal is pending.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.state.waiting.is_empty()
+    }
+
+    /// Returns `true` if the entry is in the table. O(1).
+    #[must_use]
+    pub fn is_live(&self, index: impl Into<BindlessIndex>) -> bool {
+        self.state.check(index.into()).is_ok()
+    }
+
+    /// Returns the number of entries: slots that are neither free nor waiting to be freed.
+    #[must_use]
+    pub fn live_count(&self) -> u32 {
+        self.state.entries.lock().live_count
+    }
+
+    /// Returns the number of free slots.
+    #[must_use]
+    pub fn free_count(&self) -> u32 {
+        self.state.entries.lock().free.len() as u32
+    }
+
+    /// Returns the largest number of entries.
+    #[must_use]
+    pub fn capacity(&self) -> u32 {
+        self.state.entries.lock().generations.len() as u32
+    }
+
+    /// Checks every rule of the structure. For tests; no other thread may use the table meanwhile.
+    ///
+    /// # Errors
+    /// The first broken rule.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        self.state.waiting.validate()?;
+        let entries = self.state.entries.lock();
+        let mut free = vec![false; entries.generations.len()];
+        for &slot in &entries.free {
+            let at = slot as usize;
+            Invalid::unless(!free[at], "a slot is in the free list once", slot.into())?;
+            Invalid::unless(entries.generations[at].is_multiple_of(2), "a free slot has no live entry", slot.into())?;
+            free[at] = true;
+        }
+        let live = entries.generations.iter().filter(|generation| **generation % 2 == 1).count();
+        Invalid::unless(live == entries.live_count as usize, "the count of live entries is right", live as u64)
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
+    fn insert(&self, keeper: &Keeper<D, A>, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
+        let Keeper { shared, state: heap } = keeper;
+        let (begun, table) = {
+            let mut entries = self.entries.lock();
+            (entries.begin(), entries.table)
+        };
+        let Some((slot, generation)) = begun else {
+            return Err(DescriptorError::Full { region: Region::Bindless, need: 1, free: 0, largest_free: 0 });
+        };
+        let at = self.base + slot;
+        let begun = Undo::new(|| self.entries.lock().undo(slot));
+        // SAFETY: the slot was free, so only this call uses it, and no submitted work reads it.
+        unsafe { heap.write_slot(shared, at, view) }?;
+        begun.done();
+        shared.record(|| Event::BindlessInserted { heap: heap.number, slot: at.into() });
+        Ok(BindlessIndex { slot: at, generation, table })
+    }
+
+    fn remove(&self, keeper: &Keeper<D, A>, index: BindlessIndex) -> Result<(), DescriptorError> {
+        let (slot, generation) = self.entries.lock().end(self.base, index)?;
+        let Keeper { shared, state: heap } = keeper;
+        // Recorded before another entry can get the slot.
+        shared.record(|| Event::BindlessRemoved { heap: heap.number, slot: index.slot.into() });
+        shared.retire_into(&self.waiting, Retired::Slot(slot, generation));
+        Ok(())
+    }
+
+    fn replace(
+        &self,
+        keeper: &Keeper<D, A>,
+        index: BindlessIndex,
+        view: &View<'_, D>,
+    ) -> Result<BindlessIndex, DescriptorError> {
+        self.check(index)?;
+        let new = self.insert(keeper, view)?;
+        self.remove(keeper, index).inspect_err(|_| {
+            let _ = self.remove(keeper, new);
+        })?;
+        Ok(new)
+    }
+
+    /// Ends the entry of a dropped owner. If the table was dropped before, its slots belong to the heap.
+    fn end_entry(&self, keeper: &Keeper<D, A>, index: BindlessIndex) {
+        if self.run.lock().is_some() {
+            // The program may have removed the entry by its index.
+            let _ = self.remove(keeper, index);
+        }
+    }
+
+    fn check(&self, index: BindlessIndex) -> Result<u32, DescriptorError> {
+        self.entries.lock().find(self.base, index)
+    }
+
+    /// Writes an entry on a device of snapshots, where no pending work reads slots. Keeps the table's lock, so that the
+    /// slot cannot get another entry, and of two updates the later one stays. The driver created its objects before: on
+    /// such devices, a copy of slots only copies host memory.
+    fn show(&self, device: &D, index: BindlessIndex, staged: &CpuDescriptors<D>) -> Result<(), DescriptorError> {
+        let entries = self.entries.lock();
+        entries.find(self.base, index)?;
+        // SAFETY: while the lock is held, the entry is live, so no other entry has its slot, and no other update writes
+        // it. On a device of snapshots, no pending work reads a slot that is written. The staged view was checked.
+        unsafe { self.heap.copy_to_slots(device, index.slot, &[staged.all()]) };
+        Ok(())
+    }
+
+    fn release(&self, device: &D, retired: Retired<D>, returned: &mut Vec<u32>) {
+        match retired {
+            Retired::Slot(slot, generation) => {
+                if !self.entries.lock().is_over(slot, generation) {
+                    return;
+                }
+                if self.clear_freed || self.heap.owning {
+                    // SAFETY: the entry was removed, and every submission that had begun by then is complete.
+                    unsafe { self.heap.clear_passed(device, self.base + slot) };
+                }
+                returned.push(slot);
+            }
+            Retired::Update { index, number, staged } => {
+                if self.entries.lock().apply_update(self.base, index, number) {
+                    // SAFETY: every submission that had begun at the update is complete, and the entry was live. If it
+                    // is removed now, its slot is freed by a later step of this `reclaim` at the earliest, and only
+                    // `reclaim` applies updates. The staged view was checked when it was written.
+                    unsafe { self.heap.copy_to_slots(device, index.slot, &[staged.all()]) };
+                }
+            }
+        }
+    }
+}
+
+impl Entries {
+    /// Begins an entry in the slot that was free longest. Returns the slot and its generation.
+    fn begin(&mut self) -> Option<(u32, u32)> {
+        let slot = self.free.pop_front()?;
+        let generation = &mut self.generations[slot as usize];
+        *generation = generation.wrapping_add(1);
+        self.live_count += 1;
+        Some((slot, *generation))
+    }
+
+    /// Reverts [`Entries::begin`], before the caller has seen the entry.
+    fn undo(&mut self, slot: u32) {
+        let generation = &mut self.generations[slot as usize];
+        *generation = generation.wrapping_sub(1);
+        self.live_count -= 1;
+        self.free.push_front(slot);
+    }
+
+    /// Ends a live entry. Returns its slot, relative to the base, and the new generation.
+    fn end(&mut self, base: u32, index: BindlessIndex) -> Result<(u32, u32), DescriptorError> {
+        let slot = self.find(base, index)?;
+        let generation = &mut self.generations[slot as usize];
+        *generation = generation.wrapping_add(1);
+        self.removed[slot as usize] = true;
+        self.live_count -= 1;
+        Ok((slot, *generation))
+    }
+
+    /// Returns the slot of a removed entry, if the slot still has its view.
+    fn find_removed(&self, base: u32, index: BindlessIndex) -> Option<u32> {
+        let slot = index.slot.wrapping_sub(base);
+        let generation = *self.generations.get(slot as usize)?;
+        let is_last = index.table == self.table && index.generation.checked_add(1) == Some(generation);
+        (is_last && self.removed[slot as usize]).then_some(slot)
+    }
+
+    /// Begins an entry in the slot of a removed one, with the same view. Returns the new generation.
+    fn revive(&mut self, base: u32, index: BindlessIndex) -> Option<u32> {
+        let slot = self.find_removed(base, index)? as usize;
+        self.removed[slot] = false;
+        self.generations[slot] += 1;
+        self.live_count += 1;
+        Some(self.generations[slot])
+    }
+
+    /// Returns `true` if a retired slot can be freed: its entry was not revived since. Afterwards the entry cannot be
+    /// revived.
+    fn is_over(&mut self, slot: u32, generation: u32) -> bool {
+        let is_last = self.generations[slot as usize] == generation;
+        if is_last {
+            self.removed[slot as usize] = false;
+        }
+        is_last
+    }
+
+    /// Returns the number of a new update of a live entry.
+    fn begin_update(&mut self, base: u32, index: BindlessIndex) -> Result<u64, DescriptorError> {
+        self.find(base, index)?;
+        self.updates += 1;
+        Ok(self.updates)
+    }
+
+    /// Returns `true` if the update must be written to the slot. Updates of several threads come back in any order, so
+    /// an update that began before the last applied one is outdated.
+    fn apply_update(&mut self, base: u32, index: BindlessIndex, number: u64) -> bool {
+        let Ok(slot) = self.find(base, index) else { return false };
+        let applied = &mut self.applied[slot as usize];
+        let is_newer = number > *applied;
+        *applied = number.max(*applied);
+        is_newer
+    }
+
+    /// Returns `true` if a released slot has used up its generations. The next generation would equal that of an early
+    /// entry whose index the program may still have. This happens after 2³¹ inserts into one slot.
+    fn is_worn_out(&self, slot: u32) -> bool {
+        self.generations[slot as usize] == 0
+    }
+
+    fn find(&self, base: u32, index: BindlessIndex) -> Result<u32, DescriptorError> {
+        if index.table != self.table {
+            return Err(DescriptorError::ForeignEntry { slot: index.slot });
+        }
+        let slot = index.slot.wrapping_sub(base);
+        match self.generations.get(slot as usize) {
+            Some(generation) if *generation == index.generation && generation % 2 == 1 => Ok(slot),
+            _ => Err(DescriptorError::Stale { slot: index.slot, generation: index.generation }),
+        }
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for TableState<D, A> {
+    fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, _: bool) -> bool {
+        let Some(_run) = self.run.lock().clone() else { return false };
+        let mut returned = self.returned.lock();
+        let free = |retired| self.release(&shared.device, retired, &mut returned);
+        release_passed(&self.waiting, passed, device_lost, free);
+        if !returned.is_empty() {
+            let mut entries = self.entries.lock();
+            for slot in returned.drain(..) {
+                if !entries.is_worn_out(slot) {
+                    entries.free.push_back(slot);
+                }
+            }
+        }
+        true
+    }
+
+    fn snapshot(&self, into: &mut Vec<DescriptorSnapshot>) {
+        if self.run.lock().is_none() {
+            return;
+        }
+        let entries = self.entries.lock();
+        let (slots, live, free) =
+            (entries.generations.len() as u64, entries.live_count.into(), entries.free.len() as u64);
+        drop(entries);
+        into.push(DescriptorSnapshot {
+            name: self.heap.name.to_string(),
+            kind: self.heap.kind.to_string(),
+            region: region::BINDLESS.into(),
+            slot_count: slots,
+            used_count: slots - free,
+            waiting_count: (slots - free).saturating_sub(live),
+            largest_free: free,
+            heap_count: 1,
+            ..Default::default()
+        });
+    }
+
+    unsafe fn destroy(&self, _: &Shared<D>) {
+        // The run and the objects of its slots belong to the heap.
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> Drop for BindlessTable<D, A> {
+    fn drop(&mut self) {
+        let state = Arc::clone(&self.state);
+        run_unlocked(move || {
+            let run = state.run.lock().take();
+            drop(run); // without the lock
+            state.waiting.collect_all(&mut Vec::new());
+        });
+    }
+}
+
+impl<D: Descriptors, A: SlotAllocator> fmt::Debug for BindlessTable<D, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BindlessTable")
+            .field("capacity", &self.capacity())
+            .field("free_count", &self.free_count())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ShaderVisibleDesc;
+    use super::*;
+    use crate::device::descriptors::{BufferView, BufferViewKind};
+    use crate::device::{BufferDesc, BufferUsage};
+    use crate::sim::{Device, Profile, SimOptions};
+    use ringfence_memory::{AllocationDesc, AllocatorDesc, Buffer};
+
+    /// Creates a table of one entry, and a buffer to view.
+    fn one_entry() -> (Allocator<Device>, BindlessTable<Device>, Buffer<Device>) {
+        let memory = Allocator::over(Device::new(Profile::h200(), SimOptions::default()), AllocatorDesc::default());
+        let desc = ShaderVisibleDesc { frame_slots: 8, persistent_slots: 8, chunk_slots: 4, ..Default::default() };
+        let heap = ShaderVisibleHeap::new(&memory, desc).expect("small");
+        let table = BindlessTable::new(&memory, &heap, BindlessDesc { capacity: 1, clear_freed: true }).expect("room");
+        let shown = BufferDesc { size: 256, usage: BufferUsage::STORAGE };
+        let shown = memory.create_buffer(&shown, AllocationDesc::default()).expect("room");
+        (memory, table, shown)
+    }
+
+    fn view(shown: &Buffer<Device>) -> View<'_, Device> {
+        let kind = BufferViewKind::Storage { stride: 0, writes: true };
+        View::buffer(shown, BufferView { kind, offset: 0, size: 256 }).expect("made for it")
+    }
+
+    /// A `reclaim` in progress has taken out slots and may write to them after the table is dropped, so it keeps the
+    /// run.
+    #[test]
+    fn the_run_stays_until_a_reclaim_that_is_under_way_ends() {
+        let memory = Allocator::over(Device::new(Profile::h200(), SimOptions::default()), AllocatorDesc::default());
+        let desc = ShaderVisibleDesc { frame_slots: 8, persistent_slots: 8, chunk_slots: 4, ..Default::default() };
+        let heap = ShaderVisibleHeap::new(&memory, desc).expect("small");
+        let table = BindlessTable::new(&memory, &heap, BindlessDesc { capacity: 8, clear_freed: true }).expect("room");
+        let under_way = table.state.run.lock().clone();
+        drop(table);
+        memory.reclaim();
+        heap.allocate(8).expect_err("the slots may still be written to");
+        drop(under_way);
+        memory.reclaim();
+        heap.allocate(8).expect("the slots are free now");
+    }
+
+    /// On a device of snapshots, an update fails if its entry was removed and the slot was handed out again.
+    #[test]
+    fn an_update_does_not_reach_the_next_entry_of_its_slot() {
+        let (memory, table, shown) = one_entry();
+        let view = view(&shown);
+        let mut staged = table.staging.allocate(1).expect("room");
+        staged.write(0, &view).expect("made for it");
+        let first = table.insert_index(&view).expect("room");
+        assert_eq!((first.generation(), table.state.show(memory.device(), first, &staged)), (1, Ok(())));
+        table.remove(first).expect("live");
+        memory.reclaim();
+        let second = table.insert_index(&view).expect("room");
+        assert_eq!((second.slot(), second.generation()), (first.slot(), 3));
+        let stale = DescriptorError::Stale { slot: first.slot(), generation: 1 };
+        assert_eq!(table.state.show(memory.device(), first, &staged), Err(stale));
+        assert_eq!(table.state.entries.lock().begin_update(table.state.base, first), Err(stale));
+        assert!(!table.state.entries.lock().apply_update(table.state.base, first, 1));
+    }
+
+    #[test]
+    fn a_slot_whose_generations_are_used_up_is_never_given_again() {
+        let (memory, table, shown) = one_entry();
+        let view = view(&shown);
+        let first = table.insert_index(&view).expect("room");
+        table.remove(first).expect("live");
+        memory.reclaim();
+        // 2³¹ inserts later.
+        table.state.entries.lock().generations[0] = u32::MAX - 1;
+        let last = table.insert_index(&view).expect("the last generation");
+        assert_eq!(last.generation(), u32::MAX);
+        table.remove(last).expect("live");
+        memory.reclaim();
+        assert_eq!((table.free_count(), table.live_count()), (0, 0));
+        assert!(table.insert(&view).is_err() && !table.is_live(first) && !table.is_live(last));
+        table.validate().expect("sound");
+    }
+}

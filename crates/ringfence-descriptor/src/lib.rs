@@ -1,0 +1,91 @@
+//! Descriptors: allocation of slots for views in descriptor heaps, and the time at which a slot may be written again.
+//!
+//! ```text
+//!   View ──write──▶ CpuDescriptors                    a run of slots in a CPU-only heap (buddy, growable blocks)
+//!                        │
+//!        ┌───────────────┼──────── copy, in merged batches ─────────┐
+//!        ▼               ▼                                          ▼
+//!   ┌───────────────┬───────────────────────────────────────────────────────┐
+//!   │ frame region  │ persistent region                                     │   ShaderVisibleHeap: one a kind
+//!   │ ring of chunks│ free list:  Persistent │ BindlessTable │ SamplerTable │
+//!   └───────────────┴───────────────────────────────────────────────────────┘
+//!        ▲                                   │ bind(frame): once a command list
+//!     FrameDescriptors ─▶ Table               ▼
+//!                                         Binding
+//! ```
+//!
+//! # Rules
+//!
+//! - *A slot that a shader may still read is never written.* A released slot is freed after every submission that had
+//!   begun by then; the slots of a frame's tables are freed after that frame. [`Allocator::reclaim`](ringfence_memory::Allocator)
+//!   frees them.
+//! - *A CPU-only descriptor is a value*: it may be written, copied and released at any time. If it has a driver object
+//!   (Vulkan's image views and samplers), the object lives until no pending submission can use it.
+//! - *The device only has the mechanism* ([`device::descriptors`](crate::device::descriptors)); this module has the
+//!   policy, for every device.
+//!
+//! # Models
+//!
+//! The device reports its [`DescriptorModel`](crate::device::descriptors::DescriptorModel), in
+//! [`Descriptors::descriptor_support`](crate::device::descriptors::Descriptors::descriptor_support):
+//!
+//! | model | devices | consequences |
+//! |---|---|---|
+//! | `Heaps` | Direct3D 12, simulated | none |
+//! | `Buffers` | Vulkan with `VK_EXT_descriptor_buffer` | none; each type is a separate array in one buffer |
+//! | `UpdateAfterBind` | Vulkan with descriptor indexing | the number of slots is limited by the device's update-after-bind limits |
+//! | `PlainSets` | other Vulkan (Mesa's software driver up to 22) | a list sees the descriptors as of its [`ShaderVisibleHeap::bind`]; few slots; each dimension of image views is a separate array |
+//!
+//! # Costs
+//!
+//! | operation | cost |
+//! |---|---|
+//! | allocate a CPU-only slot | O(1), one atomic exchange |
+//! | – a run of several | O(log slots) under a short lock; a driver call for a new block |
+//! | table of a frame | one lock a chunk, O(slots of the table); one driver call for 32 runs of slots |
+//! | bindless insert, remove | O(1) under a short lock, one driver call without the lock |
+//! | bind | on plain sets O(slots) if the heap was written since the last bind; else free |
+//! | reclaim | O(freed slots) |
+//!
+//! The design allows for `VK_EXT_descriptor_heap`, whose heaps are byte ranges with a reserved part:
+//! [`HeapStart`](crate::device::descriptors::HeapStart) has a separate start and increment.
+#![warn(missing_docs)]
+
+mod binding;
+mod bindless;
+mod constants;
+mod cpu;
+#[cfg(all(windows, feature = "d3d12"))]
+mod d3d12;
+mod desc;
+mod frame_descriptors;
+mod heap;
+mod persistent;
+mod samplers;
+mod singles;
+mod slots;
+mod state;
+mod tables;
+mod view;
+mod visible;
+#[cfg(feature = "vulkan")]
+mod vulkan;
+
+pub use crate::device::descriptors::{DescriptorError, Region};
+pub use binding::Binding;
+pub use bindless::{BindlessDesc, BindlessEntry, BindlessIndex, BindlessTable};
+pub use constants::ConstantView;
+pub use cpu::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, TableSource};
+pub use desc::{ShaderVisibleDesc, VisibleStatistics};
+pub use frame_descriptors::{FrameDescriptors, Table};
+pub use heap::Heap;
+pub use persistent::Persistent;
+use ringfence_hal as device;
+pub use ringfence_memory::memory::DescriptorSnapshot;
+pub(crate) use ringfence_memory::memory::region;
+#[cfg(test)]
+use ringfence_sim as sim;
+pub use samplers::{Sampler, SamplerTable};
+pub use slots::SlotAllocator;
+pub use view::View;
+pub use visible::ShaderVisibleHeap;

@@ -1,0 +1,55 @@
+//! Binding the shader-visible heaps to a Vulkan command buffer.
+
+use ash::vk;
+use ringfence_vulkan::{Bound, Device};
+use smallvec::SmallVec;
+
+use crate::Binding;
+use crate::device::descriptors::{DescriptorError, HeapKind};
+
+impl Binding<Device> {
+    /// Binds the heaps to a command buffer, once: the first at set number `first_set` of the layout, the second at the
+    /// next number. With descriptor buffers, call [`Binding::set_offsets`] for other layouts and bind points.
+    ///
+    /// # Errors
+    /// [`DescriptorError::AlreadyBound`] for every later call.
+    ///
+    /// # Safety
+    /// The command buffer must be in the recording state and belong to this device. The layout must have the heaps' set
+    /// layouts at these numbers.
+    pub unsafe fn set(
+        &mut self,
+        device: &Device,
+        commands: vk::CommandBuffer,
+        point: vk::PipelineBindPoint,
+        layout: vk::PipelineLayout,
+        first_set: u32,
+    ) -> Result<(), DescriptorError> {
+        let _ = self.set_once()?;
+        // SAFETY: the caller makes the same promises, and no heap was bound before.
+        unsafe { device.bind_heaps(&self.heaps(), commands, point, layout, first_set) };
+        Ok(())
+    }
+
+    /// Makes the bound heaps available to another pipeline layout or bind point of the same command buffer. For
+    /// descriptor buffers it only sets offsets; sets are bound again.
+    ///
+    /// # Safety
+    /// As [`Binding::set`], which must have been called before.
+    pub unsafe fn set_offsets(
+        &self,
+        device: &Device,
+        commands: vk::CommandBuffer,
+        point: vk::PipelineBindPoint,
+        layout: vk::PipelineLayout,
+        first_set: u32,
+    ) {
+        // SAFETY: the caller makes the same promises.
+        unsafe { device.set_heap_offsets(&self.heaps(), commands, point, layout, first_set) };
+    }
+
+    /// Returns the bound heaps, the one of resources first.
+    fn heaps(&self) -> SmallVec<[&Bound; 2]> {
+        [HeapKind::Resources, HeapKind::Samplers].into_iter().filter_map(|kind| self.bound(kind)).collect()
+    }
+}

@@ -1,0 +1,55 @@
+//! The placement policy of Unreal Engine on Direct3D 12, for every device.
+//!
+//! ```text
+//!   buffer ─┬ dynamic ─ upload ─┬ ≤ 64 KiB ─ buddies of 4 MiB (small) ───┐
+//!           │                   ├ ≤ 64 MiB ─ pool (big) ─────────────────┤ ranges of shared buffers
+//!           │                   └ else ───── stand-alone                 │
+//!           └ static ── default ┬ ≤ 64 MiB ─ first pool that supports it ┤
+//!                               │            (none: a new one)           └ or placed, each in a heap of the pool
+//!                               └ else ───── stand-alone
+//!   texture ┬ read back ─ a stand-alone buffer in readback memory
+//!           └ else ───── the pool of its kind: small sampled, sampled, render target, storage; too large: stand-alone
+//!   fast constants ───── 64 KiB pages from separate buddies: [`FastConstants`](crate::FastConstants)
+//! ```
+//!
+//! The thresholds are the defaults of [`PlacementDesc`]. A location records the allocator that serves it ([`Route`]),
+//! and its [`LocationKind`] determines its release. A release is deferred by sync points, not by a number of frames: it
+//! waits until all submissions that had begun are complete. [`Placement::end_frame`] reclaims, and destroys blocks that
+//! were empty for [`PlacementDesc::idle_frames`].
+//!
+//! [`Allocator::create_buffer`](ringfence_memory::Allocator::create_buffer) chooses the memory itself and needs less of the
+//! caller. This policy is for programs that separate resources by use, as engines do, or that want few driver buffers.
+//!
+//! # Deviations from Unreal Engine
+//!
+//! - A pool of default buffers serves requests with any subset of its usages, which always include copies.
+//! - A sampled texture is *small* by its memory requirements, on every API. On Direct3D 12, small textures can be
+//!   aligned to 4 KiB. On the others, the gain is that blocks do not mix sizes.
+//! - Blocks of ranges are driver buffers that the allocator places like any buffer, so a buddy of 4 MiB needs no memory
+//!   object.
+//! - If its pool is full, a request gets dedicated memory before it fails.
+#![warn(missing_docs)]
+
+mod aliased;
+mod buffers;
+mod constants;
+mod default_pool;
+mod desc;
+mod fast_constants;
+mod graph;
+mod heap_pools;
+mod inner;
+mod location;
+mod policy;
+mod range_pool;
+mod textures;
+
+pub use aliased::AliasedHeap;
+pub use constants::ConstantsLocation;
+pub use desc::{BufferRequest, ConstantsLifetime, Dynamism, LocationKind, PlacementDesc, Route, Strategy, TextureKind};
+pub use fast_constants::{FastConstants, FastConstantsDesc, FastWriter};
+pub use graph::{Provided, ProvidedBuffer, ProvidedTexture};
+pub use location::{BufferLocation, TextureLocation};
+pub use policy::{Placement, PlacementFigures};
+pub use range_pool::PoolFigures;
+use ringfence_hal as device;

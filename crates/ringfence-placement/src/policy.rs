@@ -1,0 +1,314 @@
+//! The policy: it finds the allocator for a request, and reclaims at the end of a frame.
+
+use std::fmt;
+use std::panic;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::device::lock::SharedLock;
+use ringfence_core::buddy::Buddy;
+
+use super::aliased::AliasedHeap;
+use super::buffers::UPLOAD_USAGE;
+use super::constants::ConstantsLocation;
+use super::default_pool::tlsf_pool;
+use super::desc::{BufferRequest, ConstantsLifetime, Dynamism, PlacementDesc, Route, TextureKind};
+use super::fast_constants::{Cleaning, FastConstants, FastConstantsDesc, FastWriter};
+use super::graph::{Provided, ProvidedBuffer, ProvidedTexture};
+use super::heap_pools::HeapPools;
+use super::inner::Inner;
+use super::location::{BufferLocation, TextureLocation};
+use super::range_pool::{PoolFigures, RangePool};
+use crate::device::record::TexelRegion;
+use crate::device::{Buffers, Create, Device, DeviceError, Requirements, TextureDesc, TextureInfo, Textures};
+use ringfence_memory::extend::Shared;
+use ringfence_memory::lifetime::Frame;
+use ringfence_memory::memory::Reclaimed;
+use ringfence_memory::resource::{BufferCopy, ReplaceError};
+use ringfence_memory::{Allocator, Error};
+use ringfence_transient::{Execution, Pass, TransientError};
+use ringfence_upload::UploadError;
+
+/// The placement policy of an engine. See the [module](super).
+///
+/// Cheap to clone; clones refer to the same policy. All threads may call all methods.
+pub struct Placement<D: Device> {
+    pub(super) inner: Arc<Inner<D>>,
+}
+
+/// Usage of each allocator of the policy.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct PlacementFigures {
+    /// Buddies of small uploads.
+    pub upload_small: PoolFigures,
+    /// Blocks of big uploads.
+    pub upload_big: PoolFigures,
+    /// Buddies of fast pages.
+    pub fast_pages: PoolFigures,
+    /// Pools of default buffers, in the order of creation.
+    pub default_buffers: Vec<PoolFigures>,
+    /// Pools of textures, by [`TextureKind`](super::TextureKind).
+    pub textures: [PoolFigures; 4],
+}
+
+impl<D: Device> Placement<D> {
+    /// Creates a policy on top of an allocator. It allocates no memory before the first request.
+    ///
+    /// # Errors
+    /// [`DeviceError::InvalidInfo`] with the broken rule of the description.
+    #[track_caller]
+    pub fn new(memory: &Allocator<D>, desc: PlacementDesc) -> Result<Self, Error> {
+        if let Some(rule) = desc.broken_rule() {
+            return Err(DeviceError::invalid(rule).into());
+        }
+        let shared = memory.shared();
+        let fast = FastConstantsDesc {
+            page_bytes: desc.fast_page_bytes,
+            buddy_bytes: desc.fast_block_bytes,
+            pages_max: u32::MAX,
+            usage: UPLOAD_USAGE,
+            shrink_after: u32::try_from(desc.idle_frames).unwrap_or(u32::MAX),
+            ..Default::default()
+        };
+        let at = panic::Location::caller();
+        let names = ["small textures", "textures", "render targets", "storage textures"];
+        let textures = names.map(|name| HeapPools::new(shared, name, desc.texture_block_bytes, desc.idle_frames, at));
+        let inner = Inner {
+            memory: memory.clone(),
+            upload_small: RangePool::new(
+                shared,
+                desc.small_block_bytes,
+                desc.idle_frames,
+                Buddy::new,
+                desc.small_granule_bytes,
+            ),
+            upload_big: tlsf_pool(shared, desc.big_block_bytes, desc.idle_frames),
+            fast: FastConstants::with_cleaning(memory, fast, Cleaning::Others),
+            default_buffers: SharedLock::new(Vec::new()),
+            textures,
+            frame: AtomicU64::new(0),
+            desc,
+            at,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Returns the underlying allocator.
+    #[must_use]
+    pub fn memory(&self) -> &Allocator<D> {
+        &self.inner.memory
+    }
+
+    /// Returns the description of the policy.
+    #[must_use]
+    pub fn desc(&self) -> &PlacementDesc {
+        &self.inner.desc
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared<D>> {
+        self.inner.memory.shared()
+    }
+
+    /// Creates a buffer: a dynamic one in upload memory, a static one in device memory. O(1) if a pool has space.
+    ///
+    /// # Errors
+    /// The size is 0, the alignment is not a power of two, there is no memory, or the driver failed. The state is
+    /// unchanged then.
+    #[track_caller]
+    pub fn create_buffer(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
+        self.inner.create_buffer(request)
+    }
+
+    /// Replaces `held` by a buffer that `request` describes, which another allocator may serve. Returns the copy that
+    /// keeps the first `keep_bytes`: record it in `frame`, before any use of the new buffer that reads it. Returns
+    /// `None` if `keep_bytes` is 0. The new buffer is created first; see [`Buffer::resize`](ringfence_memory::Buffer::resize).
+    ///
+    /// # Errors
+    /// As [`Buffer::resize`](ringfence_memory::Buffer::resize).
+    #[track_caller]
+    pub fn resize_buffer(
+        &self,
+        held: &mut BufferLocation<D>,
+        frame: &Frame,
+        request: &BufferRequest<'_>,
+        keep_bytes: u64,
+    ) -> Result<Option<BufferCopy<D>>, ReplaceError> {
+        self.inner.resize_buffer(held, frame, request, keep_bytes)
+    }
+
+    /// Returns the kind of a texture, the allocator that would serve it, and its memory requirements. Allocates no
+    /// memory. If [`TextureKind::wants_clear_value`] returns `true`, create the texture with a clear value on APIs that
+    /// have one.
+    ///
+    /// # Errors
+    /// The driver refuses the description.
+    pub fn plan_texture(&self, desc: &TextureDesc) -> Result<(TextureKind, Route, Requirements), Error> {
+        self.inner.plan_texture(desc)
+    }
+
+    /// Creates a texture in the pool of its kind.
+    ///
+    /// # Errors
+    /// As [`Placement::create_buffer`].
+    #[track_caller]
+    pub fn create_texture(&self, desc: &TextureDesc, name: &str) -> Result<TextureLocation<D>, Error> {
+        self.inner.create_texture(desc, name)
+    }
+
+    /// As [`Placement::create_texture`], from the API's own description (which may have a clear value).
+    ///
+    /// # Errors
+    /// As [`Placement::create_buffer`].
+    #[track_caller]
+    pub fn create_texture_as(
+        &self,
+        kind: TextureKind,
+        info: &TextureInfo<'_, D>,
+        name: &str,
+    ) -> Result<TextureLocation<D>, Error> {
+        self.inner.create_texture_as(kind, info, name)
+    }
+
+    /// Creates a buffer for the readback of a texture: a stand-alone buffer in readback memory for all texels, with the
+    /// row pitch that the device needs. Also returns the regions to copy, one for each subresource.
+    ///
+    /// # Errors
+    /// As [`Placement::create_buffer`].
+    #[track_caller]
+    pub fn create_readback_texture(
+        &self,
+        desc: &TextureDesc,
+        name: &str,
+    ) -> Result<(BufferLocation<D>, Vec<TexelRegion>), Error> {
+        self.inner.create_readback_texture(desc, name)
+    }
+
+    /// Creates constants by their lifetime. Constants of a draw or a frame are written with `writer`, a [`FastWriter`]
+    /// of [`Placement::fast_constants`]. Constants of several frames get an upload buffer.
+    ///
+    /// # Errors
+    /// [`UploadError::ZeroSize`]; [`UploadError::ForeignConstants`] if the writer does not belong to this policy; for a
+    /// draw or a frame as [`FastWriter::write`], for several frames as [`Placement::create_buffer`]. The state is
+    /// unchanged then.
+    #[track_caller]
+    pub fn create_constants(
+        &self,
+        content: &[u8],
+        lifetime: ConstantsLifetime,
+        writer: &mut FastWriter<D>,
+        name: &str,
+    ) -> Result<ConstantsLocation<D>, UploadError> {
+        self.inner.create_constants(content, lifetime, writer, name)
+    }
+
+    /// Creates a static buffer with the graph's transient allocator if `graph` is given: an execution, and the first
+    /// pass that uses the buffer. Otherwise, or if the buffer is dynamic, creates it with the policy.
+    ///
+    /// # Errors
+    /// As `Execution::acquire_buffer` or [`Placement::create_buffer`]. The state is unchanged then.
+    #[track_caller]
+    pub fn provide_buffer(
+        &self,
+        request: &BufferRequest<'_>,
+        graph: Option<(&mut Execution<'_, D>, Pass)>,
+    ) -> Result<ProvidedBuffer<D>, TransientError> {
+        match graph {
+            Some((execution, pass)) if request.dynamism == Dynamism::Static => {
+                let info = Create::<Buffers>::describe(execution.device(), &request.desc())?;
+                execution.acquire_buffer(&info, pass, request.name).map(Provided::Transient)
+            }
+            _ => Ok(Provided::Placed(self.create_buffer(request)?)),
+        }
+    }
+
+    /// Creates a texture with the graph's transient allocator if `graph` is given: an execution, and the first pass
+    /// that uses the texture. Otherwise creates it with the policy.
+    ///
+    /// # Errors
+    /// As `Execution::acquire_texture` or [`Placement::create_texture`]. The state is unchanged then.
+    pub fn provide_texture(
+        &self,
+        desc: &TextureDesc,
+        name: &str,
+        graph: Option<(&mut Execution<'_, D>, Pass)>,
+    ) -> Result<ProvidedTexture<D>, TransientError> {
+        match graph {
+            Some((execution, pass)) => {
+                let info = Create::<Textures>::describe(execution.device(), desc)?;
+                execution.acquire_texture(&info, pass, name).map(Provided::Transient)
+            }
+            None => Ok(Provided::Placed(self.create_texture(desc, name)?)),
+        }
+    }
+
+    /// Returns the pages for constants of a single frame or draw. Each recording thread writes through its own
+    /// [`FastWriter`](crate::FastWriter).
+    #[must_use]
+    pub fn fast_constants(&self) -> &FastConstants<D> {
+        &self.inner.fast
+    }
+
+    /// Creates a heap of aliased memory for textures: `bytes` in the best memory type for textures like `like`.
+    ///
+    /// # Errors
+    /// The driver refuses the description, or there is no memory.
+    #[track_caller]
+    pub fn aliased_heap(&self, like: &TextureDesc, bytes: u64, name: &str) -> Result<AliasedHeap<D>, Error> {
+        AliasedHeap::new(self.shared(), like, bytes, name)
+    }
+
+    /// Ends a frame: frees retired resources that the device no longer uses, then destroys blocks of the upload,
+    /// texture and default-buffer allocators that were empty for [`PlacementDesc::idle_frames`]. Never waits for the
+    /// GPU.
+    pub fn end_frame(&self) -> Reclaimed {
+        let (inner, shared) = (&*self.inner, self.shared());
+        let mut reclaimed = shared.reclaim(inner.desc.reclaim_objects_max);
+        let frame = inner.frame.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut idle = 0;
+        let mut destroy = |backing| {
+            // SAFETY: the block was removed from its pool and is empty; its ranges were released by sync points.
+            unsafe { shared.free_backing(backing) };
+            idle += 1;
+        };
+        std::iter::from_fn(|| inner.upload_small.take_idle(frame)).for_each(&mut destroy);
+        std::iter::from_fn(|| inner.upload_big.take_idle(frame)).for_each(&mut destroy);
+        std::iter::from_fn(|| inner.fast.take_idle(frame)).for_each(&mut destroy);
+        let parts = inner.textures.iter().flat_map(HeapPools::each_part);
+        parts.for_each(|part| std::iter::from_fn(|| part.take_idle(frame)).for_each(&mut destroy));
+        let count = inner.default_buffers.read().len();
+        for index in 0..count {
+            // The lock is not held across driver calls, because a new pool needs it.
+            let pool = Arc::clone(&inner.default_buffers.read()[index]);
+            pool.each_part(&mut |part| std::iter::from_fn(|| part.take_idle(frame)).for_each(&mut destroy));
+        }
+        reclaimed.blocks += idle;
+        reclaimed
+    }
+
+    /// Returns the usage of each allocator. O(blocks).
+    #[must_use]
+    pub fn figures(&self) -> PlacementFigures {
+        let inner = &*self.inner;
+        let default_buffers = inner.default_buffers.read().iter().map(|pool| pool.figures()).collect();
+        PlacementFigures {
+            upload_small: inner.upload_small.figures(),
+            upload_big: inner.upload_big.figures(),
+            fast_pages: inner.fast.pool_figures(),
+            default_buffers,
+            textures: std::array::from_fn(|kind| inner.textures[kind].figures()),
+        }
+    }
+}
+
+impl<D: Device> Clone for Placement<D> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<D: Device> fmt::Debug for Placement<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Placement").field("desc", &self.inner.desc).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,407 @@
+//! The public interface of the transient allocator, and one execution of a graph.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::panic;
+
+use ringfence_alias::{PassOrder, PassUse, Progress};
+use ringfence_core::range::Invalid;
+use ringfence_core::sync::{SyncPoint, TimelineId};
+
+use super::barrier::Barrier;
+use super::desc::{TransientDesc, TransientFigures};
+use super::error::TransientError;
+use super::frame::{Described, FramePass, FrameResource, check_places};
+use super::handle::{Transient, TransientBuffer, TransientTexture};
+use super::heap::{Tenancy, TransientKind};
+use super::pass::{Clock, Pass, TransientId};
+use super::state::{State, Wanted};
+use crate::device::{BufferInfo, Buffers, Create, Device, RawBuffer, RawTexture, TextureInfo, Textures};
+use ringfence_memory::{Allocator, RawObject};
+
+/// Allocates aliased memory for the resources of graph executions. See the [module](super).
+pub struct TransientAllocator<D: Device>(State<D>);
+
+impl<D: Device> TransientAllocator<D> {
+    /// Creates a transient allocator over an allocator. No memory is allocated yet.
+    #[must_use]
+    #[track_caller]
+    pub fn new(memory: &Allocator<D>, desc: TransientDesc<'_>) -> Self {
+        Self(State::new(memory, desc, panic::Location::caller()))
+    }
+
+    /// Begins a graph execution. Handles of the previous one are stale from now on. Makes no driver call.
+    pub fn begin(&mut self) -> Execution<'_, D> {
+        self.0.start();
+        self.0.plans.forget_frame();
+        Execution::new(self)
+    }
+
+    /// Begins an execution with all resources known up front: plans their offsets, or reuses the plan of an earlier
+    /// frame of the same shape, and acquires them. [`TransientAllocator::planned`] returns the handles,
+    /// [`TransientAllocator::frame_pass`] the passes. Resources need not be discarded.
+    ///
+    /// While a new shape is planned and the plan is not proven to be optimal, `go_on` is called as in
+    /// [`plan`](ringfence_alias::plan). A frame like the last one costs a lookup: no driver call, no host allocation.
+    ///
+    /// # Errors
+    /// An index is out of range for the lists, a last use is not ordered after the first, there is no memory, or the
+    /// driver fails. The execution has then ended; objects that were created before the failure stay in the caches.
+    pub fn plan(
+        &mut self,
+        passes: &[FramePass<'_>],
+        resources: &[FrameResource<'_, '_, D>],
+        go_on: impl FnMut(&Progress) -> bool,
+    ) -> Result<Execution<'_, D>, TransientError> {
+        check_places(passes, resources)?;
+        self.0.shared.check_lost()?;
+        let plan = self.0.plan_index(passes, resources, go_on)?;
+        self.0.start();
+        self.0.plans.placed.clear();
+        // From here on a failure ends the execution, because the error path drops `execution`.
+        let execution = Execution::new(self);
+        execution.transient.0.plan(passes, resources, plan)?;
+        Ok(execution)
+    }
+
+    /// Searches for an order of the passes of one queue in which the resources need fewer bytes. Returns the order and
+    /// its saving; if none is found, the present order. Passes are given by their index in the present order,
+    /// `0..pass_count`. Each resource comes with its uses, at least one, in any order; the first use is a write.
+    /// `order` contains further pairs *(before, after)* that must keep their order, beyond those that the uses imply:
+    /// for example if a pass writes a buffer of another allocator. `go_on` is called before each pass that is tried at
+    /// another position, with the load reached so far.
+    ///
+    /// A load is the sum of the resources' memory requirements, as if all of them could share one heap. The driver is
+    /// called for requirements that are not known yet; no objects are created.
+    ///
+    /// # Errors
+    /// - [`TransientError::NotPlanned`]: a pass does not exist, a resource has no use, or the passes of a pair are not
+    ///   in order now.
+    /// - [`TransientError::Passes`]: there are more than 92,680 passes, and their table would exceed 1 GiB.
+    /// - The driver rejects a description.
+    ///
+    /// # Example
+    /// ```
+    /// # use ringfence_hal::{Create, TextureDesc, Textures};
+    /// # use ringfence_sim as sim;
+    /// # use ringfence_transient::{Described, TransientAllocator, TransientDesc};
+    /// # use ringfence_memory::{Allocator, AllocatorDesc};
+    /// use ringfence_alias::PassUse;
+    /// # let gpu = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+    /// # let memory = Allocator::over(gpu, AllocatorDesc::default());
+    /// # let mut transient = TransientAllocator::new(&memory, TransientDesc::default());
+    /// // Now: 0 draws shadows, 1 draws reflections, 2 reads reflections, 3 reads shadows.
+    /// let target = TextureDesc { width: 512, height: 512, ..Default::default() };
+    /// let shadows = (Described::Texture(&target), &[PassUse::write(0), PassUse::read(3)][..]);
+    /// let reflections = (Described::Texture(&target), &[PassUse::write(1), PassUse::read(2)][..]);
+    /// let advice = transient.suggest_order(4, &[shadows, reflections], &[], |_| true)?;
+    /// // One after the other, they are never alive together.
+    /// assert_eq!(advice.saving(), advice.load_before / 2);
+    /// println!("{:?} would save {} bytes", advice.order, advice.saving());
+    /// # Ok::<(), ringfence_transient::TransientError>(())
+    /// ```
+    pub fn suggest_order(
+        &mut self,
+        pass_count: usize,
+        resources: &[(Described<'_, '_, D>, &[PassUse])],
+        order: &[(usize, usize)],
+        go_on: impl FnMut(u64) -> bool,
+    ) -> Result<PassOrder, TransientError> {
+        self.0.suggest_order(pass_count, resources, order, go_on)
+    }
+
+    /// Returns the underlying device.
+    #[must_use]
+    pub fn device(&self) -> &D {
+        &self.0.shared.device
+    }
+
+    /// Returns the driver's texture for a handle of the last execution.
+    ///
+    /// # Errors
+    /// [`TransientError::Stale`]; [`TransientError::Taken`] if the texture was discarded and another resource was
+    /// acquired over its bytes since. If a program records its passes only after all of them have acquired and
+    /// discarded, it must get the objects before it discards them, use [`TransientAllocator::raw`], or plan the frame.
+    pub fn texture(&self, handle: Transient<Textures>) -> Result<&RawTexture<D>, TransientError> {
+        self.0.own_object_of(handle)?.texture().ok_or(TransientError::Stale { id: handle.id() })
+    }
+
+    /// Returns the driver's buffer for a handle of the last execution.
+    ///
+    /// # Errors
+    /// Those of [`TransientAllocator::texture`].
+    pub fn buffer(&self, handle: Transient<Buffers>) -> Result<&RawBuffer<D>, TransientError> {
+        self.0.own_object_of(handle)?.buffer().ok_or(TransientError::Stale { id: handle.id() })
+    }
+
+    /// Returns the number of the resource's heap (`None` for dedicated memory), and its range there, in bytes.
+    ///
+    /// # Errors
+    /// [`TransientError::Stale`].
+    pub fn place<K: TransientKind>(
+        &self,
+        handle: Transient<K>,
+    ) -> Result<(Option<u32>, std::ops::Range<u64>), TransientError> {
+        let object = self.0.object_of(handle)?;
+        Ok((object.heap, object.offset..object.offset + object.size))
+    }
+
+    /// Returns the driver's object for an id in a barrier.
+    ///
+    /// # Errors
+    /// [`TransientError::Stale`] if the object was released since, or belongs to another transient allocator.
+    pub fn raw(&self, id: TransientId) -> Result<&RawObject<D>, TransientError> {
+        let object = self.0.objects.get(id.object as usize).and_then(Option::as_ref);
+        let held = object.filter(|_| id.owner == self.0.owner);
+        held.map(|held| &held.raw).ok_or(TransientError::Stale { id })
+    }
+
+    /// Continues a suspended execution.
+    ///
+    /// # Errors
+    /// [`TransientError::NotSuspended`] if it belongs to another allocator, or if another execution began or everything
+    /// was released since. The execution ended then, as if it had been dropped.
+    pub fn resume(&mut self, suspended: Suspended) -> Result<Execution<'_, D>, TransientError> {
+        let Suspended { owner, execution } = suspended;
+        let state = &self.0;
+        if (owner, execution, true) == (state.owner, state.execution, state.is_open) {
+            Ok(Execution::new(self))
+        } else {
+            Err(TransientError::NotSuspended { execution })
+        }
+    }
+
+    /// Returns the handle of the resource at index `place` of the list that the frame was planned from.
+    ///
+    /// # Errors
+    /// [`TransientError::NotPlanned`] if the index is out of range, or the resource has the other kind.
+    pub fn planned<K: TransientKind>(&self, place: usize) -> Result<Transient<K>, TransientError> {
+        let placed = self.0.plans.placed.get(place);
+        let &(object, acquire) = placed.ok_or(TransientError::NotPlanned { place })?;
+        let held = self.0.objects.get(object as usize).and_then(Option::as_ref);
+        held.filter(|held| held.is_texture == K::IS_TEXTURE).ok_or(TransientError::NotPlanned { place })?;
+        let (owner, execution) = (self.0.owner, self.0.execution);
+        Ok(Transient { owner, object, execution, acquire, kind: PhantomData })
+    }
+
+    /// Returns the pass at index `place` of the list that the frame was planned from; `None` if the index is out of
+    /// range.
+    #[must_use]
+    pub fn frame_pass(&self, place: usize) -> Option<Pass> {
+        self.0.plans.passes.get(place).copied()
+    }
+
+    /// Returns the barriers of the last execution, in the order of the acquires.
+    #[must_use]
+    pub fn barriers(&self) -> &[Barrier] {
+        self.0.barriers.list()
+    }
+
+    /// Returns its usage, and the quality of the layout of a planned frame. O(heaps + barriers).
+    #[must_use]
+    pub fn figures(&self) -> TransientFigures {
+        self.0.figures()
+    }
+
+    /// Ends a frame: releases heaps that were in the cache for too long, and returns their number. Call it once a
+    /// frame, in addition to [`Allocator::reclaim`](ringfence_memory::Allocator::reclaim): the age of objects is counted in these
+    /// calls.
+    pub fn end_frame(&mut self) -> usize {
+        self.0.end_frame()
+    }
+
+    /// Releases every object and heap that is not in use, regardless of number and age, and returns the number of
+    /// objects. Use it when memory is short or after the window was resized. A suspended execution ends.
+    pub fn trim(&mut self) -> usize {
+        self.0.trim()
+    }
+
+    /// Checks the invariants of its data structures. For tests.
+    ///
+    /// # Errors
+    /// The first invariant that is violated.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        self.0.validate()
+    }
+}
+
+impl<D: Device> Drop for TransientAllocator<D> {
+    /// Releases everything. Objects and heaps are destroyed once the device has finished with them.
+    fn drop(&mut self) {
+        self.0.trim();
+    }
+}
+
+impl<D: Device> fmt::Debug for TransientAllocator<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TransientAllocator")
+            .field("name", &self.0.name)
+            .field("desc", &self.0.desc)
+            .field("figures", &self.figures())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A graph execution that was suspended by [`Execution::suspend`], so that the allocator is not borrowed while passes
+/// are recorded. If it is dropped, the execution ends when the next one begins, as if it had been dropped.
+#[derive(PartialEq, Eq, Debug)]
+#[must_use = "continue the execution with `TransientAllocator::resume`, and end it with `Execution::finish`"]
+pub struct Suspended {
+    owner: u32,
+    execution: u64,
+}
+
+/// A graph execution in progress. Dropping it ends the execution like [`Execution::finish`] without points, but its
+/// passes may not have been submitted: their waits then order nothing, and later passes reuse fewer bytes.
+///
+/// It dereferences to [`TransientAllocator`], for the methods that read, and borrows it exclusively. If a renderer owns
+/// both its passes and the allocator, it suspends the execution while it records: [`Execution::suspend`].
+pub struct Execution<'a, D: Device> {
+    transient: &'a mut TransientAllocator<D>,
+    is_over: bool,
+}
+
+impl<'a, D: Device> Execution<'a, D> {
+    fn new(transient: &'a mut TransientAllocator<D>) -> Self {
+        Self { transient, is_over: false }
+    }
+
+    /// Adds the next pass of a queue. It begins once the passes of `waits` are over; these may belong to earlier
+    /// executions.
+    ///
+    /// Passes of a queue are numbered in the order of these calls. The caller makes the queue wait for `waits` by
+    /// semaphores or fences. All commands from there on must wait (on Vulkan with `ALL_COMMANDS` as the waiting
+    /// stages). O(waits).
+    ///
+    /// # Errors
+    /// A pass belongs to another transient allocator, the timeline belongs to another allocator, or there are more than
+    /// [`QUEUES_MAX`](super::QUEUES_MAX) queues.
+    pub fn pass(&mut self, queue: TimelineId, waits: &[Pass]) -> Result<Pass, TransientError> {
+        self.transient.0.order.pass(queue, waits)
+    }
+
+    /// Acquires a buffer from `pass` on. Its initial contents are undefined. See [`Execution::acquire_texture`].
+    ///
+    /// # Errors
+    /// Those of [`Execution::acquire_texture`].
+    pub fn acquire_buffer(
+        &mut self,
+        info: &BufferInfo<'_, D>,
+        pass: Pass,
+        name: &str,
+    ) -> Result<TransientBuffer, TransientError> {
+        self.acquire(info, pass, name)
+    }
+
+    /// Acquires a texture from `pass` on, which is its first use: all other uses come after that pass. Its initial
+    /// contents are undefined. [`TransientAllocator::barriers`] returns the barriers to record at the beginning of the
+    /// pass.
+    ///
+    /// A new driver object gets the name, and keeps it when it is reused. Passes of one queue acquire in their order.
+    /// O(spans of the existing heaps). Creates an object or a heap only if no existing one can be used.
+    ///
+    /// # Errors
+    /// There is no memory, the driver rejects the description, the pass does not belong to this execution, or a later
+    /// pass of its queue has already acquired a resource. Nothing has changed then.
+    pub fn acquire_texture(
+        &mut self,
+        info: &TextureInfo<'_, D>,
+        pass: Pass,
+        name: &str,
+    ) -> Result<TransientTexture, TransientError> {
+        self.acquire(info, pass, name)
+    }
+
+    fn acquire<K: TransientKind>(
+        &mut self,
+        info: &<D as Create<K>>::Info<'_>,
+        pass: Pass,
+        name: &str,
+    ) -> Result<Transient<K>, TransientError>
+    where
+        D: Create<K>,
+    {
+        let transient = &mut self.transient.0;
+        transient.shared.check_lost()?;
+        transient.order.check_current(pass)?;
+        transient.barriers.check(pass)?;
+        let (key, needs) = transient.measure::<K>(info)?;
+        let clock = *transient.order.begin_of(pass);
+        let object = transient.find_or_make::<K>(info, Wanted { key, needs, name }, &clock)?;
+        transient.occupy(object, pass, None);
+        Ok(transient.handle(object, pass))
+    }
+
+    /// Ends a resource's use. `last` are the last passes that use it, each ordered after the pass that acquired it; if
+    /// it is empty, that pass was the only use. The bytes can then be given to another resource, after which the handle
+    /// has no object any more ([`TransientError::Taken`]). The object is kept for reuse. O(log spans).
+    ///
+    /// # Errors
+    /// The handle is stale or was already discarded, or a last use is not ordered after the first. Nothing has changed
+    /// then.
+    pub fn discard<K: TransientKind>(&mut self, handle: Transient<K>, last: &[Pass]) -> Result<(), TransientError> {
+        let stale = TransientError::Stale { id: handle.id() };
+        let transient = &mut self.transient.0;
+        let current = handle.owner == transient.owner && handle.execution == transient.execution;
+        let object = transient.objects.get(handle.object as usize).and_then(Option::as_ref).filter(|_| current);
+        let tenancy = object.and_then(|object| object.tenancy).filter(|held| held.acquire == handle.acquire);
+        let Tenancy { first, .. } = tenancy.ok_or(stale)?;
+        let mut users = Clock::of(first);
+        for &pass in last {
+            transient.order.check_current(pass)?;
+            if !transient.order.ends_after(pass, first) {
+                return Err(TransientError::NotAfter { first, last: pass });
+            }
+            users.join(&Clock::of(pass));
+        }
+        transient.vacate(handle.object, users);
+        Ok(())
+    }
+
+    /// Suspends the execution: it stays open, and the [`TransientAllocator`] is not borrowed until
+    /// [`TransientAllocator::resume`]. In the meantime, the allocator's methods that read return the execution's
+    /// resources.
+    pub fn suspend(mut self) -> Suspended {
+        self.is_over = true;
+        Suspended { owner: self.transient.0.owner, execution: self.transient.0.execution }
+    }
+
+    /// Ends the execution. Its passes must have been submitted or be submitted later; if their frame is discarded
+    /// ([`Frame::discard`](ringfence_memory::Frame::discard)), drop the execution instead. Releases objects that were not used for
+    /// long, beyond the number that each heap keeps, and moves heaps without objects to the cache.
+    ///
+    /// `ends` contains for each queue the point at which the execution's passes there are complete: the point of the
+    /// last frame that contains them ([`Frame::point`](ringfence_memory::Frame::point)). The next executions use it to find out
+    /// which passes are complete. Without a point (those of other allocators' timelines are ignored) they treat passes
+    /// of other queues as still running, and reuse none of their bytes.
+    ///
+    /// Resources that were not discarded count as used by every pass; returns the number of these. O(heaps · objects).
+    pub fn finish(mut self, ends: &[SyncPoint]) -> usize {
+        self.is_over = true;
+        self.transient.0.end(Some(ends));
+        self.transient.0.figures.left_in_use
+    }
+}
+
+impl<D: Device> Deref for Execution<'_, D> {
+    type Target = TransientAllocator<D>;
+
+    fn deref(&self) -> &TransientAllocator<D> {
+        self.transient
+    }
+}
+
+impl<D: Device> Drop for Execution<'_, D> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.transient.0.end(None);
+        }
+    }
+}
+
+impl<D: Device> fmt::Debug for Execution<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Execution({})", self.transient.0.execution)
+    }
+}

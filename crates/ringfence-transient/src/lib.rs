@@ -1,0 +1,99 @@
+//! Transient memory: resources that are used for a few passes of a frame share memory.
+//!
+//! ```text
+//!   pass      1    2    3    4    5    6
+//!   offset 0  ▓▓▓▓ depth ▓▓▓▓░░░░ bloom ░░    the same bytes, one after the other
+//!         40  ▓▓ normals ░░░░ blur ░░░▓▓▓▓
+//!
+//!   begin ─▶ pass, acquire, discard … ─▶ finish ─▶ flush: releases unused objects, caches empty heaps
+//!                     │                                                                │
+//!                     └ barriers, as data                             end_frame: releases idle heaps
+//! ```
+//!
+//! [`TransientAllocator`] allocates the resources of graph executions, in one of two ways:
+//!
+//! - *Pass by pass*: [`Execution::acquire_texture`] and [`Execution::discard`], in the order of the passes. The
+//!   allocator searches the existing heaps first fit, and creates a heap if none fits. An object that was created
+//!   earlier from the same description at the same offset is reused: a frame like the last one creates nothing.
+//! - *Planned*: all resources are declared up front with their first and last passes ([`TransientAllocator::plan`]),
+//!   and [`ringfence_alias`] lays them out. A frame of the same shape as an earlier one reuses its plan.
+//!
+//! # When two resources may share bytes
+//!
+//! On one queue, two resources may share bytes if one is discarded before the other is acquired. With several queues
+//! that is not sufficient: a pass on the compute queue may still run when a later pass on the graphics queue begins.
+//! Passes are therefore partially ordered:
+//!
+//! - passes of one queue are in the order in which they were added;
+//! - passes of different queues are ordered if one waits for the other ([`Execution::pass`]);
+//! - a pass that the host knows to be complete comes before every later pass.
+//!
+//! A resource may use bytes of another one iff every last use of the other comes before its own first use. The same
+//! rule applies across executions: a frame that begins on the graphics queue while the last frame's async compute still
+//! runs gets other bytes.
+//!
+//! # When objects and heaps are released
+//!
+//! Unreal Engine destroys an object when the cache exceeds its capacity and the object has not been used for a number
+//! of frames, which assumes that the device is at most that many frames behind. Here both conditions only start a
+//! release. Like every resource, the object then waits for the submissions that had begun. So objects that the device
+//! still uses are never destroyed, however far behind it is.
+//!
+//! # Barriers
+//!
+//! [`TransientAllocator::barriers`] returns the barriers that aliasing needs: see [`Barrier`].
+//!
+//! If several layouts of a planned frame need the same amount of memory, the planner searches for one with few aliasing
+//! barriers ([`TransientDesc::transition_steps`]). [`TransientAllocator::suggest_order`] searches for an order of the
+//! passes that needs less memory.
+//!
+//! # Differences from Unreal Engine
+//!
+//! - Resources are placed first fit over the history of the bytes rather than from a free list, since a range can be
+//!   free for one queue and not yet for another.
+//! - Resources that require dedicated memory ([`requires_dedicated`](crate::device::Requirements)) are cached by their
+//!   description too, and share bytes with no other resource.
+//! - Buffers, textures and render targets share heaps if the device allows it (`class_groups`). Otherwise each class
+//!   has its own heaps, as on heap tier 1.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | acquire | O(spans of the existing heaps); no driver call and no host allocation on a hit |
+//! | discard | O(log spans) |
+//! | finish | O(heaps · objects) |
+//!
+//! # Threads
+//!
+//! Resources are placed in the order of the passes, so an execution is built by one thread, without a lock. Objects are
+//! released through the allocator's retirement, which all threads share.
+#![warn(missing_docs)]
+
+mod advice;
+mod allocator;
+mod barrier;
+#[cfg(all(windows, feature = "d3d12"))]
+mod d3d12;
+mod desc;
+mod error;
+mod flush;
+mod frame;
+mod handle;
+mod heap;
+mod layout;
+mod order;
+mod pass;
+mod planned;
+mod plans;
+mod spans;
+mod state;
+mod validate;
+
+pub use allocator::{Execution, Suspended, TransientAllocator};
+pub use barrier::{Barrier, Direct3d12Barrier};
+pub use desc::{TransientDesc, TransientFigures};
+pub use error::TransientError;
+pub use frame::{Described, FramePass, FrameResource};
+pub use handle::{Transient, TransientBuffer, TransientTexture};
+pub use heap::TransientKind;
+pub use pass::{Pass, QUEUES_MAX, TransientId};
+use ringfence_hal as device;

@@ -1,0 +1,729 @@
+//! The copies of a frame, collected, merged and recorded together.
+//!
+//! ```text
+//!   copy(a → B at 0)       sorted, merged                     record
+//!   copy(c → D at 64)      B: ring 0..96 → 0..96              begin_copies [B, D]       1 call, 1 barrier a destination
+//!   copy(b → B at 32)  ──▶ D: ring 512..576 → 64..128    ──▶  copy_buffer ring → B      1 call, 1 region
+//!                                                             copy_buffer ring → D
+//!                                                             end_copies [B, D]         1 call, 1 barrier a destination
+//! ```
+//!
+//! Copies whose sources are adjacent and whose destinations are adjacent become one. If copies of a batch overlap, the
+//! later one wins, as if they had been recorded one after the other: the overwritten parts of the earlier one are not
+//! copied. There is no such order for the sources: a buffer that a batch copies to cannot be a source of the same
+//! batch.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | add a copy | O(1) expected |
+//! | [`UploadBatch::record`] | O(copies · log copies) for the first call after a copy was added; then O(regions) |
+//! | [`UploadBatch::clear`] | O(copies); keeps the host memory, so that a steady frame allocates none |
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use smallvec::SmallVec;
+
+use super::arrivals::Arrivals;
+use super::segment::place_hash;
+use super::{Frames, Staged, Texels, UploadError};
+use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
+use crate::device::{Create, Device, RawBuffer, RawTexture, TexelBox, TexelError, TexelFormat, check_texels};
+use ringfence_core::sync::SyncPoint;
+use ringfence_memory::extend::{OpenFrame, Shared};
+use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
+
+/// Copies from rings to buffers and textures that are recorded together. Adjacent copies are merged and barriers are
+/// grouped. If copies to a buffer overlap, the later one wins. Copies to a texture must not overlap.
+///
+/// In one batch, a buffer is a source or a destination, not both, because nothing orders a copy that reads the bytes
+/// that another copy writes. The batch refuses such a copy; add it to a second batch and record that after this one.
+///
+/// A batch belongs to the frame that its sources were staged for. It stores the drivers' objects, not the resources. A
+/// destination that is dropped before the batch is recorded lives until the frame is complete.
+///
+/// [`Defrag`](ringfence_memory::defrag::Defrag) does not move a destination while it has copies that are not recorded. If the
+/// destination gets another object (`resize`, `replace`, `swap_mips`), recording fails with [`BatchError::Exchanged`],
+/// because the copies would write to the old object. Record the batch before the exchange, or add the copies after it.
+///
+/// Copies are lost if their frame is not submitted, or if the batch is cleared or dropped without being recorded. The
+/// batch cannot stage them again, because the ring reuses the bytes after the frame. The program must check
+/// [`Resource::take_content_lost`](ringfence_memory::Resource::take_content_lost) and stage lost content again.
+pub struct UploadBatch<D: Device> {
+    sources: Vec<RawBuffer<D>>,
+    targets: Vec<RawBuffer<D>>,
+    /// The index of a buffer in `sources` or `targets`, by [`place_hash`].
+    known: HashMap<u32, Role>,
+    copies: Vec<Copy>,
+    texels: Vec<TexelCopy<RawTexture<D>>>,
+    textures: Vec<TextureTarget<RawTexture<D>>>,
+    /// The merged regions, valid if `merged` is set.
+    regions: Vec<CopyRegion>,
+    groups: Vec<Group>,
+    merged: bool,
+    /// Number of the allocator that the batch belongs to; 0 if the batch is empty.
+    owner: u32,
+    /// Granularity of texel copies on the queue, in blocks; 0 for whole mip levels.
+    unit: [u32; 3],
+    figures: BatchFigures,
+    arrivals: Arrivals,
+    /// The frames that the sources were staged for.
+    frames: SmallVec<[Frames; 1]>,
+    /// The frames of these that were looked up and were open then.
+    open: SmallVec<[OpenFrame; 1]>,
+}
+
+/// Figures of a batch: its copies, calls and barriers.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct BatchFigures {
+    /// Requested copies, including copies of texels.
+    pub copy_count: u64,
+    /// Bytes of the copies; for textures, in the ring's layout.
+    pub copy_bytes: u64,
+    /// Regions to copy: for buffers at most one a copy unless copies overlap; for texels one a layer.
+    pub region_count: u64,
+    /// Number of copy commands.
+    pub call_count: u64,
+    /// Resources that are transitioned to copy destinations and back: two barriers each, all of them in two calls.
+    pub target_count: u64,
+    /// Bytes that are not copied, because a later copy of the batch overwrites them.
+    pub hidden_bytes: u64,
+}
+
+impl BatchFigures {
+    /// Returns the number of recorded barriers: two for each resource.
+    #[must_use]
+    pub const fn barrier_count(&self) -> u64 {
+        2 * self.target_count
+    }
+
+    /// Returns the number of barriers that the batch saves, compared to two barriers around each copy.
+    #[must_use]
+    pub const fn barriers_spared(&self) -> u64 {
+        (2 * self.copy_count).saturating_sub(self.barrier_count())
+    }
+}
+
+/// Error of a batch. The batch is unchanged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BatchError {
+    /// The copy has a size of 0.
+    #[error("a copy of 0 bytes")]
+    ZeroSize,
+    /// The copy writes outside the destination.
+    #[error("bytes {offset}..{offset}+{size} lie outside the destination of {target_size} bytes")]
+    OutOfRange {
+        /// Offset of the first requested byte.
+        offset: u64,
+        /// Size in bytes.
+        size: u64,
+        /// Size of the destination, in bytes.
+        target_size: u64,
+    },
+    /// The texels do not fit the texture, or the device cannot copy them.
+    #[error(transparent)]
+    Texels(#[from] TexelError),
+    /// Rows, slices or layers of the staged texels overlap, or do not begin at a multiple of a block.
+    #[error(
+        "a row pitch of {row_bytes} bytes and a slice pitch of {slice_bytes}: a row needs {row_needed} bytes in \
+         blocks of {block_bytes}, a slice {slice_needed}"
+    )]
+    TexelPitch {
+        /// Bytes from one row of blocks to the next.
+        row_bytes: u64,
+        /// Bytes from one slice or layer to the next.
+        slice_bytes: u64,
+        /// Bytes of a block.
+        block_bytes: u64,
+        /// Bytes of a row of blocks.
+        row_needed: u64,
+        /// Needed bytes of a slice or layer: exactly these for slices, at least these for layers.
+        slice_needed: u64,
+    },
+    /// The texels do not fit in the staged bytes.
+    #[error("{given} bytes are staged: texels of {extent:?} in {layers} layers ({format}) need {needed}")]
+    TexelSize {
+        /// Width, height and depth in texels.
+        extent: [u32; 3],
+        /// Array layers.
+        layers: u32,
+        /// Format of the texels in the buffer.
+        format: TexelFormat,
+        /// Staged bytes.
+        given: u64,
+        /// Bytes that the texels need; `u64::MAX` if the number does not fit 64 bits.
+        needed: u64,
+    },
+    /// The source of the copy is its own destination, or the destination of another copy of the batch.
+    #[error("the batch writes the source of a copy of {size} bytes at {offset}: record that copy in a later batch")]
+    ReadsTarget {
+        /// Offset of the first byte in the source.
+        offset: u64,
+        /// Size in bytes.
+        size: u64,
+    },
+    /// The destination of the copy is the source of another copy of the batch.
+    #[error("the batch reads the destination of a copy of {size} bytes at {offset}: record that copy in a later batch")]
+    WritesSource {
+        /// Offset of the first byte in the destination.
+        offset: u64,
+        /// Size in bytes.
+        size: u64,
+    },
+    /// The source was staged for a frame that was submitted, discarded or dropped. Its bytes are reused once that frame
+    /// is complete. Stage it again for the frame that is being recorded.
+    #[error("{size} bytes were staged for the frame with {frame}, which has ended: stage them again")]
+    FrameOver {
+        /// The point that the frame signals.
+        frame: SyncPoint,
+        /// Staged bytes; an error of [`UploadBatch::record`] reports the bytes of all copies.
+        size: u64,
+    },
+    /// A destination was resized, replaced or moved, or its mips were swapped, after the copies were added, so the
+    /// copies would write to its old object. Clear the batch and add the copies again.
+    #[error("the destination with user data {user_data} was resized, replaced or moved: clear the batch and refill it")]
+    Exchanged {
+        /// User data of the first such destination.
+        user_data: u64,
+    },
+    /// The staged bytes, the destination and the batch do not all belong to one allocator, so no frame would keep all
+    /// of them alive.
+    #[error(
+        "the source belongs to allocator {source_owner}, the destination to {target_owner}, the batch to \
+         {batch_owner}: use one allocator"
+    )]
+    Foreign {
+        /// Number of the allocator that the source was staged with.
+        source_owner: u32,
+        /// Number of the destination's allocator.
+        target_owner: u32,
+        /// Number of the batch's allocator; that of the source if the batch is empty.
+        batch_owner: u32,
+    },
+}
+
+/// Destination of texels in a texture.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct TexelTarget {
+    /// The mip level.
+    pub mip: u32,
+    /// The first array layer.
+    pub layer: u32,
+    /// X coordinate of the first texel.
+    pub x: u32,
+    /// Y coordinate of the first texel.
+    pub y: u32,
+    /// First slice of a three-dimensional texture.
+    pub z: u32,
+    /// `true` if the copy may discard the previous contents of the mip level of these layers in all aspects (for
+    /// example on its first use).
+    pub discard: bool,
+}
+
+/// Role of a buffer in a batch, with its index in the list of that role.
+#[derive(Clone, Copy)]
+enum Role {
+    Source(u32),
+    Target(u32),
+}
+
+#[derive(Clone, Copy)]
+struct Copy {
+    target: u32,
+    source: u32,
+    region: CopyRegion,
+}
+
+impl Copy {
+    fn end(&self) -> u64 {
+        self.region.dst_offset + self.region.size
+    }
+
+    /// Returns the part of the copy that writes `from..to` of the destination; `None` if they do not overlap.
+    fn part(&self, from: u64, to: u64) -> Option<Self> {
+        let CopyRegion { src_offset, dst_offset, .. } = self.region;
+        let (from, to) = (from.max(dst_offset), to.min(self.end()));
+        let region = CopyRegion {
+            src_offset: src_offset + from.checked_sub(dst_offset)?,
+            dst_offset: from,
+            size: to.checked_sub(from).filter(|size| *size > 0)?,
+        };
+        Some(Self { region, ..*self })
+    }
+}
+
+#[derive(Clone)]
+struct TexelCopy<T> {
+    source: u32,
+    texture: T,
+    region: TexelRegion,
+}
+
+/// Regions of one source and destination.
+#[derive(Clone, Copy)]
+struct Group {
+    target: u32,
+    source: u32,
+    first: usize,
+    count: usize,
+}
+
+impl<D: Device> UploadBatch<D> {
+    /// Creates an empty batch.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            sources: Vec::new(),
+            targets: Vec::new(),
+            known: HashMap::new(),
+            copies: Vec::new(),
+            texels: Vec::new(),
+            textures: Vec::new(),
+            regions: Vec::new(),
+            groups: Vec::new(),
+            merged: true,
+            owner: 0,
+            unit: [1; 3],
+            figures: BatchFigures::default(),
+            arrivals: Arrivals::new(),
+            frames: SmallVec::new(),
+            open: SmallVec::new(),
+        }
+    }
+
+    /// Sets the granularity of texel copies on the queue, in blocks (width, height, depth): on Vulkan, the
+    /// `minImageTransferGranularity` of its queue family, where 0 means whole mip levels. A region may also end at the
+    /// end of a mip level. The default is 1, as on graphics and compute queues. The batch refuses copies that break
+    /// this granularity. On Vulkan, depth and stencil need a graphics queue, which is not checked.
+    #[must_use]
+    pub const fn transfer_granularity(mut self, blocks: [u32; 3]) -> Self {
+        self.unit = blocks;
+        self
+    }
+
+    /// Adds a copy of the staged bytes to `offset` of a buffer, which must have the usage `COPY_DST`. O(1) expected.
+    ///
+    /// # Errors
+    /// - The size is 0, or the copy writes outside the destination.
+    /// - The batch copies to the source or from the destination, or both are the same buffer.
+    /// - [`BatchError::FrameOver`] or [`BatchError::Foreign`].
+    pub fn copy(&mut self, from: &Staged<D>, to: &Buffer<D>, offset: u64) -> Result<(), BatchError> {
+        self.copy_as(from, to, offset, false)
+    }
+
+    /// As [`UploadBatch::copy`], for constants of a valid size. If their frame is not submitted, the destination does
+    /// not report lost content, because the caller stages it again or needed it for that frame only.
+    ///
+    /// # Errors
+    /// Another thread has ended the frame.
+    pub(super) fn copy_constants(&mut self, from: &Staged<D>, to: &Buffer<D>, offset: u64) -> Result<(), UploadError> {
+        match self.copy_as(from, to, offset, true) {
+            Err(BatchError::FrameOver { frame, .. }) => Err(UploadError::FrameOver { frame }),
+            copied => {
+                copied.expect("a slot is inside its pool, and a mirror has the size of its pool");
+                Ok(())
+            }
+        }
+    }
+
+    fn copy_as(&mut self, from: &Staged<D>, to: &Buffer<D>, offset: u64, restaged: bool) -> Result<(), BatchError> {
+        let owner = self.check_owners(from, to)?;
+        let (size, target_size) = (from.size, to.size());
+        if size == 0 {
+            return Err(BatchError::ZeroSize);
+        }
+        if offset.checked_add(size).is_none_or(|end| end > target_size) {
+            return Err(BatchError::OutOfRange { offset, size, target_size });
+        }
+        let (object, hash) = (to.object(), place_hash(to));
+        self.check_frames(from, to.shared())?;
+        let source = self.known_source(from)?;
+        let target = match self.role(object, hash) {
+            Some(Role::Source(_)) => return Err(BatchError::WritesSource { offset, size }),
+            Some(Role::Target(target)) => Some(target),
+            None if from.buffer == *object => return Err(BatchError::ReadsTarget { offset: from.offset, size }),
+            None => None,
+        };
+        // No step below fails.
+        let source = source.unwrap_or_else(|| self.add_source(from));
+        if target.is_none() || self.arrivals.is_recorded() {
+            self.arrivals.add(to, from.frames.points(owner), restaged);
+        }
+        let target = target.unwrap_or_else(|| self.add_target(object, hash));
+        self.note_frames(from.frames);
+        let region = CopyRegion { src_offset: from.offset, dst_offset: offset, size };
+        self.copies.push(Copy { target, source, region });
+        self.added(owner, size);
+        Ok(())
+    }
+
+    /// Adds a copy of texels, one for each layer, to a texture, which must have the usage for copies to it. O(layers)
+    /// expected.
+    ///
+    /// Within a batch, texels of the same mip level and layer must not overlap, and all or none of them must set
+    /// `discard`.
+    ///
+    /// # Errors
+    /// - The texture has no such mip level, layers, aspect or texels.
+    /// - The blocks of its format differ from those of the texels, or the format has several planes.
+    /// - The texture is multisampled.
+    /// - The region cuts blocks, or units that the device or the queue copies as a whole.
+    /// - The texels do not fit in the staged bytes.
+    /// - The batch copies to the source buffer.
+    /// - [`BatchError::FrameOver`] or [`BatchError::Foreign`].
+    pub fn copy_texels(
+        &mut self,
+        from: &Texels<Staged<D>>,
+        to: &Texture<D>,
+        at: TexelTarget,
+    ) -> Result<(), BatchError> {
+        let owner = self.check_owners(&from.bytes, to)?;
+        let TexelTarget { mip, layer, x, y, z, discard } = at;
+        let Texels { format, aspect, width, height, depth, layers, row_bytes, slice_bytes, .. } = *from;
+        let wanted = TexelBox { aspect, mip, layer, layers, x, y, z, width, height, depth };
+        let partial_depth = to.shared().device.capabilities().partial_depth_copies;
+        let parts = check_texels(to.parts(), &wanted, Some(format), self.unit, partial_depth)?;
+        from.check_staged()?;
+        self.check_frames(&from.bytes, to.shared())?;
+        let source = self.known_source(&from.bytes)?;
+        // No step below fails.
+        let (texture, source) = (to.object(), source.unwrap_or_else(|| self.add_source(&from.bytes)));
+        for index in 0..layers {
+            let buffer_offset = from.bytes.offset + u64::from(index) * slice_bytes;
+            let layer = layer + index;
+            let region =
+                TexelRegion { buffer_offset, row_bytes, format, aspect, mip, layer, x, y, z, width, height, depth };
+            self.take_over(TextureTarget { texture: texture.clone(), mip, layer, aspects: parts.aspects, discard });
+            self.texels.push(TexelCopy { source, texture: texture.clone(), region });
+        }
+        self.arrivals.add(to, from.bytes.frames.points(owner), false);
+        self.note_frames(from.bytes.frames);
+        self.added(owner, from.bytes.size);
+        Ok(())
+    }
+
+    /// Adds a mip level of a layer to the list of destinations, unless it is listed.
+    fn take_over(&mut self, target: TextureTarget<RawTexture<D>>) {
+        let is_it = |held: &TextureTarget<_>| {
+            held.texture == target.texture && (held.mip, held.layer) == (target.mip, target.layer)
+        };
+        // Searches from the back, because the parts of a texture are adjacent in the list.
+        if !self.textures.iter().rev().any(is_it) {
+            self.textures.push(target);
+        }
+    }
+
+    /// Returns the number of the allocator that the source, the destination and the batch belong to; refuses a mix.
+    fn check_owners<K: ResourceKind>(&self, from: &Staged<D>, to: &Resource<D, K>) -> Result<u32, BatchError>
+    where
+        D: Create<K>,
+    {
+        let (source_owner, target_owner) = (from.owner, to.shared().owner());
+        let batch_owner = if self.owner == 0 { source_owner } else { self.owner };
+        if (source_owner, target_owner) == (batch_owner, batch_owner) {
+            return Ok(batch_owner);
+        }
+        Err(BatchError::Foreign { source_owner, target_owner, batch_owner })
+    }
+
+    /// Refuses bytes that no submission may use any more. Costs a comparison and a read if they are for a known frame
+    /// and no frame has ended since the last call.
+    fn check_frames(&mut self, from: &Staged<D>, shared: &Shared<D>) -> Result<(), BatchError> {
+        let (mut over, mut is_any_open) = (None, false);
+        for frame in from.frames.points(from.owner) {
+            over = Some(frame);
+            if let Some(known) = self.open.iter_mut().find(|known| known.point() == frame) {
+                is_any_open |= known.is_open();
+            } else if let Some(open) = shared.open_frame(frame) {
+                self.open.push(open);
+                is_any_open = true;
+            }
+        }
+        let over = over.filter(|_| !is_any_open);
+        over.map_or(Ok(()), |frame| Err(BatchError::FrameOver { frame, size: from.size }))
+    }
+
+    fn note_frames(&mut self, frames: Frames) {
+        if !self.frames.contains(&frames) {
+            self.frames.push(frames);
+        }
+    }
+
+    /// Refuses to record if the frames of the sources have ended, or if a destination has another object.
+    fn check_record(&mut self) -> Result<(), BatchError> {
+        let Self { frames, open, owner, .. } = self;
+        for frames in frames.iter() {
+            let mut is_open = |frame| open.iter_mut().any(|known| known.point() == frame && known.is_open());
+            if let Some(frame) = frames.points(*owner).last()
+                && !frames.points(*owner).any(&mut is_open)
+            {
+                return Err(BatchError::FrameOver { frame, size: self.figures.copy_bytes });
+            }
+        }
+        self.arrivals.check().map_err(|exchanged| BatchError::Exchanged { user_data: exchanged.user_data })
+    }
+
+    /// Returns `true` if the batch accepts copies of this allocator.
+    pub(super) fn takes(&self, owner: u32) -> bool {
+        [0, owner].contains(&self.owner)
+    }
+
+    fn added(&mut self, owner: u32, bytes: u64) {
+        self.owner = owner;
+        self.figures.copy_count += 1;
+        self.figures.copy_bytes += bytes;
+        self.merged = false;
+    }
+
+    /// Returns the role of a buffer in this batch, if it has one.
+    fn role(&self, buffer: &RawBuffer<D>, hash: u32) -> Option<Role> {
+        let at = |list: &[RawBuffer<D>]| list.iter().rposition(|held| held == buffer).map(|index| index as u32);
+        match *self.known.get(&hash)? {
+            role @ Role::Source(index) if self.sources[index as usize] == *buffer => Some(role),
+            role @ Role::Target(index) if self.targets[index as usize] == *buffer => Some(role),
+            // Another buffer has the same hash. This is rare, so search all buffers.
+            _ => at(&self.sources).map(Role::Source).or_else(|| at(&self.targets).map(Role::Target)),
+        }
+    }
+
+    /// Returns the index of a source that the batch has already. Refuses a buffer that the batch copies to.
+    fn known_source(&self, from: &Staged<D>) -> Result<Option<u32>, BatchError> {
+        // Most copies have the same source as the copy before.
+        if self.sources.last() == Some(&from.buffer) {
+            return Ok(Some(self.sources.len() as u32 - 1));
+        }
+        match self.role(&from.buffer, from.place_hash) {
+            Some(Role::Target(_)) => Err(BatchError::ReadsTarget { offset: from.offset, size: from.size }),
+            Some(Role::Source(index)) => Ok(Some(index)),
+            None => Ok(None),
+        }
+    }
+
+    fn add_source(&mut self, from: &Staged<D>) -> u32 {
+        let index = self.sources.len() as u32;
+        self.sources.push(from.buffer.clone());
+        self.known.insert(from.place_hash, Role::Source(index));
+        index
+    }
+
+    fn add_target(&mut self, buffer: &RawBuffer<D>, hash: u32) -> u32 {
+        let index = self.targets.len() as u32;
+        self.targets.push(buffer.clone());
+        self.known.insert(hash, Role::Target(index));
+        index
+    }
+
+    /// Returns `true` if the batch has no copies.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.copies.is_empty() && self.texels.is_empty()
+    }
+
+    /// Merges the copies and returns the figures of the batch.
+    pub fn figures(&mut self) -> BatchFigures {
+        self.merge();
+        self.figures
+    }
+
+    /// Returns the merged copies between buffers: source, destination, regions. O(copies · log copies) the first time.
+    pub fn merged(&mut self) -> impl Iterator<Item = (&RawBuffer<D>, &RawBuffer<D>, &[CopyRegion])> {
+        self.merge();
+        let this = &*self;
+        this.groups.iter().map(|group| this.group(group))
+    }
+
+    fn group(&self, group: &Group) -> (&RawBuffer<D>, &RawBuffer<D>, &[CopyRegion]) {
+        let regions = &self.regions[group.first..group.first + group.count];
+        (&self.sources[group.source as usize], &self.targets[group.target as usize], regions)
+    }
+
+    /// Records the copies, with the barriers before and after them in two calls. Records no command if the batch is
+    /// empty. The batch does not change: call [`UploadBatch::clear`] before the next frame.
+    ///
+    /// # Errors
+    /// No command is recorded, and the batch is unchanged:
+    ///
+    /// - [`BatchError::FrameOver`] if the sources were staged for a frame that has ended;
+    /// - [`BatchError::Exchanged`].
+    ///
+    /// # Safety
+    /// - The frame that the sources were staged for is still open, and these commands are submitted as that frame.
+    /// - No destination was dropped before that frame began. Each was created with the usage for copies to it. Copies
+    ///   are inside the size that it was described with.
+    /// - The [`Staged`] values are unchanged since the ring or [`Staged::of`] returned them. Offsets and pitches of
+    ///   texels meet the device's alignments.
+    /// - Texels do not overlap. On Direct3D 12, texels of `D24UnormS8Uint` have zeros in the byte next to the depth.
+    /// - On Direct3D 12, no destination is in an upload heap.
+    pub unsafe fn record(&mut self, into: &mut impl Record<D>) -> Result<(), BatchError> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        self.check_record()?;
+        self.merge();
+        // SAFETY: the caller promises that the resources are alive. The ranges of buffers were checked when they were
+        // added, and merged regions of a destination do not overlap.
+        unsafe {
+            into.begin_copies(&self.targets, &self.textures);
+            for group in &self.groups {
+                let (src, dst, regions) = self.group(group);
+                into.copy_buffer(src, dst, regions);
+            }
+            for TexelCopy { source, texture, region } in &self.texels {
+                into.copy_buffer_to_texture(&self.sources[*source as usize], texture, region);
+            }
+            into.end_copies(&self.targets, &self.textures);
+        }
+        self.arrivals.recorded();
+        Ok(())
+    }
+
+    /// Returns the destinations, for a consumer on another queue family, which must acquire them.
+    #[must_use]
+    pub fn targets(&self) -> (&[RawBuffer<D>], &[TextureTarget<RawTexture<D>>]) {
+        (&self.targets, &self.textures)
+    }
+
+    /// Removes all copies and keeps the host memory for later copies.
+    pub fn clear(&mut self) {
+        self.sources.clear();
+        self.targets.clear();
+        self.known.clear();
+        self.copies.clear();
+        self.texels.clear();
+        self.textures.clear();
+        self.regions.clear();
+        self.groups.clear();
+        self.merged = true;
+        self.owner = 0;
+        self.figures = BatchFigures::default();
+        self.arrivals.clear();
+        self.frames.clear();
+        self.open.clear();
+    }
+
+    /// Sorts the copies, removes the overwritten parts and merges adjacent copies.
+    fn merge(&mut self) {
+        if std::mem::replace(&mut self.merged, true) {
+            return;
+        }
+        if self.overlaps() {
+            self.hide();
+        }
+        let order = |copy: &Copy| (copy.target, copy.source, copy.region.dst_offset);
+        self.copies.sort_unstable_by_key(order);
+        self.regions.clear();
+        self.groups.clear();
+        for copy in &self.copies {
+            append(&mut self.groups, &mut self.regions, copy);
+        }
+        self.figures.region_count = (self.regions.len() + self.texels.len()) as u64;
+        self.figures.call_count = (self.groups.len() + self.texels.len()) as u64;
+        self.figures.target_count = (self.targets.len() + self.textures.len()) as u64;
+    }
+
+    /// Returns `true` if two copies write the same bytes. Does not reorder `copies`.
+    fn overlaps(&mut self) -> bool {
+        let key = |copy: &Copy| (copy.target, copy.region.dst_offset);
+        if !self.copies.is_sorted_by_key(key) {
+            return self.overlaps_unsorted();
+        }
+        self.copies.windows(2).any(|pair| pair[0].target == pair[1].target && pair[0].end() > pair[1].region.dst_offset)
+    }
+
+    /// As `overlaps`, for unsorted copies: sorts their destinations in `regions`, which is unused at that time.
+    fn overlaps_unsorted(&mut self) -> bool {
+        self.regions.clear();
+        self.regions
+            .extend(self.copies.iter().map(|copy| CopyRegion { src_offset: u64::from(copy.target), ..copy.region }));
+        self.regions.sort_unstable_by_key(|region| (region.src_offset, region.dst_offset));
+        let follows = |pair: &[CopyRegion]| pair[0].dst_offset + pair[0].size <= pair[1].dst_offset;
+        !self.regions.windows(2).all(|pair| pair[0].src_offset != pair[1].src_offset || follows(pair))
+    }
+
+    /// Removes from each copy the parts that a later copy overwrites. Goes through the copies from last to first and
+    /// keeps the uncovered parts of each. Covered ranges are merged, so each is visited once. Overlaps are rare, so
+    /// this function may allocate.
+    fn hide(&mut self) {
+        // Ends of the covered ranges, by target and start.
+        let mut covered: BTreeMap<(u32, u64), u64> = BTreeMap::new();
+        let mut kept: Vec<Copy> = Vec::with_capacity(self.copies.len());
+        for copy in self.copies.iter().rev() {
+            let (target, start) = (copy.target, copy.region.dst_offset);
+            let (mut first, mut end, mut open) = (start, copy.end(), copy.end());
+            let mut left = 0;
+            let mut keep = |part: Option<Copy>| {
+                left += part.map_or(0, |part| part.region.size);
+                kept.extend(part);
+            };
+            while let Some((&(_, from), &to)) = covered.range((target, 0)..=(target, open)).next_back()
+                && to >= start
+            {
+                keep(copy.part(to, open));
+                covered.remove(&(target, from));
+                (first, end, open) = (first.min(from), end.max(to), from);
+            }
+            keep(copy.part(start, open));
+            covered.insert((target, first), end);
+            self.figures.hidden_bytes += copy.region.size - left;
+        }
+        self.copies = kept;
+    }
+}
+
+/// Appends a copy to the regions, merged with the last region if it continues that in both buffers.
+fn append(groups: &mut Vec<Group>, regions: &mut Vec<CopyRegion>, copy: &Copy) {
+    let Copy { target, source, region } = *copy;
+    if let Some(group) = groups.last_mut()
+        && (group.target, group.source) == (target, source)
+        && let Some(last) = regions.last_mut()
+    {
+        let goes_on =
+            last.src_offset + last.size == region.src_offset && last.dst_offset + last.size == region.dst_offset;
+        if goes_on {
+            last.size += region.size;
+        } else {
+            regions.push(region);
+            group.count += 1;
+        }
+        return;
+    }
+    groups.push(Group { target, source, first: regions.len(), count: 1 });
+    regions.push(region);
+}
+
+// Not derived, because that would require `D: Clone`.
+impl<D: Device> Clone for UploadBatch<D> {
+    fn clone(&self) -> Self {
+        Self {
+            sources: self.sources.clone(),
+            targets: self.targets.clone(),
+            known: self.known.clone(),
+            copies: self.copies.clone(),
+            texels: self.texels.clone(),
+            textures: self.textures.clone(),
+            regions: self.regions.clone(),
+            groups: self.groups.clone(),
+            arrivals: self.arrivals.clone(),
+            frames: self.frames.clone(),
+            open: self.open.clone(),
+            ..*self
+        }
+    }
+}
+
+impl<D: Device> Default for UploadBatch<D> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<D: Device> fmt::Debug for UploadBatch<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UploadBatch")
+            .field("copies", &self.copies.len())
+            .field("texels", &self.texels.len())
+            .field("targets", &(self.targets.len() + self.textures.len()))
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,411 @@
+//! Constant buffers: small, in few size classes, static or dynamic. Each slot has a view that is created once.
+//!
+//! ```text
+//!              256      512      1024     larger, up to 64 KiB
+//!   dynamic   ring     ring     ring      ring                a copy for each change that is used
+//!   static    pools    pools    pools     a buffer each       in device memory; a fixed location, staged when changed
+//!                │
+//!                └─ slot 0 │ slot 1 │ …   one view a slot, created with the pool ([`ConstantViews`])
+//! ```
+//!
+//! - A *dynamic* buffer ([`DynamicConstants`]) keeps its content in host memory. [`ConstantWriter::bind`] copies it to
+//!   the ring of its size class, unless the same content was copied in the same frame and the ring still has the same
+//!   buffer. Buffers with equal content in a frame share one copy.
+//! - A *static* buffer ([`StaticConstants`]) has one location for its life. New content is collected and staged once a
+//!   frame ([`ConstantBuffers::upload_statics`]), with two barriers for each affected pool.
+//! - The rings are in device memory that the host writes, if the device has such memory, else in upload memory
+//!   ([`ConstantsDesc::location`]). [`ConstantsDesc::promote_reads`], which is off by default, *promotes* content that
+//!   was bound at least that often per copy in the previous frame: the content is copied to a mirror in device memory,
+//!   at the same offset as in the pool, and shaders read it there. This helps if the host cannot write to device
+//!   memory.
+//! - Constants above 1024 bytes have their own pools, and no views, since they are rare. Put data above
+//!   [`ConstantBuffers::BYTES_MAX`] into a storage buffer: neither API binds it as constants.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | set the content | O(bytes) |
+//! | bind, unchanged in this frame | O(1), one short lock of the constants |
+//! | bind, changed | O(bytes): a hash, a comparison, a copy; the ring's lock once per 32 slots |
+//! | create or drop a static buffer | O(log pools), one short lock; a driver buffer if all pools are full |
+//! | upload statics | O(changed · log changed) |
+
+mod dynamic;
+mod pending;
+mod pools;
+mod share;
+mod statics;
+
+use std::fmt;
+use std::panic;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::device::lock::Lock;
+
+use super::fill::check_location;
+use super::state::RingState;
+use super::{UploadBatch, UploadDesc, UploadError, WhenFull, segment};
+use crate::device::{BufferUsage, Device, RawBuffer};
+use crate::segment::divided_buffer;
+use ringfence_memory::lifetime::Frame;
+use ringfence_memory::memory::{Location, RingSnapshot};
+use ringfence_memory::{Allocator, Buffer, Error};
+
+pub use dynamic::{ConstantWriter, DynamicConstants};
+pub use statics::StaticConstants;
+
+/// Bytes of the slots of each class.
+const CLASS_BYTES: [u64; 3] = [256, 512, 1024];
+/// The class of larger constants.
+const LARGE: usize = CLASS_BYTES.len();
+const CLASSES: usize = LARGE + 1;
+/// Alignment of constants: the larger requirement of the two APIs.
+const ALIGNMENT: u64 = 256;
+/// Slots that a writer takes from a ring at a time.
+const PAGE_SLOTS: u64 = 32;
+
+/// Creates the views of constant buffers: a heap for each pool, and a view for each slot.
+///
+/// Its functions, and `Clone` and `Drop` of views and heaps, are called without a lock, so they may use the allocator.
+/// If one panics, no resource leaks.
+///
+/// A heap is dropped with its pool. `()` creates no views.
+pub trait ConstantViews<D: Device>: Send + Sync + 'static {
+    /// The views of one pool.
+    type Heap: Send + Sync + 'static;
+    /// The view of one slot.
+    type View: Clone + PartialEq + fmt::Debug + Send + Sync + 'static;
+
+    /// Creates the views of a new pool: a buffer that is divided into `slot_count` slots of `slot_bytes` each (256, 512
+    /// or 1024).
+    ///
+    /// # Errors
+    /// An error fails the creation of the pool.
+    fn make(&self, pool: &Buffer<D>, slot_bytes: u64, slot_count: u32) -> Result<Self::Heap, Error>;
+
+    /// Returns the view of a slot.
+    fn view(&self, heap: &Self::Heap, slot: u32) -> Self::View;
+}
+
+/// Creates no views: for programs that bind constants by address or by offset.
+impl<D: Device> ConstantViews<D> for () {
+    type Heap = ();
+    type View = ();
+
+    fn make(&self, _: &Buffer<D>, _: u64, _: u32) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn view(&self, _heap: &(), _slot: u32) {}
+}
+
+/// Description of constant buffers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConstantsDesc<'a> {
+    /// Initial number of slots of each dynamic pool. The pool of large constants starts with as many of 1024 bytes.
+    pub dynamic_slots: u32,
+    /// Largest size of a dynamic pool, in bytes.
+    pub dynamic_bytes_max: u64,
+    /// Longest wait of a bind if a pool is full and cannot grow.
+    pub timeout: Duration,
+    /// A dynamic pool is halved after this many calls of [`Allocator::reclaim`](ringfence_memory::Allocator::reclaim) during which
+    /// at most a quarter was in use. A static pool is released after as many calls during which it was empty.
+    pub shrink_after: u32,
+    /// Number of slots of each static pool.
+    pub static_slots: u32,
+    /// Promotes constants that were bound at least this often per copy in the previous frame: shaders read them from
+    /// device memory. [`ConstantWriter::promoted`] collects the copies, which run once, before the frame's draws.
+    /// `None`, the default, promotes no constants, because [`ConstantsDesc::location`] is faster on devices with
+    /// host-visible device memory. [`ConstantsDesc::PROMOTE_READS`] is the measured threshold for the other devices.
+    pub promote_reads: Option<u32>,
+    /// `true` if equal content of one frame and writer shares one copy. This costs a hash of the content per copy.
+    pub share_equal: bool,
+    /// Usages of the buffers, in addition to copies.
+    pub usage: BufferUsage,
+    /// Location of dynamic constants. The default is device memory that the host writes, or upload memory if the device
+    /// cannot spare such memory. Measured on an NVIDIA H200 by the example `constants_placement` (512 slots of 256
+    /// bytes, one draw reads all): with the writes included, constants in device memory take 0.55 of the time of upload
+    /// memory at one read a frame, 0.66 at 16 and 0.81 at 128.
+    pub location: Location,
+    /// Name for reports and for the drivers' objects.
+    pub name: &'a str,
+}
+
+impl ConstantsDesc<'_> {
+    /// From this number of reads a frame on, a copy to device memory saves more time than it costs. Measured on an
+    /// NVIDIA H200 by the example `constants_placement`: 0.97 of the time of upload memory at 32 reads and 0.93 at 64,
+    /// and up to 1.1 below. If each draw reads a different slot, the cost of starting the draws hides the difference.
+    pub const PROMOTE_READS: u32 = 32;
+}
+
+impl Default for ConstantsDesc<'_> {
+    fn default() -> Self {
+        Self {
+            dynamic_slots: 1024,
+            dynamic_bytes_max: 64 << 20,
+            timeout: Duration::from_secs(10),
+            shrink_after: 600,
+            static_slots: 1024,
+            promote_reads: None,
+            share_equal: true,
+            usage: BufferUsage::CONSTANT,
+            location: Location::DeviceUpload,
+            name: "constants",
+        }
+    }
+}
+
+/// Location of bound constants, for shaders.
+pub struct BoundConstants<D: Device, V> {
+    /// The driver's buffer.
+    pub buffer: RawBuffer<D>,
+    /// Offset of the first byte in the buffer, a multiple of 256.
+    pub offset: u64,
+    /// Bytes that shaders may read: the size of the slot. The bytes after the content are 0.
+    pub size: u64,
+    /// Device address of the first byte, if the buffer has one.
+    pub address: Option<u64>,
+    /// View of the slot; `None` for constants above 1024 bytes.
+    pub view: Option<V>,
+}
+
+impl<D: Device, V: Clone> Clone for BoundConstants<D, V> {
+    fn clone(&self) -> Self {
+        Self { buffer: self.buffer.clone(), view: self.view.clone(), ..*self }
+    }
+}
+
+impl<D: Device, V: fmt::Debug> fmt::Debug for BoundConstants<D, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { buffer, offset, size, view, .. } = self;
+        write!(f, "BoundConstants({buffer:?} from {offset}, {size} bytes, {view:?})")
+    }
+}
+
+/// Number of binds and copies of constants, and of saved copies.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ConstantFigures {
+    /// Binds of dynamic buffers.
+    pub bind_count: u64,
+    /// Copies for these binds.
+    pub copy_count: u64,
+    /// Bytes of these copies.
+    pub copy_bytes: u64,
+    /// Binds without a copy, because the content was copied in the same frame to the same pool.
+    pub unchanged_count: u64,
+    /// Binds without a copy, because equal content of another buffer, or earlier content of the same, was found.
+    pub shared_count: u64,
+    /// Staged contents of static buffers.
+    pub static_count: u64,
+    /// Contents that were promoted to device memory.
+    pub promoted_count: u64,
+}
+
+impl ConstantFigures {
+    fn add(&mut self, more: &Self) {
+        self.bind_count += more.bind_count;
+        self.copy_count += more.copy_count;
+        self.copy_bytes += more.copy_bytes;
+        self.unchanged_count += more.unchanged_count;
+        self.shared_count += more.shared_count;
+        self.static_count += more.static_count;
+        self.promoted_count += more.promoted_count;
+    }
+}
+
+/// Companion of the buffer of a dynamic pool: the views of its slots and the mirror.
+struct Paired<D: Device, H> {
+    /// `None` for large constants.
+    heap: Option<H>,
+    /// `None` if promotion is off.
+    mirror: Option<Mirror<D, H>>,
+}
+
+/// A buffer in device memory of the size of the pool. Promoted content is at the offset of its slot in the pool, so it
+/// needs no allocation: it lives as long as the slot.
+struct Mirror<D: Device, H> {
+    buffer: Buffer<D>,
+    address: Option<u64>,
+    heap: Option<H>,
+}
+
+/// Constant buffers of an allocator: static and dynamic buffers of 256, 512 and 1024 bytes, and larger ones up to 64
+/// KiB. All threads may call all methods.
+///
+/// Cheap to clone; clones share one state, which lives as long as the buffers that were created from it.
+pub struct ConstantBuffers<D: Device, V: ConstantViews<D> = ()> {
+    shared: Arc<Shared<D, V>>,
+}
+
+struct Shared<D: Device, V: ConstantViews<D>> {
+    memory: Allocator<D>,
+    desc: ConstantsDesc<'static>,
+    name: String,
+    /// The line of the program that created it.
+    at: &'static panic::Location<'static>,
+    views: Arc<V>,
+    /// Rings by class.
+    dynamic: [Arc<RingState<D>>; CLASSES],
+    statics: Arc<statics::Statics<D, V>>,
+    figures: Lock<ConstantFigures>,
+}
+
+impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
+    /// The largest constants, in bytes: the limit of Direct3D 12, and of most Vulkan devices.
+    pub const BYTES_MAX: u64 = 64 << 10;
+
+    /// Creates the pools of constant buffers, static and dynamic. `views` creates the views of their slots; `()`
+    /// creates none.
+    ///
+    /// # Errors
+    /// As `UploadRing::new`, and the errors of `views`.
+    #[track_caller]
+    pub fn new(memory: &Allocator<D>, desc: ConstantsDesc<'_>, views: V) -> Result<Self, Error> {
+        check_location(desc.location)?;
+        let views = Arc::new(views);
+        let at = panic::Location::caller();
+        let ring = |class: usize| dynamic_ring(memory, &desc, &views, class, at);
+        let dynamic = [ring(0)?, ring(1)?, ring(2)?, ring(LARGE)?];
+        let shared = Arc::new(Shared {
+            memory: memory.clone(),
+            name: desc.name.to_owned(),
+            at,
+            statics: statics::Statics::new(memory, desc.shrink_after),
+            desc: ConstantsDesc { name: "", ..desc },
+            views,
+            dynamic,
+            figures: Lock::default(),
+        });
+        Ok(Self { shared })
+    }
+
+    /// Creates a dynamic buffer of `size` bytes, all 0. It uses no device memory until it is bound.
+    ///
+    /// # Errors
+    /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] above [`ConstantBuffers::BYTES_MAX`].
+    pub fn dynamic(&self, size: u64) -> Result<DynamicConstants<D, V>, UploadError> {
+        DynamicConstants::new(self, size)
+    }
+
+    /// Creates a static buffer with this content, which is on the device after the next
+    /// [`ConstantBuffers::upload_statics`].
+    ///
+    /// # Errors
+    /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] above [`ConstantBuffers::BYTES_MAX`]; no memory for another
+    /// pool. The pools are unchanged then.
+    pub fn create_static(&self, content: &[u8]) -> Result<StaticConstants<D, V>, UploadError> {
+        StaticConstants::new(self, content)
+    }
+
+    /// Stages the new contents of static buffers since the last call, in the dynamic pools, adds the copies to `batch`,
+    /// and returns the number of buffers. Record the batch in the frame of `writer`, before any use of the buffers. If
+    /// that frame is discarded or dropped, the next call stages its contents again.
+    ///
+    /// # Errors
+    /// As [`UploadWriter::write`](super::UploadWriter::write); [`UploadError::ForeignConstants`] if the writer belongs
+    /// to other [`ConstantBuffers`], or the batch to another allocator. The batch keeps the contents that were staged
+    /// before the error; the next call stages the others.
+    pub fn upload_statics(
+        &self,
+        writer: &mut ConstantWriter<D, V>,
+        batch: &mut UploadBatch<D>,
+    ) -> Result<u64, UploadError> {
+        if !writer.is_of(&self.shared) || !batch.takes(self.shared.memory.shared().owner()) {
+            return Err(UploadError::ForeignConstants);
+        }
+        self.shared.statics.upload(writer, batch)
+    }
+
+    /// Creates a writer for one thread and for `frame`, which binds dynamic buffers. Reuse it for later frames with
+    /// [`ConstantWriter::begin`].
+    ///
+    /// # Errors
+    /// The frame belongs to another allocator.
+    pub fn writer(&self, frame: &Frame) -> Result<ConstantWriter<D, V>, UploadError> {
+        ConstantWriter::new(self, frame)
+    }
+
+    /// Returns the figures of all writers, except those of frames that writers have not finished.
+    #[must_use]
+    pub fn figures(&self) -> ConstantFigures {
+        *self.shared.figures.lock()
+    }
+
+    /// Returns the figures of the dynamic pools, by class: 256, 512, 1024 and larger.
+    #[must_use]
+    pub fn dynamic_pools(&self) -> [RingSnapshot; 4] {
+        self.shared.dynamic.each_ref().map(|ring| ring.shown())
+    }
+
+    /// Returns the number of static pools. Each large static buffer counts as one.
+    #[must_use]
+    pub fn static_pool_count(&self) -> usize {
+        self.shared.statics.pool_count()
+    }
+}
+
+impl<D: Device, V: ConstantViews<D>> Clone for ConstantBuffers<D, V> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<D: Device, V: ConstantViews<D>> fmt::Debug for ConstantBuffers<D, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConstantBuffers").field("name", &self.shared.name).finish_non_exhaustive()
+    }
+}
+
+/// Returns the class of a size, and the bytes of its slot.
+fn classify(size: u64, max: u64) -> Result<(usize, u64), UploadError> {
+    match size {
+        0 => Err(UploadError::ZeroSize),
+        _ if size > max => Err(UploadError::TooLarge { size, capacity: max }),
+        _ => Ok(match CLASS_BYTES.iter().position(|bytes| size <= *bytes) {
+            Some(class) => (class, CLASS_BYTES[class]),
+            None => (LARGE, size.next_multiple_of(ALIGNMENT)),
+        }),
+    }
+}
+
+fn dynamic_ring<D: Device, V: ConstantViews<D>>(
+    memory: &Allocator<D>,
+    desc: &ConstantsDesc<'_>,
+    views: &Arc<V>,
+    class: usize,
+    at: &'static panic::Location<'static>,
+) -> Result<Arc<RingState<D>>, Error> {
+    let slot_bytes = CLASS_BYTES[class.min(LARGE - 1)];
+    let what = ["256", "512", "1024", "large"][class];
+    let capacity = u64::from(desc.dynamic_slots.max(1)) * slot_bytes;
+    let name = format!("{}, dynamic {what}", desc.name);
+    let ring = UploadDesc {
+        // The smallest ring must hold the largest constants.
+        capacity: if class == LARGE { capacity.max(64 << 10) } else { capacity },
+        usage: desc.usage | BufferUsage::COPY_SRC,
+        when_full: WhenFull::Grow {
+            capacity_max: desc.dynamic_bytes_max,
+            timeout: desc.timeout,
+            shrink_after: desc.shrink_after,
+        },
+        location: desc.location,
+        page_bytes: PAGE_SLOTS * slot_bytes,
+        name: &name,
+    };
+    let (views, memory_too, promotes) = (Arc::clone(views), memory.clone(), desc.promote_reads.is_some());
+    let (mirror_name, mirror_usage) = (format!("{}, promoted {what}", desc.name), desc.usage | BufferUsage::COPY_DST);
+    let pair = move |buffer: &Buffer<D>, capacity: u64| -> Result<segment::Paired, Error> {
+        let heap = |buffer: &Buffer<D>| -> Result<Option<V::Heap>, Error> {
+            let slots = (capacity / slot_bytes) as u32;
+            (class != LARGE).then(|| views.make(buffer, slot_bytes, slots)).transpose()
+        };
+        let mirror = || -> Result<Mirror<D, V::Heap>, Error> {
+            let (location, named) = (Location::Device, (&*mirror_name, at));
+            let buffer = divided_buffer(&memory_too, capacity, mirror_usage, location, named)?;
+            Ok(Mirror { address: buffer.device_address(), heap: heap(&buffer)?, buffer })
+        };
+        Ok(Box::new(Paired { heap: heap(buffer)?, mirror: promotes.then(mirror).transpose()? }))
+    };
+    let pair: segment::Pair<D> = Box::new(pair);
+    RingState::new(memory, ring, true, Some(pair), at)
+}

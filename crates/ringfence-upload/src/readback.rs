@@ -1,0 +1,352 @@
+//! Readback: a ring for results from the GPU.
+//!
+//! ```text
+//!   reserve(frame) ──▶ Readback: bytes for the device to write ──record the copy, submit──▶
+//!                          │ is_ready? wait?
+//!                          ▼
+//!                      read ──▶ bytes, the host's caches invalidated        drop ──▶ its bytes are free
+//! ```
+//!
+//! The bytes of a result are reused once its frame is complete *and* the [`Readback`] is dropped, in the order of
+//! reservation. A result that is kept delays the results after it. If the ring is full for this reason, it returns
+//! [`UploadError::Unread`].
+//!
+//! | operation | cost |
+//! |---|---|
+//! | reserve | as a write to an upload ring, without the copy; O(results that are kept) |
+//! | read | one driver call for progress, the copy, an invalidation if the memory is not coherent |
+
+use std::fmt;
+use std::panic;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringfence_core::range::Invalid;
+use ringfence_core::sync::{SyncPoint, SyncSet};
+use ringfence_lockfree::clock::{End, Watch};
+use smallvec::SmallVec;
+
+use super::segment::Segment;
+use super::state::{Request, Reserved, RingState};
+use super::texels::Layout;
+use super::{UploadDesc, UploadError, WhenFull};
+use crate::device::record::{TexelRead, TexelRegion};
+use crate::device::{
+    BufferUsage, Device, DeviceError, RawBuffer, RawTexture, TexelBox, TexelFormat, TextureAspect, check_texels,
+};
+use ringfence_lockfree::pin::HeldPin;
+use ringfence_memory::extend::{OpenFrame, WaitError};
+use ringfence_memory::lifetime::Frame;
+use ringfence_memory::memory::{Location, RingSnapshot};
+use ringfence_memory::{AccessError, Allocator, Error, Texture};
+
+/// Description of a readback ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReadbackDesc<'a> {
+    /// Capacity of the ring, in bytes: enough for all results that are in flight or not dropped yet.
+    pub capacity: u64,
+    /// Usages of the buffer, in addition to copies to it.
+    pub usage: BufferUsage,
+    /// Behaviour of a reservation if the ring is full.
+    pub when_full: WhenFull,
+    /// Name for reports and for the driver's object.
+    pub name: &'a str,
+}
+
+impl Default for ReadbackDesc<'_> {
+    fn default() -> Self {
+        Self {
+            capacity: 16 << 20,
+            usage: BufferUsage::COPY_DST,
+            when_full: WhenFull::Wait { timeout: Duration::from_secs(10) },
+            name: "readback ring",
+        }
+    }
+}
+
+/// Error of a read. The result was not read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadbackError {
+    /// The submission that writes the result is not complete: read it later.
+    #[error("the result is ready once {point} has passed")]
+    NotReady {
+        /// The point at which the result is ready.
+        point: SyncPoint,
+    },
+    /// The frame was discarded, or dropped without [`Timeline::submitted`](ringfence_memory::Timeline::submitted). The device may
+    /// not have written the result, so it cannot be read.
+    #[error("the frame with {point} was not reported as submitted: its result never arrives")]
+    NotSubmitted {
+        /// The point of that frame.
+        point: SyncPoint,
+    },
+    /// The destination and the result differ in size.
+    #[error("{requested} bytes were requested from a result of {size} bytes")]
+    Size {
+        /// Requested bytes.
+        requested: u64,
+        /// Bytes of the result.
+        size: u64,
+    },
+    /// The driver failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+/// A ring of memory that the device writes and the host reads. All methods may be called from any thread.
+pub struct ReadbackRing<D: Device> {
+    state: Arc<RingState<D>>,
+}
+
+impl<D: Device> ReadbackRing<D> {
+    /// Creates a ring for results of the GPU.
+    ///
+    /// # Errors
+    /// As [`Allocator::create_buffer`].
+    #[track_caller]
+    pub fn new(memory: &Allocator<D>, desc: ReadbackDesc<'_>) -> Result<Self, Error> {
+        let ReadbackDesc { capacity, usage, when_full, name } = desc;
+        let location = Location::Readback;
+        let ring = UploadDesc { capacity, usage, when_full, location, page_bytes: 0, name };
+        Ok(Self { state: RingState::new(memory, ring, false, None, panic::Location::caller())? })
+    }
+
+    /// Reserves bytes for a result of `frame`, at a multiple of `alignment`.
+    ///
+    /// # Errors
+    /// As [`UploadRing::write_for`](super::UploadRing::write_for); or [`UploadError::Unread`] if the ring is full of
+    /// complete results that were not dropped.
+    pub fn reserve(&self, frame: &Frame, size: u64, alignment: u64) -> Result<Readback<D>, UploadError> {
+        let users = self.state.users_of(frame)?;
+        let Reserved { segment, range, pin } = self.state.reserve(&users, Request::exactly(size, alignment), None)?;
+        let pin = pin.expect("a reservation without a pin returns one");
+        let (state, point, watch) = (Arc::clone(&self.state), frame.point(), OpenFrame::of(frame).watch());
+        let (layout, reads) = (Layout::line(size), SmallVec::new());
+        Ok(Readback { state, segment, offset: range.offset(), layout, reads, point, watch, _pin: pin })
+    }
+
+    /// Reserves bytes for texels of `frame`, with the offset and row pitch that the device needs. The format must be a
+    /// colour format that is not block-compressed. The program records the copy itself. [`ReadbackRing::reserve_box`]
+    /// supports every format and returns the copies to record.
+    ///
+    /// # Errors
+    /// As [`ReadbackRing::reserve`].
+    pub fn reserve_texels(
+        &self,
+        frame: &Frame,
+        width: u32,
+        height: u32,
+        texel_bytes: u32,
+    ) -> Result<Readback<D>, UploadError> {
+        let (aspect, depth, layers) = (TextureAspect::Color, 1, 1);
+        let texels = TexelBox { aspect, mip: 0, layer: 0, layers, x: 0, y: 0, z: 0, width, height, depth };
+        self.reserve_layout(frame, TexelFormat::color(texel_bytes), &texels)
+    }
+
+    /// Reserves bytes for texels of a texture, with the offset and row pitch that the device needs. The copies to
+    /// record in `frame` are in [`Readback::reads`]. The texture must have the usage for copies from it.
+    ///
+    /// # Errors
+    /// As [`ReadbackRing::reserve`]; [`UploadError::ForeignTexture`]; or [`UploadError::Texels`] if the texture has no
+    /// such texels or they cannot be copied, for the reasons that
+    /// [`UploadBatch::copy_texels`](super::UploadBatch::copy_texels) lists.
+    pub fn reserve_box(&self, frame: &Frame, from: &Texture<D>, texels: &TexelBox) -> Result<Readback<D>, UploadError> {
+        let (ring_owner, texture_owner) = (self.state.shared().owner(), from.shared().owner());
+        if ring_owner != texture_owner {
+            return Err(UploadError::ForeignTexture { ring_owner, texture_owner });
+        }
+        let partial_depth = self.state.memory.device().capabilities().partial_depth_copies;
+        let parts = check_texels(from.parts(), texels, None, [1; 3], partial_depth)?;
+        let mut result = self.reserve_layout(frame, parts.format, texels)?;
+        let TexelBox { aspect, mip, layer, layers, x, y, z, width, height, depth } = *texels;
+        let (format, row_bytes, layer_bytes) = (parts.format, result.layout.row_bytes, result.layout.layer_bytes);
+        let (src, dst, offset) = (from.object(), result.buffer(), result.offset);
+        let reads = (0..layers).map(|index| {
+            let (buffer_offset, layer) = (offset + u64::from(index) * layer_bytes, layer + index);
+            let region =
+                TexelRegion { buffer_offset, row_bytes, format, aspect, mip, layer, x, y, z, width, height, depth };
+            TexelRead { src: src.clone(), aspects: parts.aspects, dst: dst.clone(), region }
+        });
+        let reads = reads.collect();
+        result.reads = reads;
+        Ok(result)
+    }
+
+    fn reserve_layout(
+        &self,
+        frame: &Frame,
+        format: TexelFormat,
+        texels: &TexelBox,
+    ) -> Result<Readback<D>, UploadError> {
+        let layout = Layout::of(self.state.memory.device().capabilities(), format, texels)?;
+        let (size, alignment) = layout.request()?;
+        let mut readback = self.reserve(frame, size, alignment)?;
+        readback.offset += layout.skip(readback.offset);
+        readback.layout = layout;
+        Ok(readback)
+    }
+
+    /// Returns the figures of the ring.
+    #[must_use]
+    pub fn snapshot(&self) -> RingSnapshot {
+        self.state.shown()
+    }
+
+    /// Checks every rule of the ring. For tests.
+    ///
+    /// # Errors
+    /// The first broken rule.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        self.state.validate()
+    }
+}
+
+/// Bytes of the ring that the device writes a result to. If it is dropped, the bytes are freed once its frame is
+/// complete.
+#[must_use = "a result that is dropped cannot be read"]
+pub struct Readback<D: Device> {
+    state: Arc<RingState<D>>,
+    segment: Arc<Segment<D>>,
+    offset: u64,
+    /// Layout of the texels; for other bytes, one row.
+    layout: Layout,
+    /// Copies of texels, one a layer.
+    reads: SmallVec<[TexelRead<RawTexture<D>, RawBuffer<D>>; 1]>,
+    point: SyncPoint,
+    /// Reports how the frame ends, because the points of discarded frames pass too.
+    watch: Watch,
+    _pin: HeldPin,
+}
+
+impl<D: Device> Readback<D> {
+    /// Returns the driver's buffer.
+    #[must_use]
+    pub fn buffer(&self) -> &RawBuffer<D> {
+        self.segment.buffer.object()
+    }
+
+    /// Returns the offset of the first byte in the buffer.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Returns the size in the ring, in bytes, with the padding between rows and layers of texels.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.layout.size
+    }
+
+    /// Returns the number of bytes that [`Readback::read`] returns: without the padding between rows and layers of
+    /// texels.
+    #[must_use]
+    pub fn read_bytes(&self) -> u64 {
+        // Does not overflow: at most `layout.size`.
+        self.layout.tight()
+    }
+
+    /// Returns the row pitch: bytes from one row of blocks to the next.
+    #[must_use]
+    pub fn row_bytes(&self) -> u64 {
+        self.layout.row_bytes
+    }
+
+    /// Returns the copies of the texels to the ring, one for each layer. Record them with
+    /// [`Record::read_texels`](crate::device::record::Record::read_texels) in the frame that the bytes were reserved
+    /// for. Empty if the bytes were reserved without a texture.
+    #[must_use]
+    pub fn reads(&self) -> &[TexelRead<RawTexture<D>, RawBuffer<D>>] {
+        &self.reads
+    }
+
+    /// Returns the point at which the result is ready.
+    #[must_use]
+    pub fn point(&self) -> SyncPoint {
+        self.point
+    }
+
+    /// Returns `true` if the frame was submitted and is complete. One driver call.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`].
+    pub fn is_ready(&self) -> Result<bool, DeviceError> {
+        let passed = self.state.shared().has_passed(self.point)?;
+        Ok(passed && self.watch.end() == End::Submitted)
+    }
+
+    /// Waits until the frame is complete, for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`ReadbackError::NotReady`] if the frame is not complete by then or not submitted yet;
+    /// [`ReadbackError::NotSubmitted`] if it was discarded or dropped; or the driver failed.
+    pub fn wait(&self, timeout: Duration) -> Result<(), ReadbackError> {
+        self.check_submission()?;
+        let deadline = Instant::now().checked_add(timeout);
+        match self.state.shared().wait(&SyncSet::from(self.point), deadline) {
+            // The frame may have been discarded during the wait.
+            Ok(()) => self.check_submission(),
+            Err(WaitError::NotSubmitted(point) | WaitError::Unresolved(point)) => {
+                Err(ReadbackError::NotReady { point })
+            }
+            Err(WaitError::Timeout) => Err(ReadbackError::NotReady { point: self.point }),
+            Err(WaitError::Device(error)) => Err(error.into()),
+        }
+    }
+
+    /// Copies the result into `into`. Rows of blocks, slices and layers of texels follow each other without padding.
+    /// The last command of the frame must make the result visible to the host if the API requires it (on Vulkan, a
+    /// barrier to `HOST_READ`).
+    ///
+    /// # Errors
+    /// The frame is not complete, or was discarded or dropped; the length of `into` is not [`Readback::read_bytes`]; or
+    /// the driver failed.
+    pub fn read(&self, into: &mut [u8]) -> Result<(), ReadbackError> {
+        self.check_ready()?;
+        let (requested, size) = (into.len() as u64, self.read_bytes());
+        if requested != size {
+            return Err(ReadbackError::Size { requested, size });
+        }
+        if self.layout.size == size {
+            return self.read_at(0, into);
+        }
+        let Layout { row, rows, .. } = self.layout;
+        for (at, to) in self.layout.rows([row, row * rows]) {
+            self.read_at(at, &mut into[to as usize..][..row as usize])?;
+        }
+        Ok(())
+    }
+
+    fn check_submission(&self) -> Result<(), ReadbackError> {
+        match self.watch.end() {
+            End::Unsubmitted => Err(ReadbackError::NotSubmitted { point: self.point }),
+            End::Open | End::Submitted => Ok(()),
+        }
+    }
+
+    fn check_ready(&self) -> Result<(), ReadbackError> {
+        self.check_submission()?;
+        if self.is_ready()? { Ok(()) } else { Err(ReadbackError::NotReady { point: self.point }) }
+    }
+
+    fn read_at(&self, first: u64, into: &mut [u8]) -> Result<(), ReadbackError> {
+        match self.segment.buffer.read(self.offset + first, into) {
+            Ok(()) => Ok(()),
+            Err(AccessError::Device(error)) => Err(error.into()),
+            Err(_) => unreachable!("all of a ring is mapped"),
+        }
+    }
+}
+
+impl<D: Device> fmt::Debug for ReadbackRing<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadbackRing").field("name", &self.state.config.name).finish_non_exhaustive()
+    }
+}
+
+impl<D: Device> fmt::Debug for Readback<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { offset, point, .. } = self;
+        write!(f, "Readback({:?} from {offset}, {} bytes, at {point})", self.buffer(), self.size())
+    }
+}

@@ -1,0 +1,146 @@
+//! The upload ring: the public handle.
+
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::panic::Location;
+use std::sync::Arc;
+
+use ringfence_core::range::Invalid;
+use ringfence_core::sync::SyncSet;
+
+use super::fill::{check_location, copy, fill, staged};
+use super::state::{Request, Reserved, RingState};
+use super::texels::{Layout, Texels};
+use super::{Frames, Staged, UploadDesc, UploadError, UploadWriter};
+use crate::device::Device;
+use ringfence_memory::extend::Shared;
+use ringfence_memory::lifetime::Frame;
+use ringfence_memory::memory::RingSnapshot;
+use ringfence_memory::{Allocator, Error};
+
+/// A ring of mapped memory that all threads may write to. See the [crate](crate).
+///
+/// For many small writes of one thread, use [`UploadRing::writer`]. If the ring is dropped, its buffer lives until the
+/// submissions that use it are complete.
+pub struct UploadRing<D: Device> {
+    state: Arc<RingState<D>>,
+}
+
+impl<D: Device> UploadRing<D> {
+    /// Creates a ring for uploads.
+    ///
+    /// # Errors
+    /// As [`Allocator::create_buffer`]; [`Error::NotHostWritten`] if the host does not write to the location.
+    #[track_caller]
+    pub fn new(memory: &Allocator<D>, desc: UploadDesc<'_>) -> Result<Self, Error> {
+        check_location(desc.location)?;
+        Ok(Self { state: RingState::new(memory, desc, true, None, Location::caller())? })
+    }
+
+    /// Copies bytes into the ring, at a multiple of `alignment` (4 for vertices, 256 for constants, 512 for texels; see
+    /// [`Capabilities`](crate::device::Capabilities)). Only the frames that are open now may use the bytes.
+    ///
+    /// # Errors
+    /// No bytes are written if:
+    ///
+    /// - no frame is open;
+    /// - the bytes never fit;
+    /// - the ring is full, and waiting would not help, is turned off or took too long;
+    /// - the device is lost.
+    pub fn write(&self, bytes: &[u8], alignment: u64) -> Result<Staged<D>, UploadError> {
+        let mut users = SyncSet::new();
+        self.state.shared().open(&mut users);
+        self.write_for_users(&users, bytes, alignment)
+    }
+
+    /// As [`UploadRing::write`], for `frame` only: the bytes do not wait for other open frames.
+    ///
+    /// # Errors
+    /// As [`UploadRing::write`]; or the frame belongs to another allocator.
+    pub fn write_for(&self, frame: &Frame, bytes: &[u8], alignment: u64) -> Result<Staged<D>, UploadError> {
+        self.write_for_users(&self.state.users_of(frame)?, bytes, alignment)
+    }
+
+    fn write_for_users(&self, users: &SyncSet, bytes: &[u8], alignment: u64) -> Result<Staged<D>, UploadError> {
+        self.write_for_users_at(users, bytes.len() as u64, alignment, |_, to| copy(bytes, to))
+    }
+
+    /// Writes texels for `frame`, with the offset and row pitch that the device needs.
+    ///
+    /// # Errors
+    /// As [`UploadRing::write_for`]; or [`UploadError::TexelSize`] if `texels` has fewer bytes than its size needs.
+    pub fn write_texels(&self, frame: &Frame, texels: &Texels<&[u8]>) -> Result<Texels<Staged<D>>, UploadError> {
+        let (layout, pitches) = Layout::new(self.state.memory.device().capabilities(), texels)?;
+        let (size, alignment) = layout.request()?;
+        let fill = |offset, to: &mut [MaybeUninit<u8>]| layout.write((texels.bytes, pitches), offset, to);
+        let room = self.write_for_users_at(&self.state.users_of(frame)?, size, alignment, fill)?;
+        Ok(layout.staged(texels, room))
+    }
+
+    /// Reserves bytes and calls `filling` with their offset in the buffer.
+    fn write_for_users_at(
+        &self,
+        users: &SyncSet,
+        size: u64,
+        alignment: u64,
+        filling: impl FnOnce(u64, &mut [MaybeUninit<u8>]),
+    ) -> Result<Staged<D>, UploadError> {
+        let reserved = self.state.reserve(users, Request::exactly(size, alignment), None)?;
+        let Reserved { segment, range, .. } = &reserved;
+        let offset = range.offset();
+        // SAFETY: the ring does not hand out these bytes to another thread while the pin is set.
+        unsafe { fill(segment, offset, size, |to| filling(offset, to)) }?;
+        self.state.count_written(1, size);
+        Ok(staged(segment, offset, size, Frames::of_set(users)))
+    }
+
+    /// Returns `true` if the ring belongs to this allocator.
+    pub(super) fn is_of(&self, shared: &Arc<Shared<D>>) -> bool {
+        Arc::ptr_eq(self.state.shared(), shared)
+    }
+
+    /// Creates a writer for one thread and for `frame`. It takes a page of the ring at a time and writes within the
+    /// page without a lock and without memory that other threads write. Reuse it for later frames with
+    /// [`UploadWriter::begin`]. Takes one short lock.
+    ///
+    /// # Errors
+    /// The frame belongs to another allocator.
+    pub fn writer(&self, frame: &Frame) -> Result<UploadWriter<D>, UploadError> {
+        UploadWriter::new(&self.state, frame)
+    }
+
+    /// Returns the present capacity, in bytes.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.state.capacity()
+    }
+
+    /// Returns the most bytes that were in use at once, with padding: the capacity that the program needs.
+    #[must_use]
+    pub fn high_water(&self) -> u64 {
+        self.state.high_water()
+    }
+
+    /// Returns the figures of the ring: occupancy, high-water mark, number of waits and their time.
+    #[must_use]
+    pub fn snapshot(&self) -> RingSnapshot {
+        self.state.shown()
+    }
+
+    /// Checks every rule of the ring. For tests.
+    ///
+    /// # Errors
+    /// The first broken rule.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        self.state.validate()
+    }
+}
+
+impl<D: Device> fmt::Debug for UploadRing<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UploadRing")
+            .field("name", &self.state.config.name)
+            .field("capacity", &self.capacity())
+            .finish_non_exhaustive()
+    }
+}
