@@ -20,7 +20,7 @@ echo "operations for $seconds s from seed $first on"
 nice -n 19 target/release/examples/campaign "$seconds" "$first"
 nice -n 19 target/release/examples/alias_campaign "$(((seconds + 9) / 10))" "$first"
 nice -n 19 cargo test --release -p ringfence --test it misuse::
-RINGFENCE_RECYCLED_OPERATIONS=$((seconds * 10000)) nice -n 19 cargo test --release -p ringfence --test it recycled_campaign::
+RINGFENCE_RECYCLED_OPERATIONS=$((seconds * 10000)) nice -n 19 cargo test --release -p ringfence-memory --test it recycled_campaign::
 nice -n 19 bash ci/soak.sh 100000
 if command -v cargo-fuzz >/dev/null; then
     nice -n 19 bash ci/fuzz.sh "$((seconds / 20))"

@@ -23,15 +23,15 @@ thread() {
 
 address -p ringfence-core -p ringfence-lockfree --test it -- drive:: fixed_pool:: pool_chain::
 address -p ringfence-alias --test it -- from_seeds::
-address -p ringfence --test it -- memory:: recycled_campaign::
+address -p ringfence-memory --test it -- memory:: recycled_campaign::
 # These tests forget passes on purpose, and leak the resources that a dropped frame may use.
-ASAN_OPTIONS=detect_leaks=0 address -p ringfence --test it -- release:: misuse::
+ASAN_OPTIONS=detect_leaks=0 address -p ringfence -p ringfence-memory --test it -- release:: misuse::
 address -p ringfence-testkit --no-default-features --test devices -- worlds:: --skip planted
 # A world with a planted bug ends early.
 ASAN_OPTIONS=detect_leaks=0 address -p ringfence-testkit --no-default-features --test devices worlds::planted
 if [ -d "$(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library" ]; then
     thread -p ringfence-lockfree --lib --test it
-    thread -p ringfence --lib --test it
+    thread -p ringfence -p ringfence-memory -p ringfence-upload -p ringfence-descriptor -p ringfence-transient --lib --test it
     thread -p ringfence-testkit --no-default-features --test devices threads
 else
     echo "skipped: the thread sanitizer needs the standard library's sources (rust-src)"

@@ -20,17 +20,21 @@ const fn stage(package: &'static str, target: &'static str, filters: &'static [&
 
 /// Stages of every crate above the core: the simulated device, from fast to slow.
 const ABOVE: &[Stage] = &[
-    stage(
-        "ringfence",
-        "it",
-        &["--skip=there_is_no_memory", "--skip=a_million", "--skip=_campaign::", "--skip=upload_generated::"],
-    ),
+    stage("ringfence-memory", "it", &["--skip=there_is_no_memory", "--skip=_campaign::"]),
+    stage("ringfence", "it", &["--skip=there_is_no_memory"]),
+    stage("ringfence-upload", "it", &["--skip=a_million", "--skip=upload_generated::"]),
+    stage("ringfence-descriptor", "it", &[]),
+    stage("ringfence-transient", "it", &[]),
+    stage("ringfence-placement", "it", &[]),
+    stage("ringfence-sim", "it", &[]),
     stage(
         "ringfence-testkit",
         "devices",
         &["device_suite::sim::", "steady_state::a_steady_frame_makes_no_driver", "worlds::"],
     ),
-    stage("ringfence", "it", &["there_is_no_memory", "a_million", "_campaign::", "upload_generated::"]),
+    stage("ringfence-memory", "it", &["there_is_no_memory", "_campaign::"]),
+    stage("ringfence", "it", &["there_is_no_memory"]),
+    stage("ringfence-upload", "it", &["a_million", "upload_generated::"]),
     stage("ringfence-testkit", "devices", &["faults::every", "faults::contract"]),
     stage("ringfence", "reentrant_allocator", &[]),
     stage("ringfence-cli", "it", &["demo_and_devices::", "world::", "trace::", "soak::"]),

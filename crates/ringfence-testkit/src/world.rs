@@ -85,7 +85,7 @@ impl Bug {
     pub const fn found_by(self) -> &'static [&'static str] {
         match self {
             Self::EarlyReclaim => &["destroyed", "placed", "unmapped", "written", "evicted", "wrong bytes"],
-            Self::MissingWait | Self::SharedCanvas => &["nothing orders"],
+            Self::MissingWait | Self::SharedCanvas => &["no fence orders"],
             Self::WrongRange => &["wrong bytes", "beyond its end", "written by the host"],
             Self::HostWriteTooEarly => &["written by the host", "wrong bytes"],
             Self::MissingCommit => &["evicted"],

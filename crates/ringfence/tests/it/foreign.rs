@@ -479,6 +479,8 @@ fn what_is_another_allocators_is_refused_by_name_and_changes_nothing() {
             "not a pass of this execution",
             "no open move",
             "was begun on another timeline",
+            "use one allocator",
+            "not to the frame with value",
         ];
         if !names.iter().any(|name| said.contains(name)) {
             wrong.push(format!("{name}: {said}"));

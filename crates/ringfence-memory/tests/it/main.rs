@@ -1,0 +1,18 @@
+//! The tests of the memory manager on simulated devices, in one program.
+
+mod broken_reclaim;
+mod defrag_campaign;
+mod memory;
+mod quiet;
+mod recycled_campaign;
+mod release;
+mod residency;
+mod shared_and_sparse;
+#[cfg(feature = "tracing")]
+mod tracing_events;
+
+use ringfence_testkit::counting_allocator::CountingAllocator;
+
+/// Counts per thread, so that parallel tests do not affect a count.
+#[global_allocator]
+static HOST: CountingAllocator = CountingAllocator;

@@ -1,0 +1,3 @@
+//! The tests of the placement policy on the simulated device, in one program.
+
+mod fast_constants_misuse;

@@ -1,0 +1,5 @@
+//! The tests of transient memory on the simulated device, in one program.
+
+mod transient;
+mod transient_barriers;
+mod transient_plans;
