@@ -56,7 +56,8 @@ bash ci/row-mutants.sh check || fail "a planted fault does not match the sources
 python3 ci/package-paths.py || fail "a package is incomplete"
 python3 ci/mentions.py || fail "a text names an item that does not exist"
 
-if git ls-files crates compat docs README.md ARCHITECTURE.md DESIGN.md COMPARE.md CHANGELOG.md |
+if git ls-files .github crates compat docs README.md ARCHITECTURE.md DESIGN.md COMPARE.md CHANGELOG.md CONTRIBUTING.md \
+    SECURITY.md |
     grep -vE '\.(png|svg|lock|csv|json|rft|spv|bin)$|/(LICENSE-[A-Z]+|guide)$' | xargs grep -niwE -f ci/words.txt; then
     fail "words to avoid (ci/words.txt)"
 fi
