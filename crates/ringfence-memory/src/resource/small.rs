@@ -5,10 +5,10 @@
 //!                              └ SmallBuffer { object, offset, size }
 //! ```
 //!
-//! *Safe by usage class*: buffers that shaders may write never share a driver's buffer with buffers that shaders only
-//! read, because a driver's buffer has one state as a whole (Direct3D 12) and barriers name it as a whole. Within a
-//! class the driver's buffer is created with every usage of the class. The start of a small buffer is aligned for each
-//! of its usages, both in the driver's buffer and in memory.
+//! Small buffers are grouped by *usage class*: buffers that shaders may write never share a driver's buffer with
+//! buffers that shaders only read, because Direct3D 12 states and barriers apply to a driver's buffer as a whole. The
+//! driver's buffer is created with every usage of its class. The start of a small buffer is aligned for each of its
+//! usages, both in the driver's buffer and in memory.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -44,7 +44,8 @@ const SHOWN: BufferUsage = BufferUsage::CONSTANT
     .union(BufferUsage::TEXELS)
     .union(BufferUsage::DEVICE_ADDRESS);
 
-/// A buffer that shares the driver's object with others: bytes `offset..offset + size` of it.
+/// A buffer that shares a driver's buffer with other small buffers: bytes `offset..offset + size` of the driver's
+/// buffer.
 ///
 /// Dropping it retires it, as a [`Buffer`] is; [`SmallBuffer::destroy_now`] and [`SmallBuffer::retire_after`] are for
 /// callers that know which submissions use it.
@@ -136,7 +137,7 @@ impl<D: Device> SmallBuffer<D> {
         self.host().read(offset, into)
     }
 
-    /// Releases it at once: it is kept for recycling, or its bytes are freed.
+    /// Releases it at once: keeps it for recycling, or frees its bytes.
     ///
     /// # Safety
     /// No submission that is under way uses it.
@@ -146,7 +147,7 @@ impl<D: Device> SmallBuffer<D> {
         unsafe { Shared::destroy_now(owner, Item::Small(bound)) };
     }
 
-    /// Retires it until `points` have passed; other submissions are not waited for.
+    /// Releases it once `points` have passed. Other submissions do not delay this.
     ///
     /// # Panics
     /// If a point belongs to a timeline of another allocator, or to none. The buffer is then retired as if it were
@@ -201,7 +202,7 @@ fn small_needs<D: Device>(shared: &Shared<D>, desc: BufferDesc) -> (u64, u64) {
         alignment = alignment.max(SHADER_ALIGNMENT);
     }
     alignment = alignment.max(capabilities.range_alignment(desc.usage));
-    // Rounded, so buffers of nearly the same size can be recycled for one another.
+    // Rounded, so that buffers of nearly the same size can be recycled for one another.
     (grained(desc.size).next_multiple_of(atom), alignment)
 }
 
