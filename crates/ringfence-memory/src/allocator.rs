@@ -1,5 +1,4 @@
-//! The allocator that users hold: creates resources, allocates their memory, and frees both once the GPU is done with
-//! them.
+//! The allocator: creates resources, allocates their memory, and frees both once the GPU is done with them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,8 +20,8 @@ use crate::timeline::Timeline;
 /// Cheap to clone; all clones are the same allocator. All methods may be called from any thread. The allocator lives
 /// until its last clone and every object that it created are dropped. The last drop waits until all submissions are
 /// complete: without limit if a value that [`Timeline::submitted`] declared is never signalled ([`Allocator::shutdown`]
-/// waits with a timeout). For a dropped frame the last drop waits at most one second, then leaks the objects that the
-/// frame may use.
+/// waits with a timeout). It waits at most one second for a dropped frame, then leaks the objects that the frame may
+/// use.
 pub struct Allocator<D: Device> {
     shared: Arc<Shared<D>>,
     /// Dropped with the last clone or pool.
@@ -43,8 +42,7 @@ impl<D: Device> Allocator<D> {
         &self.shared.device
     }
 
-    /// Adds a timeline, which tracks the progress of a queue. Objects that are retired after this call wait for this
-    /// timeline too.
+    /// Adds a timeline, which tracks the progress of a queue. Objects that are retired from now on wait for it too.
     ///
     /// # Errors
     /// [`DeviceError::Lost`]; [`DeviceError::InvalidInfo`] if the fence's value is 2⁶³ or more.
@@ -63,8 +61,8 @@ impl<D: Device> Allocator<D> {
     /// 3. The frame stays open until the submission is made: [`Timeline::submitted`] is called, or the frame is
     ///    dropped, only after the submission. From then on, no command is added to the submission.
     /// 4. A frame that is [discarded](crate::Frame::discard) was not submitted and never will be. When
-    ///    [`Timeline::discard_dropped`] is called, no work of the timeline's dropped frames is under way, and none will
-    ///    be submitted.
+    ///    [`Timeline::discard_dropped`] is called, no work of its dropped frames is under way, and none will be
+    ///    submitted.
     ///
     /// Dropping a frame declares nothing, and is sound whether or not its work was submitted. So an early return or a
     /// panic between the submission and [`Timeline::submitted`] is sound too.
@@ -76,8 +74,8 @@ impl<D: Device> Allocator<D> {
     ///
     /// Allocating a slot of a size class (up to 64 KiB) is O(1). Allocating a range of a block is O(log blocks), plus
     /// one attempt for each block that has enough free bytes but no free range that fits. Creating the driver's object
-    /// is a driver call, unless a recycled object is reused. A new block or dedicated memory is a driver call that may
-    /// take milliseconds.
+    /// is a driver call, unless a recycled object is reused. So is a new block or dedicated memory, which may take
+    /// milliseconds.
     ///
     /// # Recycled objects
     ///
@@ -91,8 +89,8 @@ impl<D: Device> Allocator<D> {
     ///
     /// A view, a descriptor or a copied handle that is used after its resource was released accesses the next owner's
     /// bytes. Such a use is an error whether or not objects are recycled. Validation layers report it only if
-    /// [`AllocationDesc::recycle`] is `false`, because the object is then destroyed. The simulated device always
-    /// reports it.
+    /// [`AllocationDesc::recycle`] is `false`, because the object is then destroyed. The simulated device reports it
+    /// always.
     ///
     /// Objects are not recycled while a trace is recorded or debugging is on. These are never recycled:
     ///
@@ -103,8 +101,7 @@ impl<D: Device> Allocator<D> {
     ///   returns them to their initial state.
     ///
     /// # Errors
-    /// There is no memory, no memory type suits the location, or the driver refuses the description. An error changes
-    /// nothing.
+    /// No memory, or no memory type for the location; or the driver refuses the description. An error changes nothing.
     #[track_caller]
     pub fn create_buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Buffer<D>, Error> {
         Buffer::create(&self.shared, info, desc, None)
@@ -193,8 +190,8 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Returns the residency manager, which keeps evictable memory within the budget: see
-    /// [`residency`](crate::residency). Without [`Capabilities::residency`](crate::device::Capabilities::residency),
-    /// the manager does nothing.
+    /// [`residency`](crate::residency). Does nothing without
+    /// [`Capabilities::residency`](crate::device::Capabilities::residency).
     ///
     /// # Safety
     /// Each submission that touches an [`evictable`](crate::AllocationDesc::evictable) resource lists it in a
@@ -209,8 +206,7 @@ impl<D: Device> Allocator<D> {
     /// Releases retired resources that the device is done with: keeps each for recycling, or destroys it. Frees blocks
     /// that have been empty for longer than [`AllocatorDesc::empty_block_grace`]. Call it once a frame. It never waits
     /// for the GPU. It makes one driver call for each timeline, each destroyed object and each freed block, at most one
-    /// for the budgets, and those that descriptor heaps and shrinking rings need. While a trace is recorded, the call
-    /// may write to the trace's file.
+    /// for the budgets, and those that descriptor heaps and shrinking rings need. It may write to the file of a trace.
     ///
     /// Any number of threads may call it. While one thread is in the call, a call on another thread releases only
     /// objects that the other thread itself has dropped, and does not read the timelines again. A call from inside
@@ -221,8 +217,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Waits until all submissions are complete, at most for `timeout`, then destroys the objects that were retired. If
-    /// it returns `Ok`, no retired object is left, and the eviction callback is removed, because the callback may own
-    /// the allocator.
+    /// it returns `Ok`, no retired object is left, and the eviction callback, which may own the allocator, is removed.
     ///
     /// Objects that the device is done with are released first, so an error counts only objects that are still in use.
     /// A dropped frame may have been submitted: if objects wait for it, the call waits for it too, but at most one
@@ -241,8 +236,7 @@ impl<D: Device> Allocator<D> {
         Ok(reclaimed)
     }
 
-    /// Returns statistics of memory and of driver calls. O(memory types + recycled objects): cheap enough for each
-    /// frame.
+    /// Returns statistics of memory and of driver calls. O(memory types + recycled objects), for each frame.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.shared.statistics()

@@ -32,8 +32,8 @@
 //! # Other threads
 //!
 //! Other threads may allocate and free during a pass. The new place of a move is a real allocation from the moment the
-//! move is planned. If the old range is dropped while its move is open, the move is not made, and the new place is
-//! freed when the pass ends.
+//! move is planned. If the old range is dropped while its move is open, the pass makes no move, and frees the new place
+//! when it ends.
 //!
 //! # Order of the work, and its end
 //!

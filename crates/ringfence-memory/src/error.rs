@@ -28,8 +28,7 @@ pub enum Error {
         budget: Budget,
         /// Steps of the fallback order that were tried after the first block.
         tried: Tried,
-        /// The driver's error in the last step; `OutOfDeviceMemory` if the step was skipped because the driver refused
-        /// such a size before.
+        /// The driver's error in the last step; `OutOfDeviceMemory` if the driver refused such a size before.
         cause: DeviceError,
     },
     /// The request would exceed the budget although [`within_budget`](crate::AllocationDesc::within_budget) forbids it,
@@ -167,8 +166,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns `true` if memory was short: a smaller request may succeed, or the same request after memory was
-    /// released.
+    /// Returns `true` if memory was short: a smaller request, or the same request later, may succeed.
     #[must_use]
     pub const fn is_out_of_memory(&self) -> bool {
         match self {

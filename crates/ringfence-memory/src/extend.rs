@@ -23,8 +23,7 @@ pub use crate::resource::shared_alignment;
 pub use crate::timeline::{OpenFrame, Passed, WaitError};
 pub use crate::undo::Undo;
 
-/// Creates a buffer as [`Allocator::create_buffer`] does. Debugging reports the program's line `at` as the one that
-/// created the buffer.
+/// Creates a buffer as [`Allocator::create_buffer`] does. Debugging shows `at` as the line that created it.
 ///
 /// # Errors
 /// As [`Allocator::create_buffer`].

@@ -15,8 +15,7 @@
 //!
 //! The allocator tries these steps for a request:
 //!
-//! 1. Steps 2 to 4, for each memory type that the location allows and whose heap is not smaller than the request, best
-//!    first.
+//! 1. Steps 2 to 4, for each memory type that the location allows and whose heap is large enough, best first.
 //! 2. A slot of a size class, or a free range in a block of the arena.
 //! 3. A new block of the arena's current block size. If the driver refuses it, the allocator destroys retired objects
 //!    that the device is done with, and recycled objects. It frees everything empty in the heap (in every heap, if
@@ -29,8 +28,8 @@
 //!    block follows.
 //! 7. All steps again, once, if objects were destroyed in step 3, because blocks that are in use may have room now. If
 //!    the request may not grow, or its pool is full, the objects are destroyed in this step.
-//! 8. If the program manages [`residency`](crate::residency), memory that no submission uses is evicted, once, and all
-//!    steps are repeated.
+//! 8. If the program manages [`residency`](crate::residency), unused memory is evicted, once, and all steps are
+//!    repeated.
 //! 9. The caller's eviction callback ([`MemoryBudgets::set_eviction`](crate::memory::MemoryBudgets::set_eviction)). If
 //!    it released memory, all steps are repeated, at most 8 times.
 //! 10. A typed error with size, usage, budget and the steps that were tried.
@@ -50,8 +49,7 @@
 //! default, one empty block of each arena is always kept; further ones are kept for
 //! [`AllocatorDesc::empty_block_grace`] calls of `reclaim`. With
 //! [`maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background) a thread creates the next block
-//! before it is needed. With [`reserve`](crate::memory::MemoryBudgets::reserve) a program announces the memory that it
-//! will need.
+//! before it is needed. With [`reserve`](crate::memory::MemoryBudgets::reserve) a program announces future requests.
 //!
 //! If the device allows few memory objects, the last three quarters of them are used sparingly. A resource gets the
 //! dedicated memory that the driver prefers only if its size is at least the device's memory divided by the number of

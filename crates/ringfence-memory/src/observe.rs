@@ -156,8 +156,7 @@ impl<M: Watched> Observers<M> {
 }
 
 pub mod trace {
-    //! Traces: the events of an allocator in a compact file. The file is readable even if the recording did not end
-    //! properly.
+    //! Traces: the events of an allocator in a compact file. It is readable however the recording ended.
     //!
     //! ```text
     //!   allocator ── hooks: one load each while nothing is recorded

@@ -1,5 +1,4 @@
-//! Residency: if memory is short, the least recently used memory objects are evicted. They are made resident again
-//! before they are used.
+//! Residency: if memory is short, the memory used least recently is evicted, and made resident before its next use.
 //!
 //! ```text
 //!   list.clear()                      frame = timeline.begin()

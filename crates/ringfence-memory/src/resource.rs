@@ -529,8 +529,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     }
 
     /// Creates a handle to the resource's memory object, and returns it with the description that an importer needs.
-    /// The handle keeps the memory alive, and is closed when it is dropped. A resource can be exported any number of
-    /// times. One driver call.
+    /// The handle keeps the memory alive, and is closed when it is dropped. Each call creates a new handle. One driver
+    /// call.
     ///
     /// # Errors
     /// [`ShareError::NotShared`], also for an imported resource; or the driver could not create a handle.
@@ -653,7 +653,7 @@ impl<D: Device> Buffer<D> {
     /// not coherent, the rest of their atoms is flushed too, with the values that the host saw last.
     ///
     /// # Errors
-    /// [`AccessError::NotMapped`], or [`AccessError::OutOfRange`]: `fill` is not called then. Or the driver failed to
+    /// [`AccessError::NotMapped`] or [`AccessError::OutOfRange`], without a call of `fill`; or the driver failed to
     /// flush.
     ///
     /// # Safety
@@ -665,8 +665,7 @@ impl<D: Device> Buffer<D> {
 }
 
 impl<D: Device> Texture<D> {
-    /// Returns its extent, mip levels and layers, and the layout of its texels in a buffer; `None` for formats with
-    /// several planes.
+    /// Returns its extent, mips and layers, and the layout of its texels in a buffer; `None` for multi-planar formats.
     #[must_use]
     pub fn parts(&self) -> Option<&TextureParts> {
         self.bound.parts.as_ref()

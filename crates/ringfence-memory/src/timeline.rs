@@ -1,5 +1,4 @@
-//! Timelines track a queue's progress and its pending submissions. A [bin](RetireBin) contains items that wait for
-//! them.
+//! Timelines: a queue's progress and pending submissions. A [bin](RetireBin) contains items that wait for them.
 //!
 //! ```text
 //!            completed          submitted       begun
@@ -75,7 +74,7 @@ impl Frame {
     }
 
     /// Ends the frame as one that was not submitted and never will be: objects no longer wait for it. Its value is not
-    /// given to another frame.
+    /// used again.
     ///
     /// The caller of [`Allocator::timeline`](crate::Allocator::timeline) promised that this is true. If the program
     /// does not know it, for example after a submission that failed with an unspecific error, it must drop the frame
@@ -351,7 +350,7 @@ impl<D: Device> Lifetimes<D> {
             // The fences of a lost device have this value, and no value is left to be signalled.
             return Err(DeviceError::Lost);
         }
-        DeviceError::invalid("the fence of a timeline has values left").at_most(completed, COMPLETED_MAX)?;
+        DeviceError::invalid("the fence of a timeline has too few values left").at_most(completed, COMPLETED_MAX)?;
         loop {
             let count = self.entries.read_recursive().len();
             // Host memory is allocated without the lock, because the program's global allocator may call back in.
@@ -372,8 +371,8 @@ impl<D: Device> Lifetimes<D> {
     fn begin(&self, clock: &Clock) -> u64 {
         let value = clock.open();
         // The turn changes after the new value can be read, so a set that is cached for this turn contains the value.
-        // If several frames begin at the same time, the thread that draws the highest turn draws last, so its set
-        // contains all of their values.
+        // If several frames begin at the same time, the thread that draws the highest turn draws last, so its set has
+        // all their values.
         self.turn.fetch_max(next_turn(), Ordering::SeqCst);
         value
     }
@@ -537,8 +536,7 @@ impl<D: Device> Lifetimes<D> {
         behind.map(|(clock, submitted)| clock.at(submitted)).collect()
     }
 
-    /// Returns the oldest open frame of the first timeline that has one, and the number of open frames on all
-    /// timelines.
+    /// Returns the oldest open frame of the first timeline that has one, and the number of all open frames.
     pub(crate) fn open_frames(&self) -> Option<(SyncPoint, usize)> {
         let (mut first, mut count) = (None, 0);
         for (clock, _) in self.entries.read_recursive().iter() {
@@ -573,8 +571,7 @@ impl Passed {
 }
 
 impl Progress for Passed {
-    /// Returns the value that a timeline has reached; 0 for a timeline that was added later or belongs to another
-    /// allocator.
+    /// Returns the value that a timeline has reached; 0 for a foreign timeline, or one that was added later.
     #[inline]
     fn completed(&self, timeline: TimelineId) -> u64 {
         let value = timeline.index_of(self.owner).and_then(|index| self.values.get(index));

@@ -180,8 +180,7 @@ impl<D: Device> ArenaRun<D> {
         true
     }
 
-    /// Reserves new places for the queue, or chooses the next block. Returns `true` if planning can continue in this
-    /// pass.
+    /// Reserves new places for the queue, or chooses the next block. Returns `true` if planning can continue.
     fn empty(
         &mut self,
         mut emptying: Emptying,
@@ -284,7 +283,7 @@ impl<D: Device> ArenaRun<D> {
     }
 
     /// Reserves new places for the round's queue, begins the next block, or judges the rounds. Returns `true` if
-    /// planning can continue in this pass.
+    /// planning can continue.
     fn compact(
         &mut self,
         mut compacting: Compacting,
@@ -343,8 +342,8 @@ impl<D: Device> ArenaRun<D> {
         Some(Round { block, number, queue, longest_before: facts.largest_free })
     }
 
-    /// Compares the growth of the longest free range with the moved bytes. Returns the block and the number of its next
-    /// round, if the round has paid.
+    /// Compares the growth of the longest free range with the moved bytes. Returns the block and its next round, if the
+    /// round has paid.
     fn judge(
         &self,
         shared: &Shared<D>,

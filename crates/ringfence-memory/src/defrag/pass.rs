@@ -365,8 +365,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         }
     }
 
-    /// Returns the id by which traces and debugging know the range to move, and the size of its guards, for which the
-    /// new place has room.
+    /// Returns the id by which traces and debugging know the range to move, and the size of its guards.
     fn watched(&self, place: &Place<D>) -> (Option<RangeId>, Margins) {
         let shared = self.run.shared();
         let range = shared.watched(place);
@@ -394,8 +393,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
         Ok(Create::<K>::describe(&self.run.shared().device, desc).map_err(Error::from)?)
     }
 
-    /// Creates the object in its new place, replaces the resource's object with it, and retires the old object, which
-    /// is returned.
+    /// Creates the object in its new place, replaces the resource's object with it, and retires and returns the old
+    /// object.
     fn relocate<K: ResourceKind>(
         &mut self,
         resource: &mut Resource<D, K>,
@@ -485,8 +484,7 @@ fn check_room<D: Device>(
 
 impl<D: Device> Drop for DefragPass<'_, D> {
     fn drop(&mut self) {
-        // Inside a host allocation under a lock, no memory can be freed: the next pass, or the end of the run, gives up
-        // the open moves.
+        // Inside a host allocation under a lock, no memory can be freed: the next pass or the end of the run does this.
         if is_locked() {
             return;
         }

@@ -298,8 +298,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         found
     }
 
-    /// Allocates a range, or returns the sizes of the block that the request needs: none below `bytes_min`. `growth` is
-    /// held.
+    /// Allocates a range, or returns the sizes of the block that is needed: none below `bytes_min`. `growth` is held.
     pub(crate) fn allocate(&self, request: Request<'_>, bytes_min: u64) -> Answer<D> {
         match self.range(request) {
             Some(found) => Answer::Granted(found),
@@ -393,8 +392,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.desc.sizes.present(state.blocks.block_count()).max(state.announced_block)
     }
 
-    /// Returns the size of the block to create ahead, at least `bytes_min`; `None` if enough bytes are free. `growth`
-    /// is held.
+    /// Returns the size of the block to create ahead, at least `bytes_min`; `None` if enough is free. `growth` is held.
     pub(crate) fn wanted_ahead(&self, bytes_min: u64) -> Option<u64> {
         let state = self.state.lock();
         let is_low = self.is_low(&state);
@@ -413,16 +411,14 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         state.insert(block);
     }
 
-    /// Returns the bytes that empty blocks lack for `bytes` more announced bytes, and the number of blocks. `growth` is
-    /// held.
+    /// Returns the bytes that empty blocks lack for `bytes` more announced ones, and the block count. `growth` is held.
     pub(crate) fn missing_for(&self, bytes: u64) -> (u64, usize) {
         let state = self.state.lock();
         let wanted = state.announced.saturating_add(bytes);
         (wanted.saturating_sub(state.empty_blocks().sum()), state.blocks.block_count())
     }
 
-    /// Adds blocks that were created for `bytes` announced bytes. They are kept until `bytes` were allocated. `growth`
-    /// is held.
+    /// Adds blocks that were created for `bytes` announced bytes. Kept until `bytes` were allocated. `growth` is held.
     pub(crate) fn insert_announced(&self, bytes: u64, blocks: Vec<Memory<D>>) {
         let blocks: Vec<_> = blocks.into_iter().map(|memory| self.new_block(memory)).collect();
         let mut state = self.state.lock();
@@ -491,8 +487,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Some(state.taken_out(block))
     }
 
-    /// Frees a chunk to its block. If the block is now empty, it stays in the arena: the callers look for empty blocks
-    /// afterwards.
+    /// Frees a chunk to its block. The block stays even if it is now empty: callers look for empty blocks later.
     fn free_chunk(&self, Chunk { allocation, .. }: Chunk<BlockMemory<D>>) {
         let mut state = self.state.lock();
         state.free(allocation);
@@ -563,8 +558,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Some(state.taken_out(block))
     }
 
-    /// Frees chunks without a live slot to their blocks, without a driver call. Returns `true` if there was such a
-    /// chunk.
+    /// Frees chunks without a live slot to their blocks, without a driver call. Returns `true` if there were any.
     pub(crate) fn free_empty_chunks(&self) -> bool {
         std::iter::from_fn(|| self.slots.take_empty()).map(|chunk| self.free_chunk(chunk)).count() > 0
     }

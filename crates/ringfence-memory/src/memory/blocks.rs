@@ -47,8 +47,7 @@ impl<D: Device> Shared<D> {
         self.range_in(arena, request, attempt).map(Found::Range)
     }
 
-    /// Allocates a slot; returns `None` if the request's class has no pools, or if no slot is free and no chunk was
-    /// created.
+    /// Allocates a slot; returns `None` if its class has no pools, or if no slot is free and no chunk was created.
     fn slot_in<A: Cutter, O>(
         &self,
         arena: &Arena<D, A, O>,
@@ -98,8 +97,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Returns `true` if a block for the request was refused before, a trim released nothing, and no memory was
-    /// released after that. Checked without `growth`, so that a thread does not wait for another thread's driver call
-    /// only to fail.
+    /// released after that. Checked without `growth`, so that no thread waits for a driver call only to fail.
     fn is_known_full<A: Cutter, O>(
         &self,
         arena: &Arena<D, A, O>,
@@ -122,8 +120,7 @@ impl<D: Device> Shared<D> {
             && self.budgets.refusals.was_trimmed(heap, self.trim_mark(heap))
     }
 
-    /// Returns the minimum size of the arena's next block, in bytes: 0, unless few memory objects are left for the rest
-    /// of the memory.
+    /// Returns the minimum size of the arena's next block, in bytes: 0, unless few memory objects are left.
     pub(super) fn block_bytes_min<A: Cutter, O>(&self, arena: &Arena<D, A, O>) -> u64 {
         let capabilities = self.device.capabilities();
         let (held, most) = (self.memory_objects.load(Ordering::Relaxed), capabilities.memory_objects_max);
@@ -145,9 +142,8 @@ impl<D: Device> Shared<D> {
         share.min(eighth).min(capabilities.memory_object_bytes_max)
     }
 
-    /// Creates blocks within the budget until free bytes reach the low-water mark, and returns their number.
-    /// Allocations do not wait for them, unless they find no memory meanwhile: then they would otherwise create the
-    /// block themselves.
+    /// Creates blocks within the budget until free bytes reach the low-water mark, and returns their number. An
+    /// allocation waits for them only if it would otherwise create the block itself.
     pub(super) fn grow_ahead<A: Cutter, O>(&self, arena: &Arena<D, A, O>) -> usize {
         if !arena.wants_block.load(Ordering::Relaxed) {
             return 0;

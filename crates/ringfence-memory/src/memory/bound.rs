@@ -1,5 +1,5 @@
-//! A driver's object that is bound to its memory, with the library's data. A handle owns it first; after that it is
-//! retired, and then recycled.
+//! A driver's object that is bound to its memory, with the library's data. It is owned by a handle, then retired, then
+//! recycled.
 //!
 //! ```text
 //!   Resource ── owns ──▶ Box<Bound> ── drop ──▶ retired ── the device is done with it ──┬─▶ destroyed

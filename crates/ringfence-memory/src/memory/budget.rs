@@ -36,8 +36,7 @@ const WINDOW_BYTES: u64 = 256 << 20;
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Budget {
-    /// Bytes of the heap that the process uses, as the driver reports them. Without a report: `reserved_bytes`, evicted
-    /// bytes not included.
+    /// Bytes of the heap that the process uses; without a report of the driver, the resident part of `reserved_bytes`.
     pub usage_bytes: u64,
     /// Bytes that the process may use before allocations fail or performance drops
     /// (`VkPhysicalDeviceMemoryBudgetPropertiesEXT::heapBudget`).
@@ -167,8 +166,7 @@ impl Budgets {
         budgets
     }
 
-    /// Reads the driver's budgets. The figures are read and written one by one: they may be off by the bytes that other
-    /// threads allocate meanwhile.
+    /// Reads the driver's budgets. The figures may be off by the bytes that other threads allocate meanwhile.
     pub(crate) fn refresh<D: Device>(&self, device: &D) {
         self.since.store(0, Ordering::Relaxed);
         let reserved = |heap: &Heap| heap.reserved.load(Ordering::Relaxed);
@@ -190,8 +188,7 @@ impl Budgets {
         self.reported.store(true, Ordering::Relaxed);
     }
 
-    /// Reads the driver's budgets, unless the last reading is recent and no memory object was created or freed after
-    /// it.
+    /// Reads the driver's budgets, unless they were read recently and no memory object was created or freed since.
     pub(crate) fn refresh_in_frame<D: Device>(&self, device: &D) {
         let hold_for = device.budgets_hold_for();
         if !hold_for.is_zero() {
@@ -274,7 +271,7 @@ impl Budgets {
 
     /// Reserves bytes of a heap before they are allocated, so that threads that allocate at the same time together stay
     /// within the limits. Returns `None`, and reserves nothing, if `bytes` would exceed a limit that `reach` does not
-    /// allow to exceed.
+    /// lift.
     pub(crate) fn take(&self, heap: u32, bytes: u64, reach: Reach) -> Option<Taken<'_>> {
         let budget = |reserved| self.limited(self.heap_with(heap, reserved), heap, reach.beyond_window);
         let with_these =

@@ -80,8 +80,7 @@ enum Ways {
     BlockThenDedicated,
 }
 
-/// Returns the steps of a request in the order in which they are tried, each computed on demand; no step if no memory
-/// type is suitable.
+/// Returns the steps of a request in the order in which they are tried; none if no memory type is suitable.
 pub(crate) fn decide<'a>(
     needs: Requirements,
     desc: &'a AllocationDesc<'_>,

@@ -26,8 +26,7 @@ pub struct AllocatorDesc {
     /// that the device is done with; they stay bound to their memory for the next request with the same description.
     /// They count as free memory. With 0, objects are not recycled.
     pub recycled_bytes_max: u64,
-    /// Maximum number of bytes that the allocator takes from each memory heap, by heap index. Use it to share a device,
-    /// or to simulate a smaller one.
+    /// Maximum number of bytes of each memory heap that the allocator takes, by heap index: to share a device.
     pub heap_bytes_max: [u64; 16],
     /// Maximum number of bytes that the allocator takes from a *small window*: a heap of up to 256 MiB through which
     /// the host accesses part of a larger device memory. Beyond this number, [`Location::DeviceUpload`] falls back to

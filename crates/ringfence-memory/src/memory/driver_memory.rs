@@ -46,8 +46,7 @@ impl<D: Device> Shared<D> {
         make: impl FnOnce() -> Result<(R, D::Memory), DeviceError>,
     ) -> Result<(R, D::Memory), DeviceError> {
         let limit = self.device.capabilities().memory_objects_max;
-        // A failed call is not counted, and one that the limit refuses never is, so no thread causes a refusal of
-        // another.
+        // A call that the limit refuses does not change the count, so it causes no other refusal.
         let one_more = |held| (held < limit).then_some(held + 1);
         self.memory_objects
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
@@ -156,8 +155,7 @@ impl<D: Device> Shared<D> {
     /// Frees the memory object under an empty block, or destroys the buffer under it.
     ///
     /// # Safety
-    /// `backing` belongs to this allocator and has no other owner, it is empty, and no submission that is under way
-    /// uses it.
+    /// `backing` belongs to this allocator, is empty and has no other owner, and no submission under way uses it.
     ///
     /// # Panics
     /// If the memory object has another owner.

@@ -100,8 +100,7 @@ impl<D: Device> Shared<D> {
         Ok(())
     }
 
-    /// Records that memory is about to be freed. Returns `true` if it is evicted. It is neither evicted nor made
-    /// resident afterwards.
+    /// Records that memory is about to be freed. Returns `true` if it is evicted, which does not change afterwards.
     pub(crate) fn close_residence(&self, residence: &Residence<D>) -> bool {
         residence.close();
         if residence.is_evicted() {

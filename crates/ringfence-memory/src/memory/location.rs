@@ -29,8 +29,7 @@ impl Location {
         }
     }
 
-    /// Returns the cost of a memory type for this location, the most important criterion first: the lowest cost is
-    /// best.
+    /// Returns the cost of a memory type for this location, most important criterion first: the lowest is best.
     pub(super) fn cost(self, held: P) -> [bool; 3] {
         let (has, lacks) = (|flag| held.contains(flag), |flag| !held.contains(flag));
         match self {

@@ -41,8 +41,8 @@ impl<D: Device> MemoryBudgets<'_, D> {
         self.0.memory_objects.load(Ordering::Relaxed)
     }
 
-    /// Destroys recycled objects, frees every empty block (also those of placements), and returns the number of freed
-    /// memory objects.
+    /// Destroys recycled objects and frees all empty blocks, also of placements. Returns the number of freed memory
+    /// objects.
     pub fn trim(&self) -> usize {
         self.0.trim()
     }
@@ -55,9 +55,8 @@ impl<D: Device> MemoryBudgets<'_, D> {
     }
 
     /// Sets the eviction callback. It is called if memory is short and every earlier step of the [fallback
-    /// order](crate::memory) has failed. It releases resources, and returns `true` if it did. Then retired objects that
-    /// the device is done with are destroyed and the request is tried again, at most 8 times. `None` removes the
-    /// callback.
+    /// order](crate::memory) has failed. It releases resources, and returns `true` if it did. Then the request releases
+    /// retired objects that the device is done with, and tries again, at most 8 times. `None` removes the callback.
     ///
     /// The callback runs on the thread whose allocation failed, with no lock held, and may use the allocator. If its
     /// own requests fail, to any allocator, no callback is called. A callback that owns a clone of the allocator keeps
@@ -72,8 +71,8 @@ impl<D: Device> MemoryBudgets<'_, D> {
 
     /// Announces that the program will allocate `bytes` for resources of `class` with `desc`, for example before it
     /// loads a level. This call creates the blocks, with a driver call each; the announced allocations then need no
-    /// driver call for memory. Returns the number of bytes that were requested from the driver: less than `bytes` if
-    /// there are empty blocks.
+    /// driver call for memory. Returns the bytes requested from the driver: less than `bytes` if there are empty
+    /// blocks.
     ///
     /// [`Allocator::reclaim`](crate::Allocator::reclaim) keeps empty blocks for these bytes until the program has
     /// allocated `bytes` from the same memory type and class. [`MemoryBudgets::trim`] and a shortage of memory free
@@ -126,8 +125,7 @@ impl<D: Device> MemoryBudgets<'_, D> {
     /// mark rises, up to four blocks. If the program allocates faster than the driver creates blocks, only
     /// [`MemoryBudgets::reserve`] avoids waiting.
     ///
-    /// The thread may be in a driver call when the allocator is dropped: drop the returned value before the device is
-    /// destroyed.
+    /// Drop the returned value before the device is destroyed, because the thread may be in a driver call.
     ///
     /// # Errors
     /// The system cannot start a thread.

@@ -75,8 +75,7 @@ impl<D: Device> Shared<D> {
                     }
                 }
             }
-            // As in the real call, a remembered refusal does not fail a request: the steps are planned again without
-            // it.
+            // As in the real call, a remembered refusal does not fail a request: plan again without it.
             if !was_spared || std::mem::replace(&mut attempt.constraints.ignores_refusals, true) {
                 return Err(self.give_up(&attempt, request.pool, failure));
             }

@@ -81,8 +81,7 @@ impl Refusals {
         self.heaps.iter().for_each(|heap| _ = heap.epoch.fetch_add(1, Ordering::SeqCst));
     }
 
-    /// Returns `true` if this is the mark of the last trim of the heap (of every heap, if `None`) that released
-    /// nothing.
+    /// Returns `true` if the last trim of the heap (of every heap, if `None`) that released nothing had this mark.
     pub(crate) fn was_trimmed(&self, heap: Option<u32>, mark: u64) -> bool {
         self.marks(heap).trimmed_at.load(Ordering::Relaxed) == mark
     }

@@ -10,8 +10,7 @@ use crate::error::Error;
 /// Description of the memory of a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllocationDesc<'a> {
-    /// Name for reports and for the driver's object; empty for no name. A name costs a host allocation and a short
-    /// lock.
+    /// Name for reports and the driver's object; empty for no name. A name costs a host allocation and a short lock.
     pub name: &'a str,
     /// Location of the memory.
     pub location: Location,
@@ -29,12 +28,11 @@ pub struct AllocationDesc<'a> {
     /// `true` if the request fails rather than allocate memory from the driver: for allocations that must not wait.
     /// Before it fails, objects that the device is done with and recycled objects are destroyed.
     pub never_grow: bool,
-    /// `true` to allocate from the high end of a custom pool's block, the second stack of `Algorithm::Linear`.
-    /// Otherwise ignored.
+    /// `true` to allocate from the high end of a pool's block (second stack of `Algorithm::Linear`); ignored elsewhere.
     pub from_the_end: bool,
     /// Kind of the handles by which the resource's memory can be shared
-    /// ([`Resource::export`](crate::Resource::export)). Unless the resource is in a pool that shares its blocks, it
-    /// gets dedicated memory.
+    /// ([`Resource::export`](crate::Resource::export)). Outside of a pool that shares its blocks, it gets dedicated
+    /// memory.
     pub share: Option<ShareKind>,
     /// `true` if a [`Defrag`](crate::defrag::Defrag) may move the resource. A movable resource never gets a slot of a
     /// size class, so each small one takes a short lock. No effect on dedicated memory.

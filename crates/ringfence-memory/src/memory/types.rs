@@ -64,8 +64,7 @@ impl TypeOrder {
         self.candidates_for(capabilities, desc, bits).next()
     }
 
-    /// Returns `true` if the device has one of the types `bits`, and each type of the device can serve `size`: most
-    /// requests.
+    /// Returns `true` if the device has one of the types `bits`, and each of its types can serve `size`: most requests.
     pub(crate) fn always_serves(&self, size: u64, bits: u32) -> bool {
         size <= self.always_bytes && bits & self.known_bits != 0
     }

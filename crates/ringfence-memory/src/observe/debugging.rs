@@ -44,8 +44,7 @@ pub use ringfence_trace::{Finding, GuardCheck, Leak, MemoryAddress, Operation, O
 /// The debugging checks to run; none by default. See the [module](self) for the cost of each.
 ///
 /// A range that a [`Defrag`](crate::defrag::Defrag) moves gets its guards and fill at the new place, with its name and
-/// the line that created it, and the history contains the move. The old place is checked until the device is done with
-/// it.
+/// the line that created it, and the history contains the move. The old place is checked until it is free.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DebugDesc {
     /// Size of the guard on each side of every range in a block, in bytes. It is rounded up to a multiple of 16, and of
@@ -53,11 +52,10 @@ pub struct DebugDesc {
     pub margin_bytes: u32,
     /// Value that is written to every mapped byte of new memory; `None` to write nothing.
     pub fill_new: Option<u8>,
-    /// Value that is written to every mapped byte of released memory once the device is done with it; `None` to write
-    /// nothing.
+    /// Value that is written to every mapped byte of released memory once the device is done with it, if any.
     pub fill_released: Option<u8>,
-    /// `true` if [`Allocator::shutdown`](crate::Allocator::shutdown) reports each live range as a leak, with its name
-    /// and the line that created it.
+    /// `true` if [`Allocator::shutdown`](crate::Allocator::shutdown) reports live ranges as leaks, with their names and
+    /// lines.
     pub leaks: bool,
     /// Number of operations that the history contains; 0 for no history.
     pub history_count: u32,

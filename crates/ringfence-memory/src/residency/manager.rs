@@ -131,8 +131,7 @@ impl<D: Device> Residency<D> {
         list
     }
 
-    /// Makes the listed memory resident, and keeps it resident until the frame's submission is complete. Call it before
-    /// that submission is made.
+    /// Makes the listed memory resident until the frame's submission is complete. Call it before that submission.
     ///
     /// # Errors
     /// There is no room, the driver failed, or the frame or the list belongs to another allocator.
@@ -233,8 +232,8 @@ impl<D: Device> UseList<D> {
         }
     }
 
-    /// Returns the number of listed memory objects that can be evicted. An object that several threads list at the same
-    /// time may be counted twice.
+    /// Returns the number of listed memory objects that can be evicted. An object that several threads list at once may
+    /// count twice.
     #[must_use]
     pub fn len(&self) -> usize {
         self.uses.len()
@@ -304,8 +303,7 @@ impl<D: Device> Shared<D> {
         Ok(Committed { beyond_budget_bytes: self.beyond_budget_bytes(limits), ..done })
     }
 
-    /// Evicts the excess over the budgets, including the space that the missing memory needs, and makes the missing
-    /// memory resident.
+    /// Evicts the excess over the budgets, missing memory included, and makes the missing memory resident.
     fn exchange(
         &self,
         limits: &Limits,

@@ -216,8 +216,7 @@ impl<D: Device> Allocation<D> {
         self.base().and_then(|mapped| NonNull::new(mapped.as_ptr()))
     }
 
-    /// Makes host writes through [`Allocation::mapped`] visible to the device: a driver call unless the memory is
-    /// host-coherent.
+    /// Makes host writes through [`Allocation::mapped`] visible to the device: a driver call unless it is coherent.
     ///
     /// # Errors
     /// The range is not mapped, or is outside of the allocation; or the driver failed.
@@ -271,8 +270,7 @@ impl<D: Device> Allocation<D> {
     /// may overlap. The memory is freed when the last of them and the allocation are released.
     ///
     /// Writing one resource makes the contents of the resources that overlap it undefined: the program must record the
-    /// barriers, and discard or overwrite a resource before each use. The host accesses the bytes only through the
-    /// allocation.
+    /// barriers, and discard or overwrite a resource before each use. The host accesses them through the allocation.
     ///
     /// # Errors
     /// [`Error::DoesNotFit`] if the resource exceeds the allocation or would not be aligned;
@@ -479,8 +477,7 @@ impl<D: Device> Allocation<D> {
         }
     }
 
-    /// Sets its name for snapshots and traces; has no effect once resources alias it. One short lock, one host
-    /// allocation.
+    /// Sets its name for snapshots and traces; has no effect once resources alias it. A short lock, a host allocation.
     pub fn set_name(&mut self, name: &str) {
         self.shared.rename(&mut self.place, name);
     }

@@ -70,8 +70,7 @@ pub enum ShareError {
     /// The memory was not created as shared ([`AllocationDesc::share`](crate::AllocationDesc::share)).
     #[error("the memory is not shared: set `AllocationDesc::share`, or allocate in a pool with `PoolDesc::share`")]
     NotShared,
-    /// Another device or driver created the handle, and handles of this kind can be imported only by their own device
-    /// and driver.
+    /// Another device or driver created the handle; only the same one can import a handle of this kind.
     #[error("the {kind:?} handle was created by another device or driver")]
     OtherDevice {
         /// Kind of the handle.
@@ -91,8 +90,7 @@ pub enum ShareError {
         /// Size of the memory, in bytes.
         memory_bytes: u64,
     },
-    /// The resource is larger than the exported one. The bytes after the exported one belong to other resources of the
-    /// block.
+    /// The resource is larger than the exported one. Bytes after the exported one belong to other resources.
     #[error("the description needs {size} bytes, but only {exported_bytes} bytes were exported")]
     Larger {
         /// Size of the described resource, in bytes.

@@ -47,8 +47,7 @@ impl<D: Device> HostBytes<'_, D> {
         Ok(self.shared.flush(self.place, offset, bytes.len() as u64)?)
     }
 
-    /// Before a write, updates the host's view of the rest of the atoms with the device's writes, because a flush
-    /// writes whole atoms.
+    /// Reads the device's writes to the rest of the atoms before a write, because a flush writes whole atoms.
     ///
     /// # Safety
     /// As [`HostBytes::write`].

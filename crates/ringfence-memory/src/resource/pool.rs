@@ -106,7 +106,7 @@ impl<D: Device> Pool<D> {
         }
         if desc.block_count_min > desc.block_count_max {
             let numbers = Numbers::AtMost { given: desc.block_count_min as u64, max: desc.block_count_max as u64 };
-            return Err(DeviceError::invalid("block_count_min is no more than block_count_max").with(numbers).into());
+            return Err(DeviceError::invalid("block_count_min exceeds block_count_max").with(numbers).into());
         }
         let block_alignment = desc.block_alignment.max(memory_alignment(capabilities, desc.class));
         let sizes = match desc.block_bytes {

@@ -34,8 +34,7 @@ use crate::memory::{
 };
 
 const SMALL_BYTES_MAX: u64 = SHARED_BYTES / 4;
-/// The largest alignment, in bytes, that a device may require for storage, constants and texels on Vulkan and Direct3D
-/// 12.
+/// The largest alignment, in bytes, that Vulkan and Direct3D 12 allow for storage, constants and texels.
 const SHADER_ALIGNMENT: u64 = 256;
 /// Usages that make a buffer accessible to shaders.
 const SHOWN: BufferUsage = BufferUsage::CONSTANT
@@ -44,8 +43,7 @@ const SHOWN: BufferUsage = BufferUsage::CONSTANT
     .union(BufferUsage::TEXELS)
     .union(BufferUsage::DEVICE_ADDRESS);
 
-/// A buffer that shares a driver's buffer with other small buffers: bytes `offset..offset + size` of the driver's
-/// buffer.
+/// A buffer that shares a driver's buffer with others: bytes `offset..offset + size` of that buffer.
 ///
 /// Dropping it retires it, as a [`Buffer`] is; [`SmallBuffer::destroy_now`] and [`SmallBuffer::retire_after`] are for
 /// callers that know which submissions use it.
@@ -113,8 +111,8 @@ impl<D: Device> SmallBuffer<D> {
         self.bound.mapped.is_some()
     }
 
-    /// Returns the device address of its first byte, if it was created with [`BufferUsage::DEVICE_ADDRESS`] or the API
-    /// gives every buffer an address.
+    /// Returns the device address of its first byte, if it was created with [`BufferUsage::DEVICE_ADDRESS`] or every
+    /// buffer has one.
     #[must_use]
     pub fn device_address(&self) -> Option<u64> {
         self.bound.address

@@ -100,8 +100,7 @@ pub unsafe fn import_texture<D: Share>(
 }
 
 /// Imports a whole memory object that another process has exported, to bind resources in it
-/// ([`Allocation::create_aliasing_buffer`]): for pools that share their blocks. `class` is the class of the exporter's
-/// block.
+/// ([`Allocation::create_aliasing_buffer`]): for pools that share their blocks. `class` is that of the block.
 ///
 /// # Errors
 /// As [`import_buffer`]; also [`ShareError::Tied`].
@@ -217,8 +216,7 @@ impl<D: Share> Importer<'_, D> {
     }
 
     /// Returns the description of the memory with a memory type out of `memory_type_bits` that the device accepts for
-    /// it: the exporter's type, if it is allowed and the memory comes from this device; otherwise the best type for the
-    /// request.
+    /// it: the exporter's type, if it is allowed and the memory comes from this device; otherwise the best for `desc`.
     fn taken_as(
         &self,
         handle: &D::Handle,

@@ -234,7 +234,7 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
         self.table.bound_count()
     }
 
-    /// Returns the memory of a page that a submission has bound: memory object and offset in bytes. `None` for other
+    /// Returns the memory of a page that a submission has bound: the object and the offset in bytes. `None` for other
     /// pages.
     #[must_use]
     pub fn behind(&self, page: K::Page) -> Option<(&D::Memory, u64)> {
@@ -254,8 +254,8 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
     /// memory now for pages that have none; other pages keep their memory. The contents of new pages are undefined.
     ///
     /// # Errors
-    /// The region is outside of the resource, the region of a texture is empty, or there is no memory. Nothing has
-    /// changed then.
+    /// The region is outside of the resource, the region of a texture is empty, or memory is short. An error changes
+    /// nothing.
     #[track_caller]
     pub fn bind(&mut self, region: K::Region) -> Result<(), SparseError> {
         Ok(self.table.bind(K::pages(&self.layout, region)?)?)
@@ -286,8 +286,7 @@ impl<D: Sparse> SparseBuffer<D> {
 }
 
 impl<D: Device> SparseBuffer<D> {
-    /// Returns the size of all pages in bytes: the described size, rounded up to whole pages. This is address space,
-    /// not memory.
+    /// Returns the size of all pages in bytes: the described size, rounded up to pages. Address space, not memory.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.layout.size
@@ -352,8 +351,7 @@ impl<D: Device> SparseTexture<D> {
 
 impl<D: Sparse + Create<K>, K: SparseKind> SparseResource<D, K> {
     /// Submits the pending binds and unbinds to a queue. The queue executes them after `waits` and its earlier work,
-    /// then signals `signal`. Memory of unbound pages is retired. Without pending changes, the submission only waits
-    /// and signals.
+    /// then signals `signal`. Memory of unbound pages is retired. Without changes, it only waits and signals.
     ///
     /// # Errors
     /// The device is lost or out of memory. The changes stay pending.

@@ -86,8 +86,7 @@ pub(crate) struct Destinations {
     leaves: HashMap<BlockId, usize>,
 }
 
-/// Number of refusals after which a block is not tried again in a pass. Otherwise a plan could try every block for
-/// every range.
+/// Number of refusals after which a pass does not try a block again, so that it need not try all for every range.
 const REFUSALS_MAX: u8 = 8;
 
 impl Destinations {

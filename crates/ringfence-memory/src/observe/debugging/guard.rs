@@ -6,8 +6,7 @@
 //!   │ alignment, at least margin │                                    │ margin    │
 //! ```
 //!
-//! The host accesses guards through the mapping of the whole memory object. A damaged guard is restored when it is
-//! found.
+//! The host accesses guards through the mapping of the whole memory object. A damaged guard is restored.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -10,8 +10,7 @@
 //! ```
 //!
 //! One lock protects all of this, and is held while guards are compared. `released` waits for the lock before the bytes
-//! are free again, so a range cannot be reused while its guards are compared. It exists only if a debugging check is
-//! on.
+//! are free again, so a range cannot be reused while its guards are compared. Exists if a check is on.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::Location;
@@ -301,8 +300,8 @@ impl<M: Watched> Debugger<M> {
         self.state.lock().live.iter().map(|(key, entry)| entry.describe(*key)).collect()
     }
 
-    /// Reports live ranges at shutdown, each once. Unless `is_over`, retired ranges are not reported, because they
-    /// still wait for the device.
+    /// Reports live ranges at shutdown, each once. Unless `is_over`, retired ranges are left out: they wait for the
+    /// device.
     fn report_leaks(&self, is_over: bool) {
         if !self.desc.leaks {
             return;
@@ -310,8 +309,7 @@ impl<M: Watched> Debugger<M> {
         let mut state = self.state.lock();
         let (mut leaks, mut small) = (Vec::new(), None);
         for (key, entry) in state.live.iter_mut().rev() {
-            // If a small buffer leaks, the buffer that it shares is not reported too. The shared buffer comes before
-            // its small buffers.
+            // If a small buffer leaks, the buffer that it shares is not reported too. It comes before them.
             let end = key.offset + entry.size;
             let is_shared = small.is_some_and(|small: Key| small.block == key.block && small.offset < end);
             small = key.is_small.then_some(*key).or(small);
