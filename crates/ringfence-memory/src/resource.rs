@@ -112,7 +112,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Self::make(shared, info, &desc, pool, wanted.as_ref())
     }
 
-    /// A function of its own, so that the path to a recycled object stays short.
+    /// Not inlined: the path to a recycled object stays short.
     #[track_caller]
     #[inline(never)]
     fn make(
@@ -708,7 +708,7 @@ impl<D: Create<K> + Device, K: ResourceKind> fmt::Debug for Resource<D, K> {
     }
 }
 
-/// A function of its own, so that the path without a pool stays short.
+/// Not inlined: the path without a pool stays short.
 #[inline(never)]
 fn place_in_pool<D: Create<K> + Device, K: ResourceKind, T>(
     shared: &Shared<D>,

@@ -18,8 +18,7 @@
 //!
 //! The pages of a [texture](SparseTexture) are tiles: rectangles of texels, in the size that the device chooses (on
 //! Direct3D 12 and most Vulkan devices, the standard sizes). The mips that are too small for tiles are in *mip tails*:
-//! one tail for each layer, or one for all layers. A tail is bound as a whole. [`TextureTiling`] describes tiles and
-//! tails.
+//! one tail for each layer, or one for all layers. A tail is bound as a whole. [`TextureTiling`] describes both.
 //!
 //! | operation | cost |
 //! |---|---|

@@ -547,8 +547,7 @@ impl<D: Device> Lifetimes<D> {
         Some((first?, count))
     }
 
-    /// Returns, for each timeline, the latest frame that was dropped, if the GPU was not seen to have reached its
-    /// value.
+    /// Returns, for each timeline, the latest frame that was dropped, unless the GPU was seen to have reached it.
     pub(crate) fn unresolved(&self) -> SyncSet {
         let entries = self.entries.read_recursive();
         let dropped = |clock: &Clock| Some(clock.at(clock.unresolved()?));

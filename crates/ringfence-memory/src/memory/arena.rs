@@ -158,6 +158,7 @@ pub(crate) enum Answer<D: Device> {
 
 /// Memory that an arena allocated for a request.
 pub(crate) enum Found<D: Device> {
+    /// A range of a block.
     Range(InBlock<D>),
     /// A slot of a size class, at an offset of its memory.
     Slot { class: u32, named: bool, ready: Ready<BlockMemory<D>> },
@@ -472,7 +473,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Frees a range. The caller must have dropped its references to the block's memory. If empty blocks have no grace,
-    /// and there is now one too many, takes that block out and returns it, so that the caller frees it.
+    /// and there is now one too many, takes that block out and returns it: the caller frees it.
     #[must_use]
     pub(crate) fn free(&self, allocation: BlockAllocation) -> Option<Memory<D>> {
         let BlocksDesc { destroy_threshold, grace_ticks, .. } = self.desc.blocks;

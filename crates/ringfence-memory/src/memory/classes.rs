@@ -55,7 +55,7 @@ impl Classes {
     #[inline(always)]
     pub(crate) fn range_of(&self, needs: &Requirements) -> (u64, u64) {
         let (page, size, alignment) = (self.texture_page_bytes, needs.size, needs.alignment);
-        // An invalid alignment is left unchanged, so that the request is refused later.
+        // An invalid alignment is left unchanged: the request is refused later.
         if page == 1 || needs.class == ResourceClass::Buffer || !alignment.is_power_of_two() {
             return (size, alignment);
         }

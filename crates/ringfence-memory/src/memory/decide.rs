@@ -46,7 +46,7 @@ pub(crate) struct View<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct PoolView {
     pub(crate) memory_type: u32,
-    /// `true` if all of its ranges have one size, so that guards have no room.
+    /// `true` if all of its ranges have one size: guards have no room.
     pub(crate) is_equal: bool,
 }
 

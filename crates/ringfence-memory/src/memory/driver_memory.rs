@@ -77,8 +77,8 @@ impl<D: Device> Shared<D> {
         self.memory_objects.load(Ordering::Relaxed) < self.device.capabilities().memory_objects_max
     }
 
-    /// Adds a memory object that the arena does not suballocate, of which the bytes from `offset` on are in use.
-    /// Returns its number in the arena.
+    /// Adds a memory object that the arena does not suballocate. Its bytes from `offset` on are in use. Returns its
+    /// number in the arena.
     pub(super) fn add_dedicated(
         &self,
         arena: &ArenaRef<D>,

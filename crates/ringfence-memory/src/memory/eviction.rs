@@ -87,7 +87,7 @@ impl<D: Device> Shared<D> {
         evicted > 0
     }
 
-    /// Makes a block resident if it is evicted, because a range whose uses are not declared was allocated in it.
+    /// Makes a block resident if it is evicted, because a range without declared uses was allocated in it.
     pub(crate) fn keep_resident(&self, residence: &Arc<Residence<D>>) -> Result<(), DeviceError> {
         let _one_at_a_time = self.residents.calls.lock();
         if !residence.is_evicted() {

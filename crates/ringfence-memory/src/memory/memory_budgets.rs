@@ -111,7 +111,7 @@ impl<D: Device> MemoryBudgets<'_, D> {
         made.map_err(|failure| shared.give_up(&attempt, None, failure))
     }
 
-    /// For each arena whose free bytes are below the low-water mark, creates blocks until they are not, with a driver
+    /// Creates blocks in each arena until its free bytes reach the low-water mark or the budget is used up. A driver
     /// call each. Returns the number of created blocks. Call it on a thread that may wait for the driver, or use
     /// [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background).
     pub fn maintain(&self) -> usize {

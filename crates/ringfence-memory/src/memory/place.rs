@@ -200,7 +200,7 @@ pub unsafe trait RangeOwner<D: Device>: Send + Sync {
     /// Frees a range. No copy of the block's memory reference that came with the range is left.
     fn free(&self, allocation: &BlockAllocation);
 
-    /// Takes out an empty block, even if its grace is not over, for whose memory `may_go` returns `true`.
+    /// Takes out an empty block, even if its grace is not over, if `may_go` returns `true` for its memory.
     fn take_empty(&self, may_go: &dyn Fn(&Memory<D>) -> bool) -> Option<Backing<D>>;
 
     /// Returns `true` if no further range will be requested from it.

@@ -253,7 +253,7 @@ impl<D: Device> Shared<D> {
                 Err(_) => {}
             }
         }
-        // A borrowed value must be in memory. A copy is lent, so that the original stays in registers.
+        // A borrowed value must be in memory. A copy is lent: the original stays in registers.
         self.find_place_otherwise(resource, &PlacementRequest { ..request }, move |bound, place| {
             made(bound, place, Origin::Elsewhere)
         })
@@ -339,7 +339,7 @@ impl<D: Device> Shared<D> {
         is_plain_type.then(|| self.shared_arena_index(memory_type, needs.class))
     }
 
-    /// Returns `true` if a subscriber needs each allocation, or if the device is lost, so that each must fail.
+    /// Returns `true` if a subscriber needs each allocation, or if the device is lost, so each must fail.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
         self.observers.is_watching() || self.lost.load(Ordering::Relaxed)

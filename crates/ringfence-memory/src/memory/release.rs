@@ -139,11 +139,10 @@ impl<D: Device> Retirement<'_, D> {
     }
 
     /// Moves at most `items_max` items whose points have passed from `bin` to `into`, and returns their number. One
-    /// driver call for each timeline. Several allocators may share a bin: a call takes out only items that wait for
-    /// this allocator's timelines.
+    /// driver call for each timeline. Several allocators may share a bin: a call takes out only this allocator's items.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`]: use [`RetireBin::collect_all`] then. Or another error of the driver. An error changes nothing.
+    /// [`DeviceError::Lost`] (use [`RetireBin::collect_all`] then), or the driver's. An error changes nothing.
     pub fn collect_from<T>(
         &self,
         bin: &RetireBin<T>,
@@ -420,7 +419,7 @@ impl<D: Device> Shared<D> {
             self.note_lost();
         }
         let device_lost = self.lost.load(Ordering::Relaxed);
-        // Before the rings free anything, so that the figures are those of the frame.
+        // Before the rings free anything: the figures are those of the frame.
         let mut seen = self.rings.all();
         self.rings.tell(&seen, &self.observers);
         self.rings.reclaim(&mut seen, passed, device_lost, is_short);

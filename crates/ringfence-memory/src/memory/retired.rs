@@ -25,7 +25,7 @@ pub(crate) enum Retired<D: Device> {
 pub(crate) struct Releases<D: Device> {
     pub(crate) retired: RetireBin<Retired<D>>,
     /// Buffers of `reclaim`, kept so that a steady frame allocates no host memory. The thread that reclaims takes them
-    /// out, so that it does not hold the lock meanwhile.
+    /// out, and does not hold the lock meanwhile.
     pub(crate) scratch: Lock<Option<Passed>>,
     /// Number of reclaims: the clock for the grace of empty blocks.
     pub(crate) tick: AtomicU64,

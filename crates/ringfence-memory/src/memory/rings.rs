@@ -105,7 +105,7 @@ impl Rings {
         if !to.is_recording() {
             return;
         }
-        // Both lists have the same order. The seen rings are alive, and new rings are at the end of the other list.
+        // Both lists have the same order: seen rings are alive, and new ones are at the end.
         let mut rings = seen.rings.iter().peekable();
         self.0.lock().noted.retain_mut(|noted| {
             let is_alive = noted.is_alive(to);

@@ -38,7 +38,7 @@ pub(crate) struct Constraints {
     pub(crate) may_trim: bool,
     /// `true` if a trim must keep announced empty blocks, because the request is another announcement.
     pub(crate) spares_announced: bool,
-    /// `true` if only a small window can serve the request, so that the window's limit does not apply.
+    /// `true` if only a small window can serve the request: then the window's limit does not apply.
     pub(crate) beyond_window: bool,
     /// `true` to call the driver and to trim even if that has failed before.
     pub(crate) ignores_refusals: bool,

@@ -59,8 +59,8 @@ impl Trace {
         self.0.stop()
     }
 
-    /// Writes the collected events, if a write is due. Does nothing while this thread holds a lock, because the write
-    /// runs the program's code.
+    /// Writes the collected events, if a write is due. Does nothing while this thread holds a lock: the write runs the
+    /// program's code.
     pub(crate) fn write_due(&self) {
         if !is_locked() {
             self.0.write_due();

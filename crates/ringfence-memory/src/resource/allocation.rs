@@ -361,8 +361,7 @@ impl<D: Device> Allocation<D> {
             ticket.fix();
         }
         self.shared.device.note_aliasing(self.memory(), offset, self.size, true);
-        // SAFETY: the field is written again below, and no code in between can panic, except for lack of host memory,
-        // which aborts.
+        // SAFETY: the field is written again below, and no code in between can panic: lack of host memory aborts.
         let sole = unsafe { ManuallyDrop::take(&mut self.place) };
         let hold = Hold::Common(Arc::new(Common { place: sole, size: self.size }));
         self.place = ManuallyDrop::new(Place { offset, arena, hold });

@@ -200,7 +200,7 @@ fn small_needs<D: Device>(shared: &Shared<D>, desc: BufferDesc) -> (u64, u64) {
         alignment = alignment.max(SHADER_ALIGNMENT);
     }
     alignment = alignment.max(capabilities.range_alignment(desc.usage));
-    // Rounded, so that buffers of nearly the same size can be recycled for one another.
+    // Rounded, so buffers of nearly the same size can be recycled for one another.
     (grained(desc.size).next_multiple_of(atom), alignment)
 }
 

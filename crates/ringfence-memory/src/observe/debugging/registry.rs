@@ -88,7 +88,7 @@ impl<M: Watched> Entry<M> {
     }
 
     /// Compares the guards; returns `None` if the range has none, or the host cannot access them. If guards cannot be
-    /// restored, they are removed, so that each damage is reported once.
+    /// restored, they are removed: each damage is reported once.
     fn check(&mut self, context: &M::Context, key: Key, at_release: bool) -> Option<Vec<Overrun>> {
         let (guards, memory) = (self.guards.as_ref()?, self.memory.upgrade()?);
         let base = memory.guards()?;
