@@ -1,5 +1,4 @@
-//! The allocator that users hold: creates resources, allocates their memory, and frees both once the GPU is done with
-//! them.
+//! The allocator: creates resources, allocates their memory, and frees both once the GPU is done with them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,14 +17,14 @@ use crate::timeline::Timeline;
 
 /// Creates buffers and textures with memory, and frees them once the GPU is done with them.
 ///
-/// Cheap to clone; every clone is the same allocator. All methods may be called from any thread. The allocator lives
-/// until the last clone and every object that it created are dropped. The last drop waits until all submissions are
-/// complete, without limit if a value that [`Timeline::submitted`] declared is never signalled; [`Allocator::shutdown`]
-/// waits with a timeout. For a dropped frame the last drop waits one second, then leaks the objects that the frame may
+/// Cheap to clone; all clones are the same allocator. All methods may be called from any thread. The allocator lives
+/// until its last clone and every object that it created are dropped. The last drop waits until all submissions are
+/// complete: without limit if a value that [`Timeline::submitted`] declared is never signalled ([`Allocator::shutdown`]
+/// waits with a timeout). It waits at most one second for a dropped frame, then leaks the objects that the frame may
 /// use.
 pub struct Allocator<D: Device> {
     shared: Arc<Shared<D>>,
-    /// Shared by the clones only.
+    /// Dropped with the last clone or pool.
     handle: Arc<Handle<D>>,
 }
 
@@ -43,65 +42,66 @@ impl<D: Device> Allocator<D> {
         &self.shared.device
     }
 
-    /// Adds a timeline, which is the progress of a queue. Objects that are retired from now on wait for this timeline
-    /// too.
+    /// Adds a timeline, which tracks the progress of a queue. Objects that are retired from now on wait for it too.
     ///
     /// # Errors
     /// [`DeviceError::Lost`]; [`DeviceError::InvalidInfo`] if the fence's value is 2⁶³ or more.
     ///
     /// # Safety
-    /// The fence belongs to this allocator's device (on Vulkan it is a timeline semaphore). It outlives the allocator
-    /// and every object that the allocator creates, dropped timelines included. During that time, the whole program
-    /// keeps these rules:
+    /// The fence must belong to this allocator's device (on Vulkan, it is a timeline semaphore), and must outlive the
+    /// allocator and every object that the allocator creates, even if the timeline is dropped earlier. As long as any
+    /// of these exists, the whole program keeps these rules:
     ///
-    /// 1. Each submission that uses an object of the allocator is begun with [`Timeline::begin`] *before* any of its
-    ///    commands that use the object is recorded, and before the host writes the object for it. While the submission
-    ///    is recorded, the program owns each object that it uses, or has dropped the object since the frame began.
+    /// 1. Each submission that uses an object of the allocator is begun with [`Timeline::begin`] *before* a command
+    ///    that uses the object is recorded, and before the host writes data into the object for the submission. While
+    ///    the submission is recorded, the program owns the object, or has dropped it only after the frame began.
     /// 2. The submission signals this fence with [`Frame::value`](crate::Frame::value) once all of its commands are
     ///    complete. Submissions of one timeline are made to one queue, in the order of their values: if a value is
     ///    reached, all work with lower values is complete. Only these submissions signal the fence.
     /// 3. The frame stays open until the submission is made: [`Timeline::submitted`] is called, or the frame is
-    ///    dropped, only after the submission. After either, no command is added to the submission.
+    ///    dropped, only after the submission. From then on, no command is added to the submission.
     /// 4. A frame that is [discarded](crate::Frame::discard) was not submitted and never will be. When
-    ///    [`Timeline::discard_dropped`] is called, no work of the frames that were dropped on the timeline is under
-    ///    way, and none will be submitted.
+    ///    [`Timeline::discard_dropped`] is called, no work of its dropped frames is under way, and none will be
+    ///    submitted.
     ///
-    /// Dropping a frame declares nothing: it may have been submitted or not, and both are sound. This also covers a
-    /// frame that an early return or a panic drops between the submission and [`Timeline::submitted`].
+    /// Dropping a frame declares nothing, and is sound whether or not its work was submitted. So an early return or a
+    /// panic between the submission and [`Timeline::submitted`] is sound too.
     pub unsafe fn timeline(&self, fence: D::Fence) -> Result<Timeline<D>, DeviceError> {
         Timeline::new(Arc::<Shared<D>>::clone(&self.shared), fence)
     }
 
     /// Creates a buffer with memory, or reuses a recycled one.
     ///
-    /// A slot of a size class (up to 64 KiB) takes O(1). A range of a block takes O(log blocks), plus a check of each
-    /// block that has enough free bytes but not in one range. Creating the driver's object is a driver call, unless one
-    /// is recycled. A new block or dedicated memory is a driver call that may take milliseconds.
+    /// Allocating a slot of a size class (up to 64 KiB) is O(1). Allocating a range of a block is O(log blocks), plus
+    /// one attempt for each block that has enough free bytes but no free range that fits. Creating the driver's object
+    /// is a driver call, unless a recycled object is reused. So is a new block or dedicated memory, which may take
+    /// milliseconds.
     ///
     /// # Recycled objects
     ///
     /// If the allocator has an object that matches the description, was released by its owner and is no longer used by
     /// the device, the request gets that object, without a driver call and without a search for a range. The object was
     /// created with the same parameters; its name and user data are replaced. Its contents are undefined, and a texture
-    /// is in the layout `UNDEFINED`, as a new one. [`AllocatorDesc::recycled_bytes_max`] bounds the bytes of recycled
-    /// objects. They count as free memory. They are destroyed if memory is short, if their description was not
-    /// requested for some time, and by [`MemoryBudgets::trim`].
+    /// is in the layout `UNDEFINED`, like a new texture. [`AllocatorDesc::recycled_bytes_max`] bounds the bytes of
+    /// recycled objects. Recycled objects count as free memory. They are destroyed by [`MemoryBudgets::trim`], if
+    /// memory is short, and if their description was not requested for [`AllocatorDesc::empty_block_grace`] to 64 more
+    /// calls of `reclaim`.
     ///
     /// A view, a descriptor or a copied handle that is used after its resource was released accesses the next owner's
-    /// bytes. That is an error without recycling too: with [`AllocationDesc::recycle`] off, validation layers report it
-    /// as a use of a destroyed object. The simulated device reports it in either case.
+    /// bytes. Such a use is an error whether or not objects are recycled. Validation layers report it only if
+    /// [`AllocationDesc::recycle`] is `false`, because the object is then destroyed. The simulated device reports it
+    /// always.
     ///
     /// Objects are not recycled while a trace is recorded or debugging is on. These are never recycled:
     ///
     /// - shared, imported, sparse, movable and evictable resources,
     /// - resources in a custom pool,
-    /// - resources that found no room in the best memory type,
+    /// - resources that are not in the best memory type for their request, because that type had no room,
     /// - on Direct3D 12, textures that do not allow simultaneous access, unless their description says that their owner
     ///   returns them to their initial state.
     ///
     /// # Errors
-    /// There is no memory, or no memory type for the location, or the driver refuses the description. Nothing has
-    /// changed then.
+    /// No memory, or no memory type for the location; or the driver refuses the description. An error changes nothing.
     #[track_caller]
     pub fn create_buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Buffer<D>, Error> {
         Buffer::create(&self.shared, info, desc, None)
@@ -116,8 +116,8 @@ impl<D: Device> Allocator<D> {
         Texture::create(&self.shared, info, desc, None)
     }
 
-    /// Creates a small buffer inside a driver buffer that small buffers share. It costs as much as
-    /// [`Allocator::allocate`], because no driver object is created for it alone.
+    /// Creates a small buffer in a driver buffer that small buffers share. The call costs as much as
+    /// [`Allocator::allocate`], because it creates no driver object for this buffer alone.
     ///
     /// The shared buffer is bound, transitioned and synchronised as one object. Buffers that shaders write never share
     /// a driver buffer with buffers that shaders only read. Small buffers have no names of their own.
@@ -138,16 +138,16 @@ impl<D: Device> Allocator<D> {
         Pool::new(&self.handle, desc)
     }
 
-    /// Allocates memory for requirements, without a resource: for a resource that the program creates and binds itself,
-    /// or for several resources that alias the bytes ([`Allocation::create_aliasing_texture`]).
+    /// Allocates memory without a resource: for a resource that the program creates and binds itself, or for several
+    /// resources that alias the bytes ([`Allocation::create_aliasing_texture`]). Costs as much as
+    /// [`Allocator::create_buffer`], without the creation of the driver's object.
     ///
-    /// The class of the requirements is the kind of resource that will be bound to the memory. If that is not known, or
-    /// if there will be several kinds, use [`Allocator::allocate_mixed`]. It costs as much as
-    /// [`Allocator::create_buffer`], without the driver's object.
+    /// `needs.class` must be the class of the resource that will be bound to the memory. If the class is not known, or
+    /// if resources of several classes will be bound, use [`Allocator::allocate_mixed`].
     ///
     /// # Errors
     /// The size is 0, the alignment is not a power of two, no memory type fits, the size exceeds every heap, or there
-    /// is no memory. Nothing has changed then.
+    /// is no memory. An error changes nothing.
     #[track_caller]
     #[inline]
     pub fn allocate(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
@@ -155,8 +155,8 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Allocates memory as [`Allocator::allocate`] does, for resources of every class. If the device requires a
-    /// distance between buffers and textures (`bufferImageGranularity`), the range is aligned to it and rounded up to a
-    /// multiple of it. The program must keep that distance between the resources in the range.
+    /// distance between buffers and textures (`bufferImageGranularity`), offset and size of the range are multiples of
+    /// that distance. The program must keep the distance between the resources in the range.
     ///
     /// # Errors
     /// [`Error::MixedClasses`] on devices that never let classes share a memory object (Direct3D 12, heap tier 1);
@@ -167,7 +167,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Allocates memory as [`Allocator::allocate`] does, for the resource `unplaced`, which the program binds itself.
-    /// If the memory is dedicated, the driver is given the resource.
+    /// If the memory is dedicated, the driver allocates it for this resource.
     ///
     /// # Errors
     /// As [`Allocator::allocate`].
@@ -190,8 +190,8 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Returns the residency manager, which keeps evictable memory within the budget: see
-    /// [`residency`](crate::residency). On a device without
-    /// [`Capabilities::residency`](crate::device::Capabilities::residency) it does nothing.
+    /// [`residency`](crate::residency). Does nothing without
+    /// [`Capabilities::residency`](crate::device::Capabilities::residency).
     ///
     /// # Safety
     /// Each submission that touches an [`evictable`](crate::AllocationDesc::evictable) resource lists it in a
@@ -203,29 +203,29 @@ impl<D: Device> Allocator<D> {
         unsafe { Residency::new(&self.shared) }
     }
 
-    /// Releases retired resources that the device is done with: each is kept for recycling, or destroyed. Frees blocks
-    /// that have been empty for long. Call it once a frame. It never waits for the GPU. It makes one driver call for
-    /// each timeline, each destroyed object and each freed block, at most one for the budgets, and those for descriptor
-    /// heaps and for rings that shrink. While a trace is recorded, the call may write to the trace's file.
+    /// Releases retired resources that the device is done with: keeps each for recycling, or destroys it. Frees blocks
+    /// that have been empty for longer than [`AllocatorDesc::empty_block_grace`]. Call it once a frame. It never waits
+    /// for the GPU. It makes one driver call for each timeline, each destroyed object and each freed block, at most one
+    /// for the budgets, and those that descriptor heaps and shrinking rings need. It may write to the file of a trace.
     ///
-    /// Any number of threads may call it. While one thread is in the call, a call on another thread destroys only
-    /// objects that that thread has dropped, by the progress that was read last. A call from inside another `reclaim`
-    /// on the same thread returns at once. If threads drop objects faster than `reclaim` destroys them, their drops
-    /// destroy objects too: at most 1,280 objects that each thread has dropped and the GPU is done with stay retired.
+    /// Any number of threads may call it. While one thread is in the call, a call on another thread releases only
+    /// objects that the other thread itself has dropped, and does not read the timelines again. A call from inside
+    /// `reclaim` on the same thread returns at once. If a thread drops objects faster than `reclaim` releases them, its
+    /// drops release objects too: at most 1,280 objects of a thread stay retired although the GPU is done with them.
     pub fn reclaim(&self) -> Reclaimed {
         self.shared.reclaim(usize::MAX)
     }
 
-    /// Waits until all submissions are complete, at most for `timeout`, then destroys the objects that were retired.
-    /// After `Ok` no retired object is left, and the eviction callback is removed, because it may own the allocator.
+    /// Waits until all submissions are complete, at most for `timeout`, then destroys the objects that were retired. If
+    /// it returns `Ok`, no retired object is left, and the eviction callback, which may own the allocator, is removed.
     ///
     /// Objects that the device is done with are released first, so an error counts only objects that are still in use.
-    /// Frames that were dropped may have been submitted: if objects wait for such frames, the call waits for the frames
-    /// too, at most for a second, because the value of a submission that failed is never signalled. With a timeout of
-    /// zero it only checks. With [`Duration::MAX`] it waits without limit for submissions, and not at all for dropped
-    /// frames. After a device loss it does not wait, and destroys everything at once.
+    /// A dropped frame may have been submitted: if objects wait for it, the call waits for it too, but at most one
+    /// second, because the value of a frame that was not submitted is never signalled. With a timeout of zero the call
+    /// does not wait. With [`Duration::MAX`] it waits without limit for submissions, and not at all for dropped frames.
+    /// After a device loss it does not wait, and destroys everything at once.
     ///
-    /// Leaks are reported ([`DebugDesc::leaks`](crate::DebugDesc::leaks)) also if the call fails.
+    /// Leaks are reported ([`DebugDesc::leaks`](crate::DebugDesc::leaks)) even if the call fails.
     ///
     /// # Errors
     /// A frame is open, or was dropped and is not complete; the timeout has passed; or the driver failed for another
@@ -236,20 +236,19 @@ impl<D: Device> Allocator<D> {
         Ok(reclaimed)
     }
 
-    /// Returns figures of memory and of driver calls, cheap enough for each frame: O(memory types + recycled objects).
+    /// Returns statistics of memory and of driver calls. O(memory types + recycled objects), for each frame.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.shared.statistics()
     }
 
-    /// Returns every block, range and resource as plain data. O(ranges): not for each frame.
+    /// Returns every block, range and resource as plain data. O(ranges): too slow for each frame.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.shared.snapshot()
     }
 
-    /// Begins a defragmentation of all memory, custom pools included: see [`defrag`](crate::defrag). This call moves
-    /// nothing yet.
+    /// Begins a defragmentation of all memory, custom pools included: see [`defrag`](crate::defrag). Moves nothing yet.
     #[must_use]
     pub fn defragment(&self, desc: DefragDesc) -> Defrag<D> {
         Defrag::of_all(&self.shared, desc)
@@ -262,26 +261,26 @@ impl<D: Device> Allocator<D> {
         Planner(&self.shared)
     }
 
-    /// Returns access to the usage and limits of memory heaps, functions to create blocks before they are needed and to
-    /// free empty ones, and the eviction callback.
+    /// Returns the interface to memory heaps: their usage and limits, the creation of blocks before they are needed,
+    /// the freeing of empty blocks, and the eviction callback.
     #[must_use]
     pub fn budgets(&self) -> MemoryBudgets<'_, D> {
         MemoryBudgets(&self.shared)
     }
 
-    /// Returns access to deferred free for the program's own objects: they wait for the device as resources do.
+    /// Returns the interface for deferred free of the program's own objects, which wait for the device as resources do.
     #[must_use]
     pub fn retirement(&self) -> Retirement<'_, D> {
         Retirement(&self.shared)
     }
 
-    /// Returns access to debugging: leaks, overruns and the history of operations.
+    /// Returns the interface to debugging: leaks, overruns and the history of operations.
     #[must_use]
     pub fn debug(&self) -> Debug<'_, D> {
         Debug(&self.shared)
     }
 
-    /// Returns access to the recording of traces.
+    /// Returns the interface for recording traces.
     #[must_use]
     pub fn trace(&self) -> Recording<'_, D> {
         Recording(&self.shared)

@@ -32,27 +32,26 @@
 //! # Other threads
 //!
 //! Other threads may allocate and free during a pass. The new place of a move is a real allocation from the moment the
-//! move is planned. If the old range is dropped while its move is open, the move is not made, and the new place is
-//! freed when the pass ends.
+//! move is planned. If the old range is dropped while its move is open, the pass makes no move, and frees the new place
+//! when it ends.
 //!
 //! # Order of the work, and its end
 //!
-//! 1. *Emptying*: the block with the fewest used bytes is emptied into the fullest blocks that have room, the largest
-//!    ranges first; then the next block, as long as the other blocks have room for all of its ranges. An empty block is
-//!    freed as soon as the copies are complete. A block is tried once a cycle.
-//! 2. *Compacting*: in a block with several free ranges, allocations move towards the beginning, the last one first. If
-//!    a round moved more than [`DefragDesc::bytes_per_byte_won_max`] bytes for each byte by which the longest free
-//!    range grew, it is the last round in that block.
-//! 3. Both are repeated, because a compacted block has room for larger ranges than before, until a cycle empties no
-//!    block.
+//! 1. *Emptying*: the block with the fewest used bytes is emptied into the fullest blocks that have room, its largest
+//!    ranges first. The next block follows, as long as the other blocks have room for all of its ranges. An empty block
+//!    is freed as soon as the copies are complete. A block is tried once a cycle.
+//! 2. *Compacting*: in a block with several free ranges, allocations are moved towards the beginning, the last one
+//!    first. If a round moved more than [`DefragDesc::bytes_per_byte_won_max`] bytes for each byte by which the longest
+//!    free range grew, it is the last round in that block.
+//! 3. Both are repeated until a cycle empties no block, because a compacted block has room for larger ranges.
 //!
-//! [`Defrag::state`] reports whether there is more to do. Every round either reduces fragmentation or is the last of
-//! its block, so every run ends.
+//! [`Defrag::state`] reports if there is more to do. Each round either reduces fragmentation or is the last of its
+//! block, so every run ends.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | begin a run | O(1) |
-//! | plan a pass | O(blocks log blocks + moves log blocks); once a block and round also O(its movable ranges × log) |
+//! | plan a pass | O(blocks log blocks + moves log blocks), and once for each round of a block O(r log r) for its r movable ranges |
 //! | a move | that of creating the object, and one short lock; [`DefragPass::record`] records the copy |
 
 mod arena;
@@ -65,9 +64,9 @@ pub use run::{BeginPassError, Defrag, DefragState, DefragStatistics};
 /// Limits and scope of a defragmentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DefragDesc {
-    /// The maximum number of bytes that a pass copies. A larger range is moved in a pass of its own.
+    /// Maximum number of bytes that a pass copies. A larger range is moved in a pass of its own.
     pub bytes_per_pass_max: u64,
-    /// The maximum number of moves of a pass; 0 counts as 1.
+    /// Maximum number of moves of a pass; 0 counts as 1.
     pub moves_per_pass_max: usize,
     /// Compacting a block stops once more than this number of bytes was copied for each byte by which its longest free
     /// range grew.
@@ -75,13 +74,13 @@ pub struct DefragDesc {
     /// `true` if blocks that cannot be emptied are compacted.
     pub compacts: bool,
     /// `true` if resources that the host reads or writes ([`Location`](crate::Location) other than `Device`) are moved
-    /// too. The program must not write such a resource from the move until the copy is complete, because the copy would
-    /// overwrite the new bytes.
+    /// too. From the move until the copy is complete, the program must not write such a resource, because the copy
+    /// would overwrite the new bytes.
     pub host_memory: bool,
 }
 
 impl Default for DefragDesc {
-    /// 32 MiB and 256 moves a pass, at most 8 bytes copied for each byte won, device memory only.
+    /// At most 32 MiB and 256 moves a pass, at most 8 bytes copied for each byte won, device memory only.
     fn default() -> Self {
         Self {
             bytes_per_pass_max: 32 << 20,

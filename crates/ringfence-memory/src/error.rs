@@ -20,19 +20,19 @@ pub enum Error {
         size: u64,
         /// Location of the request.
         location: Location,
-        /// Memory types that were tried, one bit each.
+        /// Memory types that were tried: bit n for type n.
         tried_type_bits: u32,
         /// The memory heap of the best type.
         heap: u32,
         /// Usage and budget of that heap.
         budget: Budget,
-        /// Steps that were tried, beyond the first block.
+        /// Steps of the fallback order that were tried after the first block.
         tried: Tried,
-        /// The driver's error from the last step.
+        /// The driver's error in the last step; `OutOfDeviceMemory` if the driver refused such a size before.
         cause: DeviceError,
     },
-    /// The request would exceed the budget, and is not allowed to
-    /// ([`within_budget`](crate::AllocationDesc::within_budget)), or it would exceed a limit of the allocator.
+    /// The request would exceed the budget although [`within_budget`](crate::AllocationDesc::within_budget) forbids it,
+    /// or it would exceed a limit of the allocator.
     #[error(
         "{size} bytes for {location:?} exceed the budget: heap {heap} has {} of {} bytes in use, {} of at most {} \
          by this allocator (memory types tried: {tried_type_bits:#b}; further steps tried: {tried:?})",
@@ -43,16 +43,16 @@ pub enum Error {
         size: u64,
         /// Location of the request.
         location: Location,
-        /// Memory types that were tried, one bit each.
+        /// Memory types that were tried: bit n for type n.
         tried_type_bits: u32,
         /// The memory heap of the best type.
         heap: u32,
         /// Usage and budget of that heap.
         budget: Budget,
-        /// Steps that were tried, beyond the first block.
+        /// Steps of the fallback order that were tried after the first block.
         tried: Tried,
     },
-    /// No block has room, and the request forbids driver calls for memory
+    /// No existing block has room, and the request forbids driver calls for memory
     /// ([`never_grow`](crate::AllocationDesc::never_grow)).
     #[error("no block has room for {size} bytes for {location:?}, and the request forbids driver calls (`never_grow`)")]
     WouldGrow {
@@ -61,7 +61,7 @@ pub enum Error {
         /// Location of the request.
         location: Location,
     },
-    /// The custom pool has no room, and it may not have a further block, or not one that is large enough.
+    /// The custom pool has no room, and cannot get another block that is large enough for the request.
     #[error("the pool has no room for {size} bytes: it has at most {block_count_max} blocks of {block_bytes} bytes")]
     PoolFull {
         /// Size of the request, in bytes.
@@ -93,7 +93,7 @@ pub enum Error {
     WrongMemoryType {
         /// Memory type of the pool or the allocation.
         memory_type: u32,
-        /// Memory types that the resource allows, one bit each.
+        /// Memory types that the resource allows: bit n for type n.
         memory_type_bits: u32,
     },
     /// The device does not allow a resource of this class in memory that was created for another class.
@@ -104,13 +104,14 @@ pub enum Error {
         /// Class of the pool or the allocation.
         block_class: ResourceClass,
     },
-    /// The device never lets resources of all classes share a memory object.
+    /// The device never allows resources of all classes in one memory object.
     #[error("the device does not allow resources of every class in one memory object (groups {class_groups:?})")]
     MixedClasses {
-        /// See [`Capabilities::class_groups`](crate::device::Capabilities::class_groups).
+        /// Groups of classes that may share one: see
+        /// [`Capabilities::class_groups`](crate::device::Capabilities::class_groups).
         class_groups: [u8; 3],
     },
-    /// An aliasing resource exceeds its allocation, or breaks its alignment there.
+    /// An aliasing resource exceeds its allocation, or would not be aligned at its offset.
     #[error(
         "{size} bytes aligned to {alignment} do not fit at offset {offset} of an allocation of {allocation_size} bytes"
     )]
@@ -129,19 +130,20 @@ pub enum Error {
     NoMemoryType {
         /// Location of the request.
         location: Location,
-        /// Memory types that the resource allows, one bit each.
+        /// Memory types that the resource allows: bit n for type n.
         memory_type_bits: u32,
     },
-    /// The request is larger than the largest memory object, than every heap that it may use, or than any block of its
-    /// pool's algorithm ([`Algorithm::capacity_max`](ringfence_core::algorithm::Algorithm::capacity_max)).
-    #[error("{size} bytes exceed the largest memory object of {max} bytes")]
+    /// The request is larger than a limit: the largest memory object, every heap that it may use, a block of its pool's
+    /// algorithm ([`Algorithm::capacity_max`](ringfence_core::algorithm::Algorithm::capacity_max)), or a small buffer
+    /// (256 KiB).
+    #[error("{size} bytes exceed the limit of {max} bytes for a memory object, a pool's block or a small buffer")]
     TooLarge {
         /// Size of the request, in bytes.
         size: u64,
-        /// The limit in bytes: the device's or the algorithm's.
+        /// The limit, in bytes.
         max: u64,
     },
-    /// The request is for another kind of shared handle than that of the pool's blocks.
+    /// The requested kind of shared handle is not that of the pool's blocks.
     #[error("the request is for memory shared as {wanted:?}, but the pool's blocks are shared as {pool:?}")]
     WrongShare {
         /// Kind of the request.
@@ -149,7 +151,7 @@ pub enum Error {
         /// Kind of the pool's blocks.
         pool: Option<ShareKind>,
     },
-    /// The host must write the memory, but the location is one that the host does not write.
+    /// The host must write the memory, but the host does not write memory of the requested location.
     #[error("the host does not write {location:?} memory: use Upload or DeviceUpload")]
     NotHostWritten {
         /// Location of the request.
@@ -164,8 +166,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns `true` if memory was short: a smaller request, or the same request after memory was released, may
-    /// succeed.
+    /// Returns `true` if memory was short: a smaller request, or the same request later, may succeed.
     #[must_use]
     pub const fn is_out_of_memory(&self) -> bool {
         match self {
@@ -176,14 +177,14 @@ impl Error {
     }
 
     /// Returns `true` if another memory type or a smaller memory object may serve the request: memory was short, or a
-    /// heap is too small.
+    /// heap or memory object is too small for the request.
     #[must_use]
     pub const fn may_fit_elsewhere(&self) -> bool {
         matches!(self, Self::TooLarge { .. }) || self.is_out_of_memory()
     }
 }
 
-/// An error of a host access to a resource. The access has read or written no byte.
+/// An error of a host access to a resource. No byte was read or written, unless the driver failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccessError {

@@ -1,10 +1,10 @@
 //! The interface for libraries that build on the allocator. The rings, descriptor heaps, transient heaps and pools of
-//! `ringfence` use it, and yours can too.
+//! `ringfence` use it, and other libraries can too.
 //!
-//! The method [`Allocator::shared`](crate::Allocator::shared) returns a [`Shared`]: the allocator without its handle.
-//! It lives as long as any object that was created from it. An object that a reclaim must visit registers itself: a
-//! [`ReclaimRing`] with [`Shared::add_ring`], a [`ReclaimHeap`] with [`Shared::add_heap`], a [`RangeOwner`] with
-//! [`Shared::add_pool`].
+//! [`Allocator::shared`](crate::Allocator::shared) returns the [`Shared`] state of the allocator, which lives as long
+//! as the allocator and every object that was created from it. If each reclaim must visit an object, register the
+//! object: a [`ReclaimRing`] with [`Shared::add_ring`], a [`ReclaimHeap`] with [`Shared::add_heap`], a [`RangeOwner`]
+//! with [`Shared::add_pool`].
 
 use std::panic::Location;
 
@@ -23,8 +23,7 @@ pub use crate::resource::shared_alignment;
 pub use crate::timeline::{OpenFrame, Passed, WaitError};
 pub use crate::undo::Undo;
 
-/// Creates a buffer as [`Allocator::create_buffer`] does, for a library that knows the program's line that requested
-/// it.
+/// Creates a buffer as [`Allocator::create_buffer`] does. Debugging shows `at` as the line that created it.
 ///
 /// # Errors
 /// As [`Allocator::create_buffer`].

@@ -15,46 +15,45 @@
 //!
 //! The allocator tries these steps for a request:
 //!
-//! 1. For each memory type that the location allows and whose heap is not smaller than the request, best first, steps 2
-//!    to 4.
+//! 1. Steps 2 to 4, for each memory type that the location allows and whose heap is large enough, best first.
 //! 2. A slot of a size class, or a free range in a block of the arena.
-//! 3. A new block of the arena's current block size. If the driver refuses it, retired objects that the device is done
-//!    with and recycled objects are destroyed, everything empty in the heap is freed (blocks, also those of placements,
-//!    and buffers that small buffers shared; in every heap, if there are too many memory objects), and the block is
-//!    tried again.
+//! 3. A new block of the arena's current block size. If the driver refuses it, the allocator destroys retired objects
+//!    that the device is done with, and recycled objects. It frees everything empty in the heap (in every heap, if
+//!    there are too many memory objects): blocks, also those of placements, and buffers that small buffers shared. Then
+//!    it tries the block again.
 //! 4. A block of 1/2, 1/4 and 1/8 of that size, if the request fits in it.
 //! 5. The next memory type.
-//! 6. Dedicated memory, in each type (not for [`Dedicated::Never`]). Requests that are too large for a block, or for
-//!    which the driver prefers dedicated memory, get it in step 2 of each type; if the driver only prefers it, a block
-//!    follows.
-//! 7. All steps again, once, if objects were destroyed in step 3, because blocks that are in use may have room now. A
-//!    request that may not grow, or a request to a full pool, destroys the objects here.
-//! 8. If the program manages [`residency`](crate::residency), memory that no submission uses is evicted, once, and all
-//!    steps are repeated.
+//! 6. Dedicated memory, in each type (not for [`Dedicated::Never`]). If a request is too large for a block, or if the
+//!    driver prefers dedicated memory for it, dedicated memory is step 2 of each type; if the driver only prefers it, a
+//!    block follows.
+//! 7. All steps again, once, if objects were destroyed in step 3, because blocks that are in use may have room now. If
+//!    the request may not grow, or its pool is full, the objects are destroyed in this step.
+//! 8. If the program manages [`residency`](crate::residency), unused memory is evicted, once, and all steps are
+//!    repeated.
 //! 9. The caller's eviction callback ([`MemoryBudgets::set_eviction`](crate::memory::MemoryBudgets::set_eviction)). If
 //!    it released memory, all steps are repeated, at most 8 times.
 //! 10. A typed error with size, usage, budget and the steps that were tried.
 //!
-//! The allocator remembers the driver's refusals: until memory is freed in the heap or its budget changes, a request of
-//! the same size or larger continues with the next step without a driver call. Before a request fails, every step is
-//! tried without this shortcut.
+//! The allocator remembers if the driver was out of memory. Until memory is freed in the heap or its budget changes, a
+//! request of the same size or larger skips the driver call and continues with the next step. Before a request fails,
+//! every step is tried without this shortcut.
 //!
-//! Budgets: a block that would exceed the budget is halved as if the driver had refused it. The smallest block is
-//! requested nevertheless, unless the request is [`within_budget`](crate::AllocationDesc::within_budget). A limit that
-//! the caller has set is never exceeded.
+//! Budgets: if a block would exceed the budget, the next smaller size is tried, as if the driver had refused the block.
+//! The smallest size is requested even if it exceeds the budget, unless the request is
+//! [`within_budget`](crate::AllocationDesc::within_budget). A limit that the caller has set is never exceeded.
 //!
 //! # Blocks
 //!
 //! No memory is allocated before the first request. On a large heap the first block has 4 MiB (device) or 1 MiB (host).
-//! Each further block has twice the size of the previous one, up to [`AllocatorDesc::device_block_bytes_max`]. One
-//! empty block of each arena is always kept, others for [`AllocatorDesc::empty_block_grace`] calls of `reclaim`. With
+//! Each further block has twice the size of the previous one, up to [`AllocatorDesc::device_block_bytes_max`]. By
+//! default, one empty block of each arena is always kept; further ones are kept for
+//! [`AllocatorDesc::empty_block_grace`] calls of `reclaim`. With
 //! [`maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background) a thread creates the next block
-//! before it is needed; with [`reserve`](crate::memory::MemoryBudgets::reserve) a program announces the memory that it
-//! will need.
+//! before it is needed. With [`reserve`](crate::memory::MemoryBudgets::reserve) a program announces future requests.
 //!
-//! If the device allows few memory objects, the last three quarters of them are used sparingly: a resource gets the
-//! dedicated memory that the driver prefers only if it is at least as large as an object's share of the device's
-//! memory. Blocks are large enough that the remaining objects can hold the remaining memory.
+//! If the device allows few memory objects, the last three quarters of them are used sparingly. A resource gets the
+//! dedicated memory that the driver prefers only if its size is at least the device's memory divided by the number of
+//! allowed objects. Blocks are large enough that the remaining objects can hold the remaining memory.
 
 mod arena;
 mod block_memory;

@@ -47,7 +47,7 @@ pub(crate) enum Event<'a, M: Watched> {
     Staged { writes: u64, bytes: u64 },
     /// An object was created in a range, or the range was allocated without an object.
     Made(NewRange<'a, M>),
-    /// The range was handed to the program, at this line.
+    /// The range was handed to the program, to the code at this line.
     HandedOut { key: Key, at: &'static Location<'static>, device_address: Option<u64> },
     /// The range got another name.
     Named { range: RangeId, name: &'a str },
@@ -64,7 +64,7 @@ pub(crate) enum Event<'a, M: Watched> {
     /// A failure, or a finding of debugging.
     Warned(Warning<'a>),
     /// The allocator is shut down, or the shutdown failed because the device may still use objects. Live ranges are
-    /// reported, and retired ones only if `is_over`.
+    /// reported as leaks; retired ranges are reported only if `is_over`.
     Ended { is_over: bool },
 }
 
@@ -156,7 +156,7 @@ impl<M: Watched> Observers<M> {
 }
 
 pub mod trace {
-    //! Traces: the events of an allocator in a compact file, which is readable however the recording ended.
+    //! Traces: the events of an allocator in a compact file. It is readable however the recording ended.
     //!
     //! ```text
     //!   allocator ── hooks: one load each while nothing is recorded
@@ -171,7 +171,7 @@ pub mod trace {
     //!
     //! A recording is started with `Recording::start`, on an allocator that has not created anything yet. It ends with
     //! `Recording::stop` or with the allocator. [`Allocator::trace`](crate::Allocator::trace) returns the `Recording`.
-    //! The crate `ringfence-trace` defines the format, and a tool that only reads traces can use it alone.
+    //! The crate `ringfence-trace` defines the format; tools that only read traces need no other crate.
     //! `docs/trace-format.md` describes the format byte by byte. `ringfence replay` and `ringfence report` read it.
     //!
     //! | operation | cost |
@@ -181,7 +181,7 @@ pub mod trace {
     //! | [`Allocator::reclaim`](crate::Allocator::reclaim) | one write, if 64 KiB have gathered or a quarter of a second has passed |
     //!
     //! An event is written before the bytes that it frees can be allocated again, and after the bytes that it allocates
-    //! were allocated. So no prefix of a trace shows two overlapping ranges, whatever the threads did.
+    //! were allocated. So no prefix of a trace shows two overlapping ranges, even if many threads allocate.
 
     pub use super::recorder::StartTraceError;
     pub use ringfence_trace::{

@@ -1,5 +1,4 @@
-//! Residency: if memory is short, the memory objects used least recently are evicted, and made resident again before
-//! they are used.
+//! Residency: if memory is short, the memory used least recently is evicted, and made resident before its next use.
 //!
 //! ```text
 //!   list.clear()                      frame = timeline.begin()
@@ -12,24 +11,25 @@
 //!   submit, timeline.submitted(frame)
 //! ```
 //!
-//! If the program controls residency ([`Capabilities::residency`](crate::device::Capabilities::residency): Direct3D
-//! 12), a heap beyond its budget is paged when the system chooses, or allocations fail. If the system decides by itself
-//! (Vulkan), there is nothing to evict, and [`Residency::commit`] does nothing. There,
-//! [`Priority`](crate::device::Priority) tells the system what to keep resident longest, if the device takes priorities
-//! ([`Capabilities::memory_priority`](crate::device::Capabilities::memory_priority)).
+//! On devices where the program controls residency
+//! ([`Capabilities::residency`](crate::device::Capabilities::residency): Direct3D 12), the system pages the memory of a
+//! heap beyond its budget at any time, or allocations fail. Where the system controls residency (Vulkan),
+//! [`Residency::commit`] does nothing. There, [`Priority`](crate::device::Priority) says what to keep resident longest,
+//! if the device accepts priorities ([`Capabilities::memory_priority`](crate::device::Capabilities::memory_priority)).
 //!
 //! A memory object (a block or dedicated memory) can be evicted if it is device-local, not mapped by the host, and
-//! everything in it is [`evictable`](crate::AllocationDesc::evictable): a single resource that is not evictable keeps
-//! its block resident. Put evictable resources into a [`Pool`](crate::Pool) of their own. If a resource that is not
-//! evictable is later allocated in an evicted block, the block is made resident at once.
+//! every resource in it is [`evictable`](crate::AllocationDesc::evictable): a single other resource keeps its block
+//! resident. So put evictable resources into a [`Pool`](crate::Pool) of their own. If a resource that is not evictable
+//! is allocated in an evicted block, the block is made resident at once.
 //!
-//! Memory is evicted only once all submissions that use it are complete, and only while the heap is beyond its budget.
-//! If an allocation finds no room within the budget, evicting is tried before the eviction callback is called.
+//! Memory is evicted only once all submissions that use it are complete, and only if its heap is beyond the budget, if
+//! listed memory must be made resident beyond the budget, or if an allocation is short of memory. The allocation evicts
+//! before it calls the eviction callback.
 //!
 //! # Locks
 //!
 //! Memory objects are evicted and made resident under one lock. An allocation takes that lock only if it must make a
-//! block resident. Arenas are not locked meanwhile.
+//! block resident or evict memory. No arena is locked meanwhile.
 //!
 //! | operation | cost |
 //! |---|---|

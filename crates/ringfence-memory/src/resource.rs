@@ -40,9 +40,10 @@ pub use pool::{Pool, PoolDesc};
 pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
 pub use small::SmallBuffer;
 
-/// Returns the memory alignment for a suballocated buffer of `bytes`: an offset that is aligned in the buffer is then
-/// aligned in memory too. If the buffer has an address, the alignment is at most 64 KiB, which is the alignment of
-/// every buffer of Direct3D 12 without tight alignment. Otherwise it is the largest that a rule of the API requires.
+/// Returns the memory alignment for a buffer of `bytes` that is suballocated, in bytes. An offset that is aligned in
+/// the buffer is then aligned in memory too. Without an address, it is the largest alignment that the API requires for
+/// ranges of this usage. With an address, it is at least the largest power of two in `bytes`, at most 64 KiB: that is
+/// the alignment of every buffer of Direct3D 12 without tight alignment.
 pub fn shared_alignment(capabilities: &Capabilities, usage: BufferUsage, bytes: u64, has_address: bool) -> u64 {
     const ADDRESSED: u64 = 64 << 10;
     let by_rule = capabilities.range_alignment(usage);
@@ -57,16 +58,16 @@ pub type Texture<D> = Resource<D, Textures>;
 /// A resource of the driver with its memory, owned by the holder of this value.
 ///
 /// Dropping it does not destroy it: it is *retired*, because the GPU may still use it. Once every submission that had
-/// begun by then is complete, the next [`Allocator::reclaim`](crate::Allocator::reclaim) destroys it or recycles it
-/// ([`Allocator::create_buffer`](crate::Allocator::create_buffer)). If many objects are retired or memory is short, a
-/// later drop or request does so. A handle is two pointers.
+/// begun before the drop is complete, the next [`Allocator::reclaim`](crate::Allocator::reclaim) destroys or recycles
+/// it ([`Allocator::create_buffer`](crate::Allocator::create_buffer)). If many objects are retired, a later drop does
+/// so, and if memory is short, a later request. A handle is two pointers.
 pub struct Resource<D: Create<K> + Device, K: ResourceKind> {
     shared: ManuallyDrop<Arc<Shared<D>>>,
     bound: ManuallyDrop<Box<Bound<D, K>>>,
 }
 
 impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
-    /// Creates a resource, in a pool or in any arena.
+    /// Creates a resource in `pool`; if it is `None`, in the allocator's own memory.
     #[track_caller]
     pub(crate) fn create(
         shared: &Arc<Shared<D>>,
@@ -111,7 +112,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Self::make(shared, info, &desc, pool, wanted.as_ref())
     }
 
-    /// Separate from the search for a recycled object, to keep that path short.
+    /// Not inlined: the path to a recycled object stays short.
     #[track_caller]
     #[inline(never)]
     fn make(
@@ -169,8 +170,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Ok(resource)
     }
 
-    /// Creates a resource from a driver's object and the place of `memory_bytes` bytes that the object is bound to. It
-    /// has no address, name or description yet.
+    /// Creates a resource from a driver's object and the place of `memory_bytes` bytes that the object is bound to. The
+    /// resource has no address, name or description yet.
     ///
     /// # Safety
     /// Object and place belong to the allocator and have no other owner. The object is bound to the place, covers
@@ -217,7 +218,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     }
 
     /// Sets the values that the device derives from the description of the object: the portable description, the
-    /// subresources, and if it has an address.
+    /// subresources, and whether the object has an address.
     ///
     /// # Safety
     /// The object was created with this description.
@@ -232,8 +233,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self
     }
 
-    /// Sets the description that the object was created with, if the program knows it. If it differs from the one that
-    /// the device derives, the object is not recycled.
+    /// Sets the description that the object was created with, if the program knows it. If it differs from the
+    /// description that the device derives, the object is not recycled.
     ///
     /// # Safety
     /// The object was created with this description.
@@ -249,7 +250,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         let device = &self.shared.device;
         let given = Create::<K>::portable(device, info);
         let is = |made: &K::Desc| given.as_ref().is_some_and(|given| K::is_same(made, given));
-        // If the program has set the description, the device's may contain more detail of the same resource.
+        // The device may describe the same resource in more detail than the program has.
         let is_once_described = |made| {
             let described = Create::<K>::describe(device, made);
             described.is_ok_and(|made| Create::<K>::portable(device, &made).is_some_and(|made| is(&made)))
@@ -319,9 +320,9 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.content.get_or_init(|| content)
     }
 
-    /// Returns the resource as the destination of copies that a library gathers. It is not moved until the copies are
-    /// recorded or the returned value is dropped. `is_restaged` says that the library stages the same bytes again if
-    /// their frame is not submitted.
+    /// Returns the resource as the destination of copies that a library gathers. The resource is not moved until the
+    /// copies are recorded or the returned value is dropped. `is_restaged` must be `true` if the library stages the
+    /// same bytes again after their frame was not submitted.
     pub fn destination(&self, is_restaged: bool) -> Target<Leak> {
         let described = |debug: &Debugger<Memory<D>>| debug.described(self.shared.key_of(&self.bound.place)?);
         let known_as = self.shared.observers.debug().and_then(described);
@@ -342,7 +343,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Arc::new(delivery).record();
     }
 
-    /// Records that the object was replaced: copies that were gathered for the old one would miss the new one.
+    /// Records that the object was replaced: copies that were gathered for the old object must not be recorded.
     pub(crate) fn note_exchanged(&self) {
         self.bound.content.get().into_iter().for_each(|content| content.note_exchanged());
     }
@@ -366,8 +367,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// of a [`Defrag`](crate::defrag::Defrag), of [`Buffer::resize`] and of [`Texture::swap_mips`] count too.
     ///
     /// If a frame ends without being submitted, call this function for each resource that the frame was to fill, and
-    /// fill the resource again if it returns `true`. It does not tell which bytes were lost, and does not cover the
-    /// program's own commands. O(1), and O(frames that have ended since the last reclaim).
+    /// fill the resource again if it returns `true`. It does not report which bytes were lost, and does not cover the
+    /// program's own commands. O(frames that have ended since the last reclaim).
     #[must_use = "each loss is reported once"]
     pub fn take_content_lost(&self) -> bool {
         self.shared.settle_losses();
@@ -380,9 +381,9 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         &self.bound.placed.object
     }
 
-    /// Returns the object for the API's own calls: `vk::Buffer`, `&ID3D12Resource`. No copy and no view of it may be
-    /// used after this value was released and the submissions that use it are complete, because bytes and object may
-    /// then belong to another owner.
+    /// Returns the object for the API's own calls: `vk::Buffer`, `&ID3D12Resource`. Once this value is released and the
+    /// submissions that use it are complete, no copy or view of the object may be used: bytes and object may then
+    /// belong to another owner.
     #[must_use]
     pub fn raw(&self) -> <D as Create<K>>::Raw<'_> {
         <D as Create<K>>::raw(&self.bound.placed.object)
@@ -406,7 +407,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.location
     }
 
-    /// Returns the portable description that it was created with; `None` if there is none ([`Create::portable`]).
+    /// Returns the portable description that it was created with; `None` if the device has none ([`Create::portable`]).
     #[must_use]
     pub fn desc(&self) -> Option<&K::Desc> {
         self.bound.desc.as_ref()
@@ -473,7 +474,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.place.ticket().is_some_and(|ticket| !ticket.is_pinned())
     }
 
-    /// Releases it at once: it is kept for recycling, or destroyed and its memory freed.
+    /// Releases it at once: keeps it for recycling, or destroys it and frees its memory.
     ///
     /// # Safety
     /// No submission that is under way uses it.
@@ -483,7 +484,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         unsafe { Shared::destroy_now(owner, K::item(bound)) };
     }
 
-    /// Retires it until `points` have passed; other submissions are not waited for.
+    /// Releases it once `points` have passed. Other submissions do not delay this.
     ///
     /// # Panics
     /// If a point belongs to a timeline of another allocator, or to none. The resource is then retired as if it were
@@ -496,9 +497,9 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Shared::retire_item_after(owner, points, K::item(bound));
     }
 
-    /// Sets the priority of its memory. Returns `false`, and changes nothing, if it has no dedicated memory: a block
-    /// has the priority of its [`Pool`]. The driver is notified if it accepts a new priority at any time
-    /// ([`Capabilities::memory_priority`]).
+    /// Sets the residency priority of its dedicated memory, and returns `true`. If it has no dedicated memory, returns
+    /// `false` and changes nothing: a block has the priority of its [`Pool`]. The driver gets the new priority if the
+    /// device accepts one at any time ([`Capabilities::memory_priority`]).
     pub fn set_priority(&self, priority: Priority) -> bool {
         let memory = self.held_memory();
         if self.is_dedicated() {
@@ -510,9 +511,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.is_dedicated()
     }
 
-    /// Replaces this resource with a new one and retires the old one, which submissions under way still use. The
-    /// contents of the new one are undefined. It is created in the same [`Pool`], if this one is in a pool that is not
-    /// dropped.
+    /// Replaces this resource with a new one, and retires the old one, because submissions under way may use it. The
+    /// contents of the new one are undefined. It is created in the same [`Pool`], unless that was dropped.
     ///
     /// # Errors
     /// The new resource could not be created; nothing has changed then.
@@ -522,15 +522,15 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Ok(())
     }
 
-    /// Returns its pool, if the pool still has a handle: a replacement is created in the same pool.
+    /// Returns its pool, in which a replacement is created; `None` without a pool, or if the pool was dropped.
     pub(crate) fn pool(&self) -> Option<Arc<PoolState<D>>> {
         let ArenaRef::Pool(pool) = &self.bound.place.arena else { return None };
         (!pool.is_closed.load(Ordering::Acquire)).then(|| Arc::clone(pool))
     }
 
     /// Creates a handle to the resource's memory object, and returns it with the description that an importer needs.
-    /// The handle keeps the memory alive, and is closed when it is dropped. Any number of handles can be created. One
-    /// driver call.
+    /// The handle keeps the memory alive, and is closed when it is dropped. Each call creates a new handle. One driver
+    /// call.
     ///
     /// # Errors
     /// [`ShareError::NotShared`], also for an imported resource; or the driver could not create a handle.
@@ -541,7 +541,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         export::export(self)
     }
 
-    /// Takes the resource apart, for code that retires or destroys the parts itself. Does not retire it.
+    /// Takes the resource apart without retiring it, for code that retires or destroys the parts itself.
     pub fn into_parts(self) -> (Arc<Shared<D>>, RawObject<D>, Place<D>) {
         let (shared, bound) = self.into_bound();
         let (object, place) = shared.take_apart(K::item(bound));
@@ -583,8 +583,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.placed.mapped
     }
 
-    /// Sets its name, for debuggers, snapshots and traces. Resources that share memory are shown there under the name
-    /// of the allocation. One driver call, one short lock, one host allocation.
+    /// Sets its name for debuggers, snapshots and traces. Snapshots and traces show resources that share memory under
+    /// the name of the allocation. One driver call, one short lock, one host allocation.
     pub fn set_name(&mut self, name: &str) {
         let Self { shared, bound } = self;
         // SAFETY: the object is alive, and `&mut self` excludes other calls on it.
@@ -606,12 +606,12 @@ impl<D: Device> Buffer<D> {
 
     /// Replaces this buffer with one of another size, and returns the copy that preserves the first `keep_bytes`:
     /// record it in `frame`, before any command that reads the new buffer. Returns `None` if there is nothing to copy.
-    /// The new buffer is created in the same [`Pool`], if this one is in a pool that is not dropped.
+    /// The new buffer is created in the same [`Pool`], unless that was dropped.
     ///
     /// `frame` may belong to any queue; the program must order the copy after other queues' writes to the old buffer.
     /// Both buffers need the usages for copies. If the frame is not submitted, the bytes are lost
-    /// ([`Resource::take_content_lost`]). Uploads that were gathered for this buffer and are not recorded yet would
-    /// write to the old one, so recording them is refused from now on. Record them before this call.
+    /// ([`Resource::take_content_lost`]). Record uploads that were gathered for this buffer before this call:
+    /// afterwards recording them is refused, because they would write to the old buffer.
     ///
     /// # Errors
     /// The frame belongs to another allocator, `keep_bytes` exceeds one of the two buffers, or the new buffer could not
@@ -628,9 +628,9 @@ impl<D: Device> Buffer<D> {
     }
 
     /// Copies bytes into the buffer and makes them visible to the device. No submission that is under way may use these
-    /// bytes: this is not checked, and the device would read wrong bytes. In memory that is not coherent, the rule
-    /// holds for whole atoms (`Capabilities::non_coherent_atom_bytes`), and bytes of these atoms that were not flushed
-    /// are lost.
+    /// bytes. This is not checked: the device would read wrong bytes. In memory that is not coherent, the rule holds
+    /// for whole atoms (`Capabilities::non_coherent_atom_bytes`), and host writes to the rest of these atoms that were
+    /// not flushed are lost.
     ///
     /// # Errors
     /// The buffer is not mapped, or the bytes do not fit; no byte is written then. Or the driver failed.
@@ -639,8 +639,8 @@ impl<D: Device> Buffer<D> {
         unsafe { self.host().write(offset, bytes) }
     }
 
-    /// Copies bytes out of the buffer, and invalidates host caches if needed. It sees the writes of submissions that
-    /// were complete before the call.
+    /// Copies bytes out of the buffer, and invalidates host caches if needed. Returns the writes of all submissions
+    /// that were complete before the call.
     ///
     /// # Errors
     /// The buffer is not mapped, or the bytes are outside of it; or the driver failed.
@@ -648,12 +648,12 @@ impl<D: Device> Buffer<D> {
         self.host().read(offset, into)
     }
 
-    /// Calls `fill` to write `size` bytes from `offset` on, and makes them visible to the device. `fill` gets the
-    /// address of the first byte. Submissions that are under way must not use these bytes, as for [`Buffer::write`]. In
-    /// memory that is not coherent, the rest of their atoms is flushed too, with the values that the host saw last.
+    /// Calls `fill` with the mapped address of byte `offset`, so that it writes `size` bytes, and makes them visible to
+    /// the device. Submissions that are under way must not use these bytes, as for [`Buffer::write`]. In memory that is
+    /// not coherent, the rest of their atoms is flushed too, with the values that the host saw last.
     ///
     /// # Errors
-    /// [`AccessError::NotMapped`], or [`AccessError::OutOfRange`]: `fill` is not called then. Or the driver failed to
+    /// [`AccessError::NotMapped`] or [`AccessError::OutOfRange`], without a call of `fill`; or the driver failed to
     /// flush.
     ///
     /// # Safety
@@ -665,16 +665,15 @@ impl<D: Device> Buffer<D> {
 }
 
 impl<D: Device> Texture<D> {
-    /// Returns its extent, mip levels and layers, and the layout of its texels in a buffer. Returns `None` for formats
-    /// with several planes.
+    /// Returns its extent, mips and layers, and the layout of its texels in a buffer; `None` for multi-planar formats.
     #[must_use]
     pub fn parts(&self) -> Option<&TextureParts> {
         self.bound.parts.as_ref()
     }
 
     /// Replaces this texture with one of the same mip chain that has more or fewer mips, for streaming: the first mip
-    /// of `wanted` is a mip of this texture, or the other way round. Returns the mips to copy in `frame`, and the new
-    /// mips. The new texture is created in the same [`Pool`], if this one is in a pool that is not dropped.
+    /// of one of the two must be a mip of the other. Returns the copies to record in `frame`, and the mips that the
+    /// program must fill. The new texture is created in the same [`Pool`], unless that was dropped.
     ///
     /// # Errors
     /// The frame belongs to another allocator, the two textures are not parts of one mip chain, this one has no
@@ -709,7 +708,7 @@ impl<D: Create<K> + Device, K: ResourceKind> fmt::Debug for Resource<D, K> {
     }
 }
 
-/// Separate from the path without a pool, to keep that path short.
+/// Not inlined: the path without a pool stays short.
 #[inline(never)]
 fn place_in_pool<D: Create<K> + Device, K: ResourceKind, T>(
     shared: &Shared<D>,
@@ -723,7 +722,7 @@ fn place_in_pool<D: Create<K> + Device, K: ResourceKind, T>(
     shared.place_requested::<K, _>(unplaced, request, made)
 }
 
-/// Returns the kind of shared handles of a resource: the pool's kind, if it has one.
+/// Returns the kind of shared handles of a resource in a pool: the pool's kind. A request for another kind is an error.
 fn effective_share<D: Device>(desc: &AllocationDesc<'_>, pool: &Arc<PoolState<D>>) -> Result<Option<ShareKind>, Error> {
     match (desc.share, pool.arena.desc.share) {
         (None, held) => Ok(held),

@@ -24,10 +24,10 @@
 //! Creating a handle is safe. Importing one is `unsafe`: no code can check that a handle matches its description, nor
 //! prevent another process from writing while this one reads.
 //!
-//! The memory object lives as long as the exporter's resource, a handle, or an imported resource. In a pool, the memory
-//! object is the block, and another resource can get the range once the exporter's resource is released. A resource
-//! that one side retires waits for that side's submissions only. The programs must order the work of both sides, by
-//! shared semaphores or by waiting; on Vulkan with a queue family ownership transfer to and from
+//! The memory object lives as long as any of these: the exporter's resource, a handle, an imported resource. In a pool,
+//! the memory object is the block: once the exporter's resource is released, another resource may get its range. A
+//! resource that one side retires waits for that side's submissions only. The programs must order the work of both
+//! sides, by shared semaphores or by waiting; on Vulkan with a queue family ownership transfer to and from
 //! `VK_QUEUE_FAMILY_EXTERNAL`.
 //!
 //! Exporting a resource in a shared block gives the other process access to *the whole block*: put only resources that

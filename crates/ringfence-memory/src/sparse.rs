@@ -13,21 +13,21 @@
 //! ```
 //!
 //! Binds and unbinds are collected in a [batch](SparseBuffer::batch). [`SparseBuffer::submit`] submits the batch to a
-//! queue, in order with the queue's other work. The memory of an unbound page is freed once every submission that had
-//! begun by then is complete.
+//! queue; it is executed in order with the queue's other work. The memory of an unbound page is freed once every
+//! submission that had begun before the submit is complete.
 //!
-//! The pages of a [texture](SparseTexture) are tiles: rectangles of texels in a size that the device chooses (Direct3D
-//! 12's standard shapes, and most devices' under Vulkan). The mips that are too small for tiles are in *mip tails*, one
-//! for each layer or one for all, each bound as a whole. [`TextureTiling`] describes tiles and tails.
+//! The pages of a [texture](SparseTexture) are tiles: rectangles of texels, in the size that the device chooses (on
+//! Direct3D 12 and most Vulkan devices, the standard sizes). The mips that are too small for tiles are in *mip tails*:
+//! one tail for each layer, or one for all layers. A tail is bound as a whole. [`TextureTiling`] describes both.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | bind | an allocation for each page (O(1), lock-free when pages of 64 KiB are common) |
-//! | unbind | O(log batch) a page |
-//! | submit | O(batch), one driver call; on Direct3D 12 one a run |
+//! | unbind | O(log batch) for each page |
+//! | submit | O(batch), one driver call; on Direct3D 12, one for each run of pages |
 //!
 //! Reads of pages without memory return a value that depends on the device ([`UnboundReads`]); writes to them are lost.
-//! Textures have two dimensions and one sample a texel.
+//! Sparse textures are two-dimensional, with one sample per texel.
 
 mod error;
 mod resource;

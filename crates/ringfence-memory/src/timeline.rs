@@ -1,4 +1,4 @@
-//! Timelines: a queue's progress and its pending submissions; and the [bin](RetireBin) of items that wait for them.
+//! Timelines: a queue's progress and pending submissions. A [bin](RetireBin) contains items that wait for them.
 //!
 //! ```text
 //!            completed          submitted       begun
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `completed ≤ submitted ≤ begun`. An object that is retired now may be used by any submission that has begun, so it
-//! waits for `begun`. A timeline that has completed every submission that was begun delays nothing.
+//! waits for `begun`. If a timeline has completed every submission that was begun, no object waits for it.
 //!
 //! # How a frame ends
 //!
@@ -16,12 +16,13 @@
 //! |---|---|---|
 //! | [`Timeline::submitted`] | the value will be signalled | wait for its value |
 //! | [`Frame::discard`] | it was not and will not be submitted | do not wait for it |
-//! | dropped | nothing: an early return or a panic may have come before or after the submission | wait for its value or a later one, as do all objects that are retired until then |
+//! | dropped | nothing: an early return or a panic may have come before or after the submission | wait until its value or a later one is reached, as do all objects that are retired before that |
 //!
 //! Two frames never get the same value. Objects that wait for the value of a discarded frame are released with the next
 //! value that is signalled, or as soon as all earlier submissions are complete. A dropped frame is *unresolved* until
-//! the fence has reached its value. Submissions of one timeline complete in order, so the signal of any later frame
-//! resolves it. Every wait for the value of an unresolved frame has a limit, because the value may never be signalled.
+//! the fence has reached its value. Submissions of one timeline complete in order, so the signal of a later frame
+//! resolves the dropped frame too. Every wait for an unresolved frame has a limit, because its value may never be
+//! signalled.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -46,11 +47,11 @@ pub use ringfence_lockfree::retire_bin::RetireBin;
 
 /// A submission that is being recorded, with the value that it will signal.
 ///
-/// It ends in one of three ways. [`Timeline::submitted`] declares that it was submitted, [`Frame::discard`] that it was
-/// not and will not be. Dropping it declares neither, because an error or a panic may drop it before or after the
-/// submission: objects that were in use while it was open, and all objects that are retired from then on, are kept
-/// until the timeline's fence has reached its value or a later one, or [`Timeline::discard_dropped`] declares that it
-/// never will.
+/// A frame ends in one of three ways. [`Timeline::submitted`] declares that it was submitted. [`Frame::discard`]
+/// declares that it was not submitted and will not be. Dropping the frame declares neither, because an error or a panic
+/// may drop it before or after the submission. Objects that were in use while the frame was open, and all objects that
+/// are retired later, are then kept until the fence has reached the frame's value or a later one, or until
+/// [`Timeline::discard_dropped`] is called.
 #[must_use = "a dropped frame keeps its objects alive until a later frame is complete: submit or discard it"]
 pub struct Frame {
     clock: Arc<Clock>,
@@ -73,10 +74,11 @@ impl Frame {
     }
 
     /// Ends the frame as one that was not submitted and never will be: objects no longer wait for it. Its value is not
-    /// given to another frame.
+    /// used again.
     ///
-    /// The caller of [`Allocator::timeline`](crate::Allocator::timeline) promised that this is true. If it is not
-    /// known, as after a submission that failed with an unspecific error, drop the frame instead.
+    /// The caller of [`Allocator::timeline`](crate::Allocator::timeline) promised that this is true. If the program
+    /// does not know it, for example after a submission that failed with an unspecific error, it must drop the frame
+    /// instead.
     pub fn discard(self) {
         self.clock.discard(self.value);
     }
@@ -94,9 +96,8 @@ impl Drop for Frame {
     }
 }
 
-/// A check that a frame is still open, made for each write in it.
-///
-/// One atomic read, as long as no frame of the timeline was submitted or dropped since the previous check.
+/// Checks if a frame is still open, for each write that belongs to the frame. The check is one atomic read if no frame
+/// of the timeline was submitted or dropped since the previous check.
 #[derive(Clone)]
 pub struct OpenFrame {
     clock: Arc<Clock>,
@@ -106,7 +107,7 @@ pub struct OpenFrame {
 }
 
 impl OpenFrame {
-    /// Creates the check for a frame, which is open now.
+    /// Creates the check for an open frame.
     pub fn of(frame: &Frame) -> Self {
         let clock = Arc::clone(&frame.clock);
         let closes = clock.closes();
@@ -145,7 +146,7 @@ impl OpenFrame {
     }
 }
 
-/// The reason why a submission was not accepted, with its frame. Nothing has changed: the frame is still open.
+/// The reason why a frame was not accepted as submitted, with the frame. Nothing has changed: the frame is still open.
 ///
 /// A frame that was refused because a later one was submitted cannot be submitted any more. If its work was submitted
 /// nevertheless, drop the frame: objects that it may use are then kept until the later frame's value is reached.
@@ -197,7 +198,7 @@ pub(crate) trait Timed<D: Device>: Send + Sync {
     /// Records an event, if a trace is recorded.
     fn record(&self, event: Event<&str>);
 
-    /// Returns the value that an open frame keeps alive.
+    /// Returns a reference to the allocator, for an open frame to hold.
     fn keep(self: Arc<Self>) -> Arc<dyn Send + Sync>;
 }
 
@@ -213,8 +214,8 @@ impl<D: Device> Timeline<D> {
         self.clock.id()
     }
 
-    /// Begins a submission: objects that are written or retired from now on are kept until the submission is complete.
-    /// O(open frames).
+    /// Begins a frame, which is one submission: objects that are written or retired from now on are kept until the
+    /// submission is complete. O(open frames).
     ///
     /// # Panics
     /// If the fence has no value left, because it was signalled with a value near [`u64::MAX`].
@@ -244,8 +245,8 @@ impl<D: Device> Timeline<D> {
     }
 
     /// Declares that no work of the frames that were dropped on this timeline is under way or will be: each was never
-    /// submitted, or its work is complete. A program calls it at its end, once it has waited until its queue is idle
-    /// and submits no later frame. Open frames are not affected.
+    /// submitted, or its work is complete. A program calls it when it ends, after it has waited until its queue is
+    /// idle, and submits no further frame. Open frames are not affected.
     ///
     /// The caller of [`Allocator::timeline`](crate::Allocator::timeline) promised that this is true.
     pub fn discard_dropped(&self) {
@@ -297,8 +298,8 @@ pub(crate) struct Lifetimes<D: Device> {
     /// The number of the allocator, which is part of the ids of its timelines.
     owner: u32,
     entries: RwLock<Vec<(Arc<Clock>, D::Fence)>>,
-    /// Changes after each frame that has begun, and is unique among allocators: until it changes, all retired objects
-    /// wait for the same set.
+    /// A number that changes after each frame that has begun, unique among allocators. Until it changes, all retired
+    /// objects wait for the same set of points.
     turn: AtomicU64,
 }
 
@@ -315,7 +316,7 @@ pub enum WaitError {
     Device(DeviceError),
 }
 
-/// The largest value that a new timeline's fence may have, which leaves enough values for all frames of a program.
+/// Largest value that the fence of a new timeline may have: half of all values are left for the frames of a program.
 const COMPLETED_MAX: u64 = u64::MAX >> 1;
 
 /// Returns a number that no other allocator of the process has; never 0.
@@ -326,7 +327,7 @@ fn next_owner() -> u32 {
     next.expect("a process makes fewer than 4 billion allocators")
 }
 
-/// Returns a turn that no allocator has had.
+/// Returns a value of [`Lifetimes::turn`] that no allocator has had.
 fn next_turn() -> u64 {
     // Not from `primitive`, because `Lifetimes::turn` provides the ordering.
     static TURNS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
@@ -349,7 +350,7 @@ impl<D: Device> Lifetimes<D> {
             // The fences of a lost device have this value, and no value is left to be signalled.
             return Err(DeviceError::Lost);
         }
-        DeviceError::invalid("the fence of a timeline has values left").at_most(completed, COMPLETED_MAX)?;
+        DeviceError::invalid("the fence of a timeline has too few values left").at_most(completed, COMPLETED_MAX)?;
         loop {
             let count = self.entries.read_recursive().len();
             // Host memory is allocated without the lock, because the program's global allocator may call back in.
@@ -369,9 +370,9 @@ impl<D: Device> Lifetimes<D> {
     /// Begins a frame and returns its value.
     fn begin(&self, clock: &Clock) -> u64 {
         let value = clock.open();
-        // After the value can be read, so a set that is cached for this turn contains it. If several frames begin at
-        // the same time, the last to draw a turn has the highest one, and its set contains the values of all that drew
-        // before.
+        // The turn changes after the new value can be read, so a set that is cached for this turn contains the value.
+        // If several frames begin at the same time, the thread that draws the highest turn draws last, so its set has
+        // all their values.
         self.turn.fetch_max(next_turn(), Ordering::SeqCst);
         value
     }
@@ -386,7 +387,7 @@ impl<D: Device> Lifetimes<D> {
         }
     }
 
-    /// See [`RetireBin::retire_tagged`].
+    /// Returns the number that [`RetireBin::retire_tagged`] needs: it changes after each frame that has begun.
     #[inline]
     pub(crate) fn turn(&self) -> u64 {
         self.turn.load(Ordering::SeqCst)
@@ -435,8 +436,7 @@ impl<D: Device> Lifetimes<D> {
         clock.is_open(point.value).then(|| OpenFrame { clock: Arc::clone(clock), value: point.value, closes })
     }
 
-    /// Returns `true` if the timeline belongs to this allocator: a set that waits for a foreign timeline would never
-    /// pass here.
+    /// Returns `true` if the timeline belongs to this allocator. A point on another timeline would never pass here.
     pub(crate) fn owns_timeline(&self, timeline: TimelineId) -> bool {
         timeline.index_of(self.owner).is_some_and(|index| index < self.entries.read_recursive().len())
     }
@@ -466,7 +466,7 @@ impl<D: Device> Lifetimes<D> {
         result
     }
 
-    /// Returns a timeline of this allocator. Ids of other allocators are refused before this call.
+    /// Returns a timeline of this allocator. The caller has refused ids of other allocators.
     fn entry(&self, timeline: TimelineId) -> (Arc<Clock>, D::Fence) {
         let index = timeline.index_of(self.owner).expect("the id of one of the allocator's own timelines");
         self.entries.read_recursive()[index].clone()
@@ -490,8 +490,8 @@ impl<D: Device> Lifetimes<D> {
         Ok(reached)
     }
 
-    /// Waits for every point of the set, at most until `deadline`. Returns an error at once for a point that is not
-    /// submitted. Without a deadline, it only checks a point whose frame was dropped, and does not wait for it.
+    /// Waits for every point of the set, at most until `deadline`. Returns an error at once if the frame of a point is
+    /// not submitted. Without a deadline, a point whose frame was dropped is only checked, not waited for.
     pub(crate) fn wait(&self, device: &D, set: &SyncSet, deadline: Option<Instant>) -> Result<(), WaitError> {
         let ahead = |point: SyncPoint| self.entry(point.timeline).0.ahead(point.value);
         for point in set.iter() {
@@ -536,8 +536,7 @@ impl<D: Device> Lifetimes<D> {
         behind.map(|(clock, submitted)| clock.at(submitted)).collect()
     }
 
-    /// Returns the oldest open frame of the first timeline that has one, and the number of open frames on all
-    /// timelines.
+    /// Returns the oldest open frame of the first timeline that has one, and the number of all open frames.
     pub(crate) fn open_frames(&self) -> Option<(SyncPoint, usize)> {
         let (mut first, mut count) = (None, 0);
         for (clock, _) in self.entries.read_recursive().iter() {
@@ -548,8 +547,7 @@ impl<D: Device> Lifetimes<D> {
         Some((first?, count))
     }
 
-    /// Returns, for each timeline, the latest frame that was dropped, if the GPU was not seen to have reached its
-    /// value.
+    /// Returns, for each timeline, the latest frame that was dropped, unless the GPU was seen to have reached it.
     pub(crate) fn unresolved(&self) -> SyncSet {
         let entries = self.entries.read_recursive();
         let dropped = |clock: &Clock| Some(clock.at(clock.unresolved()?));
@@ -572,7 +570,7 @@ impl Passed {
 }
 
 impl Progress for Passed {
-    /// Returns 0 for a timeline that was registered after the reading, and for one of another allocator.
+    /// Returns the value that a timeline has reached; 0 for a foreign timeline, or one that was added later.
     #[inline]
     fn completed(&self, timeline: TimelineId) -> u64 {
         let value = timeline.index_of(self.owner).and_then(|index| self.values.get(index));

@@ -1,5 +1,4 @@
-//! Undoes a step unless the call that it belongs to succeeds, also if that call panics, as the program's own device
-//! may.
+//! Undoes a step unless its call succeeds, also if the call panics, as the program's own device may.
 
 use std::mem::ManuallyDrop;
 

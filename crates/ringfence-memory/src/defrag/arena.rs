@@ -7,10 +7,6 @@
 //!   leaving   blocks that were emptied: freed once their last range is free
 //!   old       old ranges of moves that the device may still use: no round is judged until they are free
 //! ```
-//!
-//! | operation | cost |
-//! |---|---|
-//! | plan | O(blocks log blocks + moves log blocks); once a block and round also O(its movable ranges × log) |
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -22,18 +18,18 @@ use super::run::DefragStatistics;
 use crate::device::Device;
 use crate::memory::{ArenaRef, BlockFacts, Destinations, PassLimits, Reserved, Shared, Ticket};
 
-/// A free range that could be won in a block counts if it is at least this part of the block.
+/// A block is compacted if its free bytes outside of the longest free range are at least its size divided by this.
 const COMPACT_SHARE: u64 = 16;
 /// Maximum number of rounds in one block, in a cycle.
 const ROUNDS_MAX: u32 = 8;
-/// Maximum number of times that blocks are emptied again after others were compacted.
+/// Maximum number of cycles in which blocks are emptied again after others were compacted.
 const CYCLES_MAX: u32 = 8;
 
 enum Phase {
     /// Not begun yet.
     Waiting,
     Emptying(Emptying),
-    /// Waiting until the moved ranges are free, because the free ranges of blocks are unknown before that.
+    /// Waiting until the old ranges of the moves are free: before that, the free ranges of blocks are unknown.
     Settling,
     Compacting(Compacting),
     Done,
@@ -47,20 +43,20 @@ struct Emptying {
     block: Option<(BlockId, u64)>,
     /// Ranges still to be moved out of it, the largest last.
     queue: Vec<Arc<Ticket>>,
-    /// Free bytes of blocks that are not emptied, as seen at the beginning and updated by the moves since.
+    /// Free bytes of blocks that are not being emptied: the value at the beginning, updated by the moves since.
     room_bytes: u64,
     /// Number of ranges of the block that found no room.
     unfit: usize,
-    /// Bytes that were moved since the last block was emptied completely.
+    /// Bytes that were moved since the last block became completely empty.
     in_vain: u64,
 }
 
 /// Compacts blocks one after the other, and judges their rounds together.
 struct Compacting {
-    /// Blocks still to be compacted, the one with most to win last; and the number of the round.
+    /// Blocks still to be compacted, with the number of their round. The block with the most bytes to win is last.
     order: Vec<(BlockId, u32)>,
     round: Option<Round>,
-    /// Rounds that were planned, until the device has completed their copies.
+    /// Rounds that were planned. They are judged once the device has completed their copies.
     planned: Vec<Round>,
 }
 
@@ -68,7 +64,7 @@ struct Compacting {
 struct Round {
     block: BlockId,
     number: u32,
-    /// Ranges still to be tried, the last one of the block last.
+    /// Ranges still to be tried. The range with the highest offset is last.
     queue: Vec<Arc<Ticket>>,
     longest_before: u64,
 }
@@ -104,7 +100,7 @@ impl<D: Device> ArenaRun<D> {
         }
     }
 
-    /// Returns `true` if no further move pays, and all old ranges and emptied blocks are free.
+    /// Returns `true` if the run plans no further move, and all old ranges and emptied blocks are free.
     pub(super) fn is_done(&self) -> bool {
         matches!(self.phase, Phase::Done) && self.old.is_empty() && self.leaving.is_empty()
     }
@@ -114,7 +110,7 @@ impl<D: Device> ArenaRun<D> {
         self.old.push_back(old);
     }
 
-    /// Returns `true` if it cannot plan further moves before the device has completed the earlier ones.
+    /// Returns `true` if no further move can be planned before the device has completed earlier ones.
     pub(super) fn waits(&self, shared: &Shared<D>) -> bool {
         let has_plans = match &self.phase {
             Phase::Waiting | Phase::Emptying(_) => true,
@@ -153,7 +149,7 @@ impl<D: Device> ArenaRun<D> {
             self.old.pop_front();
         }
         let all_free = self.old.is_empty();
-        // From the end, because the search for an empty block finds the latest one at once.
+        // From the end, because the search for an empty block begins with the latest one.
         let mut staying = Vec::new();
         while let Some((id, bytes)) = self.leaving.pop() {
             // A reclaim may already have freed the block.
@@ -219,8 +215,8 @@ impl<D: Device> ArenaRun<D> {
         is_over
     }
 
-    /// Ends a block after all of its ranges were tried. If all found room, the block is emptied. Otherwise it stays,
-    /// and other blocks may be emptied into it.
+    /// Ends a block after all of its ranges were tried. If all found room, the block is freed later. Otherwise it
+    /// stays, and ranges of other blocks may be moved into it.
     fn finish_block(
         &mut self,
         emptying: &mut Emptying,
@@ -310,7 +306,7 @@ impl<D: Device> ArenaRun<D> {
             compacting.round = self.round(shared, desc, block, number);
             true
         } else {
-            // Rounds that were just planned are judged once their moves are made and the device has completed them.
+            // Planned rounds are judged once their moves are made and the device has completed the copies.
             let is_over = into.is_empty() && self.old.is_empty();
             if is_over {
                 let rounds = std::mem::take(&mut compacting.planned);
@@ -326,8 +322,8 @@ impl<D: Device> ArenaRun<D> {
         goes_on
     }
 
-    /// Begins another cycle, because compacted blocks have room for larger ranges. Ends the run if the last cycle
-    /// emptied no further block.
+    /// Begins another cycle, because compacted blocks have room for larger ranges. Ends the run if the last cycle,
+    /// unless it was the first, emptied no block.
     fn begin_cycle(&mut self, has_compacted: bool) -> bool {
         let goes_on = has_compacted && (self.cycle == 0 || self.emptied_in_cycle > 0) && self.cycle < CYCLES_MAX;
         (self.cycle, self.emptied_in_cycle) = (self.cycle + 1, 0);
@@ -346,8 +342,8 @@ impl<D: Device> ArenaRun<D> {
         Some(Round { block, number, queue, longest_before: facts.largest_free })
     }
 
-    /// Judges a round by the bytes that it has won. Returns the block and the number of its next round, if the round
-    /// has paid.
+    /// Compares the growth of the longest free range with the moved bytes. Returns the block and its next round, if the
+    /// round has paid.
     fn judge(
         &self,
         shared: &Shared<D>,

@@ -22,7 +22,7 @@ use crate::resource::{Allocation, Buffer, BufferCopy, MipCopy, Resource, Resourc
 use crate::timeline::Frame;
 use crate::undo::Undo;
 
-/// Moves that are made in one submission. Dropping it ends the pass: resources that were not copied stay in place.
+/// Moves that are made in one submission. Dropping it ends the pass: resources that were not moved stay in place.
 ///
 /// See the [module](super) for its use.
 pub struct DefragPass<'r, D: Device> {
@@ -31,7 +31,7 @@ pub struct DefragPass<'r, D: Device> {
     moves: Vec<Move>,
     copies: Vec<BufferCopy<D>>,
     texture_copies: Vec<TextureCopy<RawTexture<D>>>,
-    /// Number of copies of each that are recorded.
+    /// Numbers of buffer copies and of texture copies that are recorded.
     recorded: (usize, usize),
 }
 
@@ -64,11 +64,11 @@ pub struct Move {
     pub name: Box<str>,
     /// Size of the resource, in bytes.
     pub size: u64,
-    /// Offset of the current place in its memory object.
+    /// Offset of the current place in its memory object, in bytes.
     pub from_offset: u64,
-    /// Offset of the new place in its memory object.
+    /// Offset of the new place in its memory object, in bytes.
     pub to_offset: u64,
-    /// `true` if both are in the same memory object.
+    /// `true` if both places are in the same memory object.
     pub is_inside_block: bool,
     /// Outcome of the move.
     pub outcome: MoveOutcome,
@@ -89,16 +89,16 @@ pub enum MoveOutcome {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MoveError {
-    /// The pass has no move for this resource, or the move was made or ignored, or the resource was pinned since, or
-    /// copies to it were gathered since and are not recorded.
+    /// The pass has no open move of this resource: the resource is not in the pass, or the move was made or ignored, or
+    /// the resource was pinned, or copies to it were gathered that are not recorded yet.
     #[error(
         "the pass has no open move of this resource, or the resource was pinned, or copies to it are not recorded yet"
     )]
     NotInPass,
-    /// The resource was created with a native description that the library does not keep: pass it again.
+    /// The resource was created with a native description that the library does not keep: pass the description again.
     #[error("the description of this resource is not fully known: pass it again (`copy_buffer_as`, `copy_texture_as`)")]
     NeedsInfo,
-    /// The given description does not match the resource in the old place.
+    /// The given description does not fit into the new place.
     #[error(
         "the description needs {size} bytes aligned to {alignment} in the memory types {memory_type_bits:#b}, but the \
          new place has {room} bytes: pass the description of the same resource"
@@ -190,12 +190,12 @@ impl<'r, D: Device> DefragPass<'r, D> {
 
     /// Moves this buffer: creates a new buffer in the new place, and retires the old one. Returns the copy, and keeps
     /// it for [`DefragPass::record`]. The copy must be recorded in the pass's frame, before any command that reads the
-    /// buffer. Both buffers need the usages for copies.
+    /// buffer. The buffer needs the usages for copies from and to it.
     ///
     /// # Errors
-    /// There is no such move; the buffer could not be created (the move can be tried again), or not bound (the move is
-    /// given up); or the buffer was created with a native description that the portable one does not cover: use
-    /// [`DefragPass::copy_buffer_as`].
+    /// The pass has no open move of the buffer; the new buffer could not be created (the move can be tried again) or
+    /// not bound (the move is given up); or the buffer was created with a native description that the portable one does
+    /// not cover: use [`DefragPass::copy_buffer_as`].
     pub fn copy_buffer(&mut self, buffer: &mut Buffer<D>) -> Result<BufferCopy<D>, MoveError> {
         let info = self.known_info(buffer)?;
         self.copy_buffer_as(buffer, &info)
@@ -226,12 +226,12 @@ impl<'r, D: Device> DefragPass<'r, D> {
         Ok(BufferCopy { src, src_offset: 0, dst, dst_offset: 0, size: desc.size })
     }
 
-    /// Moves this texture, as [`DefragPass::copy_buffer`] does. Every mip and layer is copied.
+    /// Moves this texture, as [`DefragPass::copy_buffer`] does. Copies every mip and layer.
     ///
-    /// Returns the copies, each a mip of all layers, for a program that records them itself instead of with
-    /// [`DefragPass::record`]. They must be recorded in the pass's frame and before any command that reads the texture.
-    /// Before that, the program must transition the new texture into the layout or state that copies need, as with any
-    /// new texture.
+    /// Returns one copy for each mip, with all layers, for a program that records them itself instead of with
+    /// [`DefragPass::record`]. They must be recorded in the pass's frame, before any command that reads the texture.
+    /// Before that, the program must transition the new texture into the layout or state that copies need, like any new
+    /// texture.
     ///
     /// # Errors
     /// As [`DefragPass::copy_buffer`]. If the texture was created with a native description that the portable one does
@@ -271,7 +271,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// moved again. The program creates its resource again in the new place, records the copy, and drops the old place.
     ///
     /// # Errors
-    /// There is no such move.
+    /// The pass has no open move of the allocation.
     pub fn move_allocation(&mut self, allocation: &mut Allocation<D>) -> Result<Allocation<D>, MoveError> {
         let index = self.index_of(allocation.place()).ok_or(MoveError::NotInPass)?;
         let (from, margins) = self.watched(allocation.place());
@@ -287,10 +287,11 @@ impl<'r, D: Device> DefragPass<'r, D> {
         Ok(old)
     }
 
-    /// Gives up a move: its resource stays in place, and the room for it is freed at once instead of at the end of the
-    /// pass.
+    /// Gives up a move: its resource stays in place, and the room for the move is freed at once instead of at the end
+    /// of the pass. Does nothing if the move was made or given up.
     ///
     /// # Panics
+    /// If `index` is not the index of a move.
     /// If there is no such move.
     pub fn ignore(&mut self, index: usize) {
         if let Some(room) = self.run.rooms[index].take() {
@@ -299,7 +300,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         }
     }
 
-    /// Drops a resource instead of moving it, as [`drop`] does, and frees the room for its move at once.
+    /// Drops a resource instead of moving it, as [`drop`] does, and frees the room for the move at once.
     pub fn discard<K: ResourceKind>(&mut self, resource: Resource<D, K>)
     where
         D: Create<K>,
@@ -309,20 +310,20 @@ impl<'r, D: Device> DefragPass<'r, D> {
         }
     }
 
-    /// Returns the copies of buffers so far.
+    /// Returns the buffer copies of the moves that were made so far.
     #[must_use]
     pub fn copies(&self) -> &[BufferCopy<D>] {
         &self.copies
     }
 
-    /// Returns the copies of textures so far.
+    /// Returns the texture copies of the moves that were made so far.
     #[must_use]
     pub fn texture_copies(&self) -> &[TextureCopy<RawTexture<D>>] {
         &self.texture_copies
     }
 
     /// Records the copies that were not recorded yet, with their barriers, into a command list of the pass's frame. The
-    /// old textures must be in the layout or state that the recorder expects; the new ones are in it afterwards.
+    /// old textures must be in the layout or state that the recorder expects. Afterwards the new ones are in it.
     ///
     /// # Safety
     /// As [`Record::begin_copies`] and [`Record::copy_textures`]; the list is submitted as the pass's frame. Earlier
@@ -364,8 +365,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         }
     }
 
-    /// Returns the id by which traces and debugging know the range to move, and the size of its guards, for which the
-    /// new place has room.
+    /// Returns the id by which traces and debugging know the range to move, and the size of its guards.
     fn watched(&self, place: &Place<D>) -> (Option<RangeId>, Margins) {
         let shared = self.run.shared();
         let range = shared.watched(place);
@@ -393,8 +393,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
         Ok(Create::<K>::describe(&self.run.shared().device, desc).map_err(Error::from)?)
     }
 
-    /// Creates the object in its new place, replaces the resource's object with it, and retires the old object, which
-    /// is returned.
+    /// Creates the object in its new place, replaces the resource's object with it, and retires and returns the old
+    /// object.
     fn relocate<K: ResourceKind>(
         &mut self,
         resource: &mut Resource<D, K>,
@@ -413,7 +413,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         }
         let (from, margins) = self.watched(resource.place());
         let room = self.run.rooms[index].as_ref().expect("an open move has its room");
-        // In a shared block, each object must be created as shared.
+        // In a block that is shared with other processes, each object must be created as shared.
         let share = shared.memory_of(&room.place).share;
         let prepared = shared.prepare::<K>(info, share);
         let (unplaced, needs) = prepared.map_err(|error| MoveError::Make(error.into()))?;
@@ -484,8 +484,7 @@ fn check_room<D: Device>(
 
 impl<D: Device> Drop for DefragPass<'_, D> {
     fn drop(&mut self) {
-        // Inside a host allocation under a lock, no memory can be freed: the next pass, or the end of the run, gives up
-        // the open moves.
+        // Inside a host allocation under a lock, no memory can be freed: the next pass or the end of the run does this.
         if is_locked() {
             return;
         }

@@ -1,14 +1,8 @@
 //! A defragmentation under way: its arenas, its passes and its statistics.
 //!
 //! ```text
-//!   Defrag ─▶ ArenaRun, one for each memory type and class, and for each pool; each pass begins with the next one
+//!   Defrag ─▶ ArenaRun, one for each memory type and class, and for each pool; passes continue with the last one
 //! ```
-//!
-//! | operation | cost |
-//! |---|---|
-//! | begin a pass | planning in each arena until the pass is full; one allocation for each move |
-//! | state, statistics | O(memory types), O(1) |
-//! | fragmentation | O(blocks) |
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,8 +26,8 @@ pub struct Defrag<D: Device> {
     shared: Arc<Shared<D>>,
     desc: DefragDesc,
     arenas: Vec<ArenaRun<D>>,
-    /// Room for the moves of the pass, by move, until each is made or given up. It belongs to the run and not to the
-    /// pass, so a pass that is forgotten leaks no room.
+    /// Room for the moves of the pass, by move, until the move is made or given up. It belongs to the run and not to
+    /// the pass, so a pass that is forgotten (`mem::forget`) leaks no room.
     pub(super) rooms: Vec<Option<Room<D>>>,
     /// The arena that the next pass begins with.
     first: usize,
@@ -45,9 +39,9 @@ pub struct Defrag<D: Device> {
 pub enum DefragState {
     /// The next pass may have moves.
     Working,
-    /// The next step is known only once the device has completed the moves that were made: submit, and reclaim.
+    /// No move can be planned before the device has completed earlier ones: submit the frame, and call `reclaim` later.
     Waiting,
-    /// No further move pays: it would free no block, or the copies would cost more than [`DefragDesc`] allows.
+    /// No further move is worth its cost: it would free no block, or copy more bytes than [`DefragDesc`] allows.
     Done,
 }
 
@@ -66,7 +60,7 @@ pub struct DefragStatistics {
     pub ignored_count: u64,
     /// Number of blocks that were freed.
     pub freed_block_count: u64,
-    /// Size of these blocks, in bytes.
+    /// Total size of the blocks that were freed, in bytes.
     pub freed_block_bytes: u64,
     /// Bytes by which the longest free ranges of compacted blocks have grown.
     pub joined_bytes: u64,
@@ -76,11 +70,11 @@ pub struct DefragStatistics {
     pub planning_ns_max: u64,
     /// Current number of blocks.
     pub block_count: u64,
-    /// Size of these blocks, in bytes.
+    /// Total size of the current blocks, in bytes.
     pub block_bytes: u64,
     /// Bytes of these blocks that are in use, by resources or by retired ranges that the device may still use.
     pub used_bytes: u64,
-    /// Free bytes outside of the longest free range of their block: the measure that a run reduces.
+    /// Free bytes outside of the longest free range of their block. A run reduces this number.
     pub scattered_bytes: u64,
 }
 
@@ -115,7 +109,7 @@ pub enum BeginPassError {
 }
 
 impl<D: Device> Defrag<D> {
-    /// Begins a defragmentation of a custom pool. This call moves nothing yet.
+    /// Begins a defragmentation of a custom pool. Moves nothing yet.
     #[must_use]
     pub fn of_pool(pool: &Pool<D>, desc: DefragDesc) -> Self {
         let (shared, arena) = pool.arena();
@@ -138,8 +132,8 @@ impl<D: Device> Defrag<D> {
     /// Begins a pass: plans moves within the limits of [`DefragDesc`] and allocates room for them. The copies must be
     /// recorded in this frame, which stays open as long as the pass.
     ///
-    /// A pass may have no moves: [`Defrag::state`] then tells why. Moves that an earlier pass left open because it was
-    /// forgotten (`mem::forget`) are given up.
+    /// A pass may have no moves: [`Defrag::state`] then reports why. If an earlier pass was forgotten (`mem::forget`),
+    /// its open moves are given up.
     ///
     /// # Errors
     /// The frame belongs to another allocator.

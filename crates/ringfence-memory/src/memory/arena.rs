@@ -15,7 +15,7 @@
 //! | allocate a slot | O(1), no lock |
 //! | allocate in an existing block | O(log blocks), one short lock, no driver call |
 //! | allocate in a new block | driver calls, outside the lock of the state |
-//! | free | as allocate in an existing block |
+//! | free | like an allocation in an existing block |
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,23 +46,23 @@ mod compact;
 
 pub(crate) use compact::{BlockFacts, Compact, Destinations, PassLimits, Reserved};
 
-/// A block: memory that ranges share, and the records of ranges that have a name or user data.
+/// A block: memory that is suballocated, and the records of its ranges that have a name or user data.
 struct Block<D: Device> {
     memory: Arc<Memory<D>>,
-    /// By the slot number of the range.
+    /// By the slot number of the range in the block.
     notes: HashMap<u32, Note>,
     /// Number of notes that have a ticket.
     movable_count: usize,
 }
 
-/// Memory of a recycled object, which an arena counts as in use, and a snapshot as free.
+/// Memory of a recycled object. An arena counts it as in use; a snapshot shows it as free.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Cached {
     Range {
         block: u64,
         offset: u64,
     },
-    /// A number of the arena.
+    /// Dedicated memory, by its number in the arena.
     Dedicated {
         number: u64,
     },
@@ -73,7 +73,7 @@ pub(crate) struct ArenaDesc {
     pub(crate) memory_type: u32,
     pub(crate) heap: u32,
     pub(crate) class: ResourceClass,
-    /// Group of each class. The classes in the group of the arena's own class share its blocks.
+    /// Group of each class. The blocks are for all classes in the group of `class`.
     pub(crate) groups: [u8; 3],
     pub(crate) sizes: BlockSizes,
     pub(crate) blocks: BlocksDesc,
@@ -83,7 +83,7 @@ pub(crate) struct ArenaDesc {
     pub(crate) priority: Priority,
     pub(crate) has_slots: bool,
     pub(crate) grows_ahead: bool,
-    /// Kind of the handles to its blocks.
+    /// Kind of the handles by which the blocks can be shared.
     pub(crate) share: Option<ShareKind>,
 }
 
@@ -92,7 +92,7 @@ impl ArenaDesc {
         self.groups[class as usize] == self.groups[self.class as usize]
     }
 
-    /// Returns a readable name of the classes in its blocks, if some classes share blocks.
+    /// Returns a readable name of the classes that share its blocks.
     pub(crate) fn class_name(&self) -> &'static str {
         let [buffer, texture, target] = self.groups;
         match self.class {
@@ -106,32 +106,31 @@ impl ArenaDesc {
 
 /// Blocks of one memory type and class. See the [module](self).
 ///
-/// It never calls the driver: it returns a range, or the sizes of the block that it needs. `O` keeps the allocator
-/// alive, for its slots.
+/// An arena never calls the driver: it returns a range, or the sizes of the block that it needs. Its cached slots own
+/// `O`, which keeps the allocator alive.
 pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     pub(crate) desc: ArenaDesc,
     pub(crate) slots: Slots<BlockMemory<D>, O>,
     /// Records of slots, by class, pool and slot.
     slot_notes: Lock<HashMap<(u32, u32, u32), Note>>,
     state: Lock<State<D, A>>,
-    /// Held by the thread that creates a block.
+    /// Held while a block is created.
     pub(super) growth: Lock<()>,
-    /// Held by the thread that creates a chunk for slots: one chunk serves all threads that wait for it. Taken before
-    /// `growth`.
+    /// Held while a chunk for slots is created: one chunk serves all threads that wait for it. Taken before `growth`.
     pub(super) chunks: Lock<()>,
-    /// Set when free bytes fall below the low-water mark, and cleared when a block is created or could not be created.
-    /// The next allocation sets it again if needed.
+    /// `true` if a block must be created ahead: set if free bytes are below the low-water mark, cleared when a block
+    /// was created or refused. The next allocation sets it again if needed.
     pub(super) wants_block: AtomicBool,
     /// Number of freed ranges; it wraps around. Written under the lock of the state.
     freed_count: AtomicU64,
     wake: Arc<Wake>,
 }
 
-/// The threads that create blocks before they are needed. They sleep until there is something to do.
+/// The threads that create blocks before they are needed. They sleep until an arena wakes them.
 #[derive(Default, Debug)]
 pub(crate) struct Wake {
     pub(super) sleepers: Lock<Vec<Thread>>,
-    /// Set when blocks are created ahead for the first time; never cleared.
+    /// Set when the program first creates blocks ahead; never cleared.
     pub(super) served: AtomicBool,
 }
 
@@ -140,7 +139,7 @@ impl Wake {
         self.served.load(Ordering::Relaxed)
     }
 
-    /// Called once when an arena's free bytes fall below its mark.
+    /// Wakes the threads. Called once when the free bytes of an arena fall below its low-water mark.
     pub(crate) fn wake(&self) {
         self.sleepers.lock().iter().for_each(Thread::unpark);
     }
@@ -151,10 +150,9 @@ pub(crate) type Sizes = SmallVec<[u64; 2 * SIZES_MAX]>;
 
 /// The answer of an arena to a request.
 pub(crate) enum Answer<D: Device> {
-    /// A range of a block.
     Granted(InBlock<D>),
-    /// Every block is full. A block of the first of these sizes that is granted would serve the request. If there are
-    /// no sizes, the arena may not have a further block, or not one that is large enough.
+    /// Every block is full. A new block of any of these sizes, tried in this order, would serve the request. Without a
+    /// size, the arena may not have another block that is large enough.
     NeedsBlock(Sizes),
 }
 
@@ -171,16 +169,15 @@ pub(crate) enum Forecast {
         offset: u64,
         bytes: u64,
     },
-    /// Request the first of these sizes that is granted, and allocate `bytes` of it.
+    /// Request the first of these sizes that the driver grants, and allocate `bytes` of it.
     NewBlock {
         sizes: Sizes,
         bytes: u64,
     },
-    /// The arena may not have a further block.
+    /// The arena may not have another block.
     Full,
 }
 
-/// Dedicated memory.
 struct Dedicated {
     /// The memory object's number in a trace.
     block: u64,
@@ -194,12 +191,12 @@ struct State<D: Device, A> {
     dedicated_made: u64,
     counts: TypeStatistics,
     low_water: LowWater,
-    /// Bytes in use when free bytes fell below the mark, or when a block was created ahead since.
+    /// Used bytes when free bytes fell below the low-water mark, or when the latest block was created ahead after that.
     ordered_at_bytes: u64,
-    /// Bytes that the program has announced and not allocated yet: empty blocks for them are kept.
+    /// Bytes that the program has announced and not allocated yet. Empty blocks for these bytes are kept.
     announced: u64,
-    /// The largest block that was created for announced bytes. A program that begins with such a block does not
-    /// continue with blocks of 4 MiB.
+    /// Size of the largest block that was created for announced bytes. Later blocks are at least as large, so that a
+    /// program that begins with such a block does not continue with blocks of 4 MiB.
     announced_block: u64,
 }
 
@@ -240,7 +237,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
-    /// Returns the largest request, in bytes, that shares a block with others.
+    /// Returns the largest size, in bytes, for which a request shares a block with others.
     pub(crate) fn shared_bytes_max(&self) -> u64 {
         self.desc.sizes.max / 2
     }
@@ -251,7 +248,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Allocates a slot, or a range of an existing block, without a driver call and without waiting for one. Returns
-    /// `None` for a size class that has no pools yet, because [`Self::slot_class`] must count the request first.
+    /// `None` if none is free, or if the size class has no pools yet: [`Self::slot_class`] must then count the request.
     #[inline(always)]
     pub(crate) fn allocate_cached(&self, request: Request<'_>) -> Option<Found<D>> {
         if self.desc.has_slots && Class::of(request.size, request.alignment).is_some() {
@@ -271,9 +268,9 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Found::Slot { class: class.index, named, ready }
     }
 
-    /// Returns the size class with pools for the request, if there is one. Counts the request if `count`.
+    /// Returns the request's size class if it has pools. Counts the request if `count`.
     pub(crate) fn slot_class(&self, request: &Request<'_>, count: bool) -> Option<Class> {
-        // A slot cannot be moved, and is in one block with resources that are not evictable.
+        // A slot cannot be moved, and its block also contains resources that are not evictable.
         if !self.desc.has_slots || request.moves != Moves::Never || request.evictable {
             return None;
         }
@@ -281,7 +278,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.slots.is_common(class, count).then_some(class)
     }
 
-    /// Creates a chunk from the range that `find` returns. The lock for chunks is held.
+    /// Creates a chunk for slots from the range that `find` returns, and returns a slot of it. `chunks` is held.
     pub(crate) fn grow_slots(
         &self,
         class: Class,
@@ -302,8 +299,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         found
     }
 
-    /// Allocates a range, or returns the sizes of the block that the request needs, beginning with at least
-    /// `bytes_min`. The lock of growth is held.
+    /// Allocates a range, or returns the sizes of the block that is needed: none below `bytes_min`. `growth` is held.
     pub(crate) fn allocate(&self, request: Request<'_>, bytes_min: u64) -> Answer<D> {
         match self.range(request) {
             Some(found) => Answer::Granted(found),
@@ -311,23 +307,23 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
-    /// Returns the sizes of the block that the request would need if no block had room.
+    /// Returns the sizes of the block that the request would need if no existing block had room.
     pub(crate) fn sizes_now(&self, request: Request<'_>, bytes_min: u64) -> Sizes {
         let count = self.state.lock().blocks.block_count();
         self.next_sizes(count, &request, bytes_min)
     }
 
-    /// Returns a count that changes with each freed range.
+    /// Returns a count that increases with each freed range.
     pub(crate) fn freed_count(&self) -> u64 {
         self.freed_count.load(Ordering::Relaxed)
     }
 
-    /// Counts a freed range, under the lock of the state.
+    /// Counts a freed range. The lock of the state is held.
     fn count_freed(&self) {
         self.freed_count.store(self.freed_count().wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Adds the block that was created for a request, and serves the request from it. The lock of growth is held.
+    /// Adds the block that was created for a request, and allocates the request from it. `growth` is held.
     pub(crate) fn insert(&self, memory: Memory<D>, request: Request<'_>) -> InBlock<D> {
         let block = self.new_block(memory);
         let mut state = self.state.lock();
@@ -338,20 +334,20 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         found
     }
 
-    /// Prepares a block without the lock of the state, because this allocates host memory.
+    /// Prepares a block. Called without the lock of the state, because it allocates host memory.
     fn new_block(&self, memory: Memory<D>) -> NewBlock<D, A> {
         NewBlock { ranges: A::cut(self.desc.algorithm, memory.size), memory }
     }
 
-    /// Returns the sizes to request from the driver while the arena has `count` blocks, beginning with at least
-    /// `bytes_min`. Returns no size if the arena may not have more blocks, or if no size would do.
+    /// Returns the sizes to request from the driver while the arena has `count` blocks, none below `bytes_min`. Returns
+    /// no size if the arena may not have more blocks, or if no size would be large enough.
     fn next_sizes(&self, count: usize, request: &Request<'_>, bytes_min: u64) -> Sizes {
         let ArenaDesc { sizes, block_count_max, algorithm, .. } = self.desc;
         let is_fixed = sizes.halvings == 0;
         if count >= block_count_max || (is_fixed && request.size > sizes.max) {
             return Sizes::new();
         }
-        // An algorithm must not be called with more than its capacity.
+        // An algorithm must not be called with a block above its capacity.
         let would_hold = |bytes: &u64| {
             *bytes <= algorithm.capacity_max() && A::would_hold(algorithm, *bytes, request.size, request.alignment)
         };
@@ -365,7 +361,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         MemoryDesc { memory_type, size, alignment, class, priority, name: "", share }
     }
 
-    /// Wakes the thread that creates blocks ahead, if free bytes are below the mark.
+    /// Wakes the thread that creates blocks ahead, if free bytes are below the low-water mark.
     fn note_low_water(&self, state: &mut State<D, A>) {
         if self.desc.grows_ahead && self.is_low(state) && !self.wants_block.swap(true, Ordering::Relaxed) {
             state.ordered_at_bytes = state.counts.range_bytes;
@@ -373,7 +369,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
-    /// Records that an allocation is about to wait for a block, so that blocks are created earlier in the future.
+    /// Records that an allocation is about to wait for a block, which raises the low-water mark.
     pub(crate) fn note_wait(&self) {
         if self.desc.grows_ahead && self.wake.is_served() {
             let mut state = self.state.lock();
@@ -384,7 +380,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
-    /// Returns `true` if free bytes are below the low-water mark. An arena that was never used wants no block.
+    /// Returns `true` if free bytes are below the low-water mark. An arena without blocks is never low.
     fn is_low(&self, state: &State<D, A>) -> bool {
         let count = state.blocks.block_count();
         let free = state.counts.block_bytes - state.counts.range_bytes;
@@ -392,21 +388,21 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         count != 0 && count < self.desc.block_count_max && free < mark()
     }
 
-    /// Returns the size of the next block that is created ahead.
+    /// Returns the size of the next block that is created ahead, in bytes.
     fn size_ahead(&self, state: &State<D, A>) -> u64 {
         self.desc.sizes.present(state.blocks.block_count()).max(state.announced_block)
     }
 
-    /// Returns the size of the block to create ahead; `None` if enough is free. The lock of growth is held.
+    /// Returns the size of the block to create ahead, at least `bytes_min`; `None` if enough is free. `growth` is held.
     pub(crate) fn wanted_ahead(&self, bytes_min: u64) -> Option<u64> {
         let state = self.state.lock();
         let is_low = self.is_low(&state);
-        // Stored under the lock under which it is set, so a concurrent order is not lost.
+        // Stored under the lock that also protects setting it, so no concurrent order for a block is lost.
         self.wants_block.store(is_low, Ordering::Relaxed);
         is_low.then(|| self.size_ahead(&state).max(bytes_min))
     }
 
-    /// Adds a block that was created ahead. The lock of growth is held.
+    /// Adds a block that was created ahead. `growth` is held.
     pub(crate) fn insert_ahead(&self, memory: Memory<D>) {
         let block = self.new_block(memory);
         let mut state = self.state.lock();
@@ -416,16 +412,14 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         state.insert(block);
     }
 
-    /// Returns the bytes of blocks that are missing for `bytes` more announced bytes, and the number of blocks. The
-    /// lock of growth is held.
+    /// Returns the bytes that empty blocks lack for `bytes` more announced ones, and the block count. `growth` is held.
     pub(crate) fn missing_for(&self, bytes: u64) -> (u64, usize) {
         let state = self.state.lock();
         let wanted = state.announced.saturating_add(bytes);
         (wanted.saturating_sub(state.empty_blocks().sum()), state.blocks.block_count())
     }
 
-    /// Adds blocks that were created for `bytes` announced bytes. They are kept until as many bytes were allocated. The
-    /// lock of growth is held.
+    /// Adds blocks that were created for `bytes` announced bytes. Kept until `bytes` were allocated. `growth` is held.
     pub(crate) fn insert_announced(&self, bytes: u64, blocks: Vec<Memory<D>>) {
         let blocks: Vec<_> = blocks.into_iter().map(|memory| self.new_block(memory)).collect();
         let mut state = self.state.lock();
@@ -440,13 +434,13 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.state.lock().blocks.block_count()
     }
 
-    /// Adds a block without an allocation in it. The lock of growth is held.
+    /// Adds a block without an allocation in it. `growth` is held.
     pub(crate) fn insert_empty(&self, memory: Memory<D>) {
         let block = self.new_block(memory);
         self.state.lock().insert(block);
     }
 
-    /// Predicts [`Self::allocate`], or (if `trimmed`) its result after the empty blocks were freed.
+    /// Predicts [`Self::allocate`]; if `trimmed`, its result after all empty blocks were freed.
     pub(crate) fn forecast(&self, request: Request<'_>, trimmed: bool, bytes_min: u64) -> Forecast {
         let of_range = |request| self.forecast_range(request, trimmed, bytes_min);
         let Some(class) = self.slot_class(&request, false) else { return of_range(request) };
@@ -478,8 +472,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         if sizes.is_empty() { Forecast::Full } else { Forecast::NewBlock { sizes, bytes: request.size } }
     }
 
-    /// Frees a range. The caller must not have a reference to its block's memory any more. If empty blocks have no
-    /// grace, and there is now one too many, takes it out to be freed.
+    /// Frees a range. The caller must have dropped its references to the block's memory. If empty blocks have no grace,
+    /// and there is now one too many, takes that block out and returns it: the caller frees it.
     #[must_use]
     pub(crate) fn free(&self, allocation: BlockAllocation) -> Option<Memory<D>> {
         let BlocksDesc { destroy_threshold, grace_ticks, .. } = self.desc.blocks;
@@ -494,7 +488,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Some(state.taken_out(block))
     }
 
-    /// Frees a chunk. An empty block is kept, for the code that closes chunks to find.
+    /// Frees a chunk to its block. The block stays even if it is now empty: callers look for empty blocks later.
     fn free_chunk(&self, Chunk { allocation, .. }: Chunk<BlockMemory<D>>) {
         let mut state = self.state.lock();
         state.free(allocation);
@@ -513,7 +507,6 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         number
     }
 
-    /// Removes dedicated memory.
     pub(crate) fn remove_dedicated(&self, number: u64) {
         let mut state = self.state.lock();
         if let Some(Dedicated { size, .. }) = state.dedicated.remove(&number) {
@@ -522,19 +515,18 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
-    /// Changes the record of a range.
     pub(crate) fn renote(&self, allocation: &BlockAllocation, change: &dyn Fn(&mut Note)) {
         if let Some(block) = self.state.lock().blocks.heap_mut(allocation.block()) {
             change(block.notes.entry(allocation.range().slot()).or_default());
         }
     }
 
-    /// Changes the record of a slot, which counts as named from now on.
+    /// Changes the record of a slot, which from now on has a record to remove when it is freed.
     pub(crate) fn renote_slot(&self, class: u32, slot: &PoolAllocation, change: &dyn Fn(&mut Note)) {
         change(self.slot_notes.lock().entry(key_of(class, slot)).or_default());
     }
 
-    /// Frees a slot without using the thread caches.
+    /// Frees a slot, bypassing the thread caches.
     pub(crate) fn free_slot(&self, class: u32, named: bool, slot: PoolAllocation) {
         if named {
             self.slot_notes.lock().remove(&key_of(class, &slot));
@@ -542,15 +534,14 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.slots.free(class, slot);
     }
 
-    /// Changes the record of dedicated memory.
     pub(crate) fn renote_dedicated(&self, number: u64, change: &dyn Fn(&mut Note)) {
         if let Some(Dedicated { note, .. }) = self.state.lock().dedicated.get_mut(&number) {
             change(note);
         }
     }
 
-    /// Takes out a block that has been empty for longer than its grace, to be freed. Blocks for announced bytes are
-    /// kept, and the time that they wait does not count for their grace.
+    /// Takes out a block that has been empty for longer than its grace, for the caller to free. Blocks for announced
+    /// bytes are kept, and their grace begins only after that.
     pub(crate) fn take_surplus(&self, tick: u64) -> Option<Memory<D>> {
         while let Some(chunk) = self.slots.take_surplus(tick, self.desc.blocks.grace_ticks) {
             self.free_chunk(chunk);
@@ -573,8 +564,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         std::iter::from_fn(|| self.slots.take_empty()).map(|chunk| self.free_chunk(chunk)).count() > 0
     }
 
-    /// Takes out an empty block to be freed, however short it has been empty. This cancels announcements, unless
-    /// `spares_announced`: then blocks for the announced bytes are kept.
+    /// Takes out an empty block for the caller to free, even if its grace is not over. Keeps blocks for the announced
+    /// bytes if `spares_announced`, and otherwise cancels all announcements.
     pub(crate) fn take_empty(&self, spares_announced: bool) -> Option<Memory<D>> {
         self.free_empty_chunks();
         let mut state = self.state.lock();
@@ -589,7 +580,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Some(state.taken_out(block))
     }
 
-    /// Returns the bytes of empty blocks, without those that a trim would leave so that `kept` blocks stay.
+    /// Returns the total size, in bytes, of the empty blocks that a trim would free if it left `kept` blocks.
     pub(crate) fn empty_bytes(&self, kept: usize) -> u64 {
         self.free_empty_chunks();
         let state = self.state.lock();
@@ -690,12 +681,12 @@ impl<D: Device, A: Cutter> State<D, A> {
         empty.map(|(_, block, _)| block.memory.size)
     }
 
-    /// Returns `true` if the announced bytes need an empty block of up to `block` bytes.
+    /// Returns `true` if the announced bytes still need an empty block of at most `block` bytes.
     fn keeps_empty(&self, block: u64) -> bool {
         self.announced != 0 && self.empty_blocks().sum::<u64>() < self.announced.saturating_add(block)
     }
 
-    /// Returns the bytes that an allocation uses up, rounding included.
+    /// Returns the bytes that an allocation uses in its block, rounding included.
     fn taken(&self, allocation: &BlockAllocation) -> u64 {
         let block = self.blocks.get(allocation.block());
         let taken = |(_, ranges): (_, &A)| ranges.taken(allocation.range().slot(), allocation.size());

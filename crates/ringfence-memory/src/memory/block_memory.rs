@@ -1,15 +1,12 @@
-//! A reference to the memory of a block without a reference count, for ranges of the block.
+//! A reference from a range to the memory of its block, without a reference count.
 //!
 //! ```text
 //!   arena ── Block ── Arc ──▶ Memory ◀┄┄ BlockMemory ┄┄ a range that is live in the block
 //! ```
 //!
-//! An arena takes a block out only if no range in it is live, so a range keeps its block alive. Therefore a range need
-//! not be a counted owner of the memory, which would cost two more writes to a cache line that all threads share.
-//!
-//! | operation | cost |
-//! |---|---|
-//! | all | O(1); [`BlockMemory::share`] counts an owner |
+//! An arena takes a block out only if no range in it is live, so a range keeps its block alive. Therefore a range needs
+//! no reference count, which would cost two more writes to a cache line that all threads share. All operations are
+//! O(1); [`BlockMemory::share`] increments the reference count.
 
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -20,7 +17,7 @@ use ringfence_lockfree::slots::SlotMemory;
 use super::memory_object::Memory;
 use crate::device::Device;
 
-/// The memory of a block, for the owner of a live range of the block. See the [module](self).
+/// The memory of a block, as the owner of a live range in it sees it. See the [module](self).
 pub(crate) struct BlockMemory<D: Device>(NonNull<Memory<D>>);
 
 // SAFETY: it is a shared reference to memory that several threads may access.
@@ -30,7 +27,7 @@ unsafe impl<D: Device> Sync for BlockMemory<D> where Memory<D>: Send + Sync {}
 
 impl<D: Device> BlockMemory<D> {
     /// # Safety
-    /// It and its copies are read only while a range is live in the block that owns `memory`.
+    /// The value and its copies are read only while a range is live in the block that owns `memory`.
     pub(crate) unsafe fn new(memory: &Arc<Memory<D>>) -> Self {
         // From `Arc::as_ptr`, so that `share` can increment the count later.
         Self(NonNull::new(Arc::as_ptr(memory).cast_mut()).expect("an `Arc` has an address"))

@@ -1,5 +1,5 @@
-//! Getting blocks for an arena: the arena returns the sizes that it needs, the driver is called with no lock held that
-//! an allocation in a block needs, and the arena adds the block.
+//! Creating blocks for an arena: the arena returns the sizes that it needs, the driver is called with no lock held that
+//! an allocation in an existing block needs, and the arena adds the block.
 //!
 //! ```text
 //!   arena.range ── Granted ──▶ a range
@@ -21,7 +21,7 @@ use super::shortage::{Attempt, Constraints, Failure, ObjectRequest};
 use crate::device::Device;
 use crate::error::Error;
 
-/// Blocks that were created and belong to no arena yet: freed on drop.
+/// Blocks that were created but belong to no arena yet. Dropping this frees them.
 struct NewBlocks<'a, D: Device> {
     shared: &'a Shared<D>,
     blocks: Vec<Memory<D>>,
@@ -47,7 +47,7 @@ impl<D: Device> Shared<D> {
         self.range_in(arena, request, attempt).map(Found::Range)
     }
 
-    /// Allocates a slot; returns `None` if the request's class has no pools, or no free slot.
+    /// Allocates a slot; returns `None` if its class has no pools, or if no slot is free and no chunk was created.
     fn slot_in<A: Cutter, O>(
         &self,
         arena: &Arena<D, A, O>,
@@ -56,8 +56,8 @@ impl<D: Device> Shared<D> {
     ) -> Option<Found<D>> {
         let class = arena.slot_class(&request, true)?;
         let slot = arena.slots.allocate(class).or_else(|| {
-            // A thread that needs a chunk waits for a thread that creates one, because the chunk will serve both. It
-            // does not wait for a thread that creates a block.
+            // A thread that needs a chunk waits for another that creates one, because the chunk serves both. It does
+            // not wait for a thread that creates a block.
             let _making = arena.chunks.lock();
             let found = arena.slots.allocate_thorough(class);
             let found = found.or_else(|| arena.grow_slots(class, |request| arena.range(request)));
@@ -97,8 +97,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Returns `true` if a block for the request was refused before, a trim released nothing, and no memory was
-    /// released since. Checked without the lock of growth, so that no thread waits for another's driver call to find
-    /// out.
+    /// released after that. Checked without `growth`, so that no thread waits for a driver call only to fail.
     fn is_known_full<A: Cutter, O>(
         &self,
         arena: &Arena<D, A, O>,
@@ -121,8 +120,7 @@ impl<D: Device> Shared<D> {
             && self.budgets.refusals.was_trimmed(heap, self.trim_mark(heap))
     }
 
-    /// Returns the minimum size of the arena's next block, if few memory objects are left for the remaining memory;
-    /// otherwise 0.
+    /// Returns the minimum size of the arena's next block, in bytes: 0, unless few memory objects are left.
     pub(super) fn block_bytes_min<A: Cutter, O>(&self, arena: &Arena<D, A, O>) -> u64 {
         let capabilities = self.device.capabilities();
         let (held, most) = (self.memory_objects.load(Ordering::Relaxed), capabilities.memory_objects_max);
@@ -144,9 +142,8 @@ impl<D: Device> Shared<D> {
         share.min(eighth).min(capabilities.memory_object_bytes_max)
     }
 
-    /// Creates blocks until the low-water mark is reached, within the budget, and returns their number. Allocations do
-    /// not wait for them: an allocation that finds no memory meanwhile waits no longer than if it created the block
-    /// itself.
+    /// Creates blocks within the budget until free bytes reach the low-water mark, and returns their number. An
+    /// allocation waits for them only if it would otherwise create the block itself.
     pub(super) fn grow_ahead<A: Cutter, O>(&self, arena: &Arena<D, A, O>) -> usize {
         if !arena.wants_block.load(Ordering::Relaxed) {
             return 0;
@@ -175,8 +172,8 @@ impl<D: Device> Shared<D> {
         is_made
     }
 
-    /// Creates blocks until empty ones have `bytes` more than were announced before, and returns the bytes of the new
-    /// blocks. They are kept until as many bytes were allocated.
+    /// Creates blocks until the empty blocks have room for `bytes` more than were announced before, and returns the
+    /// total size of the new blocks. Empty blocks are kept until `bytes` were allocated.
     pub(super) fn announce<A: Cutter, O>(
         &self,
         arena: &Arena<D, A, O>,
@@ -201,7 +198,7 @@ impl<D: Device> Shared<D> {
         Ok(made)
     }
 
-    /// Creates blocks until there are `count`, for a pool with initial blocks.
+    /// Creates the initial blocks of a pool, until it has `count` blocks.
     pub(crate) fn preallocate<A: Cutter, O>(&self, arena: &Arena<D, A, O>, count: usize) -> Result<(), Error> {
         let _growing = arena.growth.lock();
         while arena.block_count() < count {
@@ -214,7 +211,7 @@ impl<D: Device> Shared<D> {
         Ok(())
     }
 
-    /// Requests a block of an arena from the driver: the first of `sizes` that the budget and the driver grant.
+    /// Creates a block for an arena, of the first of `sizes` that the budget and the driver grant.
     fn make_block<A: Cutter, O>(
         &self,
         arena: &Arena<D, A, O>,
@@ -228,7 +225,7 @@ impl<D: Device> Shared<D> {
         }
         let ArenaDesc { heap, memory_type, .. } = arena.desc;
         let mut sizes = sizes.peekable();
-        // One trim, and one more, of every heap, if memory objects are short.
+        // Allows one trim of the heap, and one of every heap if memory objects are short.
         let (mut may_trim, mut failure) = ([constraints.may_trim; 2], Failure::NoType);
         while let Some(size) = sizes.next() {
             // Only the smallest size may exceed the budget or the limit of a window.

@@ -1,5 +1,5 @@
-//! A driver's object that is bound to its memory, with the library's data. A handle owns it first; after that it is
-//! retired, and then recycled.
+//! A driver's object that is bound to its memory, with the library's data. It is owned by a handle, then retired, then
+//! recycled.
 //!
 //! ```text
 //!   Resource ── owns ──▶ Box<Bound> ── drop ──▶ retired ── the device is done with it ──┬─▶ destroyed
@@ -7,7 +7,7 @@
 //!       └───────────────────────────── the next request for the same ─────────────────────────────────┘
 //! ```
 //!
-//! It stays at one address on the host's heap from its creation to its destruction; only its pointer moves.
+//! A `Bound` stays at one address from the object's creation to its destruction; only its pointer moves.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,18 +32,18 @@ pub(crate) struct Bound<D: Create<K> + Device, K: ItemKind> {
     pub(crate) memory_bytes: u64,
     pub(crate) location: Location,
     pub(crate) has_address: bool,
-    /// Bytes by which it is larger than its owner's description.
+    /// Number of bytes by which the buffer is larger than its owner's description.
     pub(crate) added: u64,
     pub(crate) user_data: u64,
-    /// The description that it was created with, if it has a portable one.
+    /// The portable description that it was created with, if the device has one.
     pub(crate) desc: Option<K::Desc>,
-    /// `true` if `desc` is complete.
+    /// `true` if `desc` describes the object completely.
     pub(crate) is_desc_full: bool,
-    /// A key that distinguishes its description from others, if there is no portable one. Rarely `Some`.
+    /// A key of its description, if there is no portable description; rarely `Some`.
     pub(crate) key: Option<Box<InfoKey>>,
-    /// The subresources of a texture, as far as they are known.
+    /// The subresources of a texture, if the device knows them.
     pub(crate) parts: K::Parts,
-    /// `true` if the priority of its memory is no longer the requested one.
+    /// `true` if its memory's priority or its description is no longer the requested one.
     pub(crate) is_altered: AtomicBool,
     /// `Some` if it may be recycled.
     pub(crate) recycling: Option<Recycling>,
@@ -52,7 +52,7 @@ pub(crate) struct Bound<D: Create<K> + Device, K: ItemKind> {
 }
 
 impl<D: Create<K> + Device, K: ItemKind> Bound<D, K> {
-    /// Forgets the copies to its last owner's resource.
+    /// Forgets the copies to the resource of the previous owner.
     #[inline]
     pub(crate) fn renew_content(&mut self) {
         let Some(content) = self.content.get_mut() else { return };
@@ -63,11 +63,11 @@ impl<D: Create<K> + Device, K: ItemKind> Bound<D, K> {
     }
 }
 
-/// A range of a buffer that small buffers share, as owned by a handle.
+/// A range of a driver's buffer that small buffers share, as a handle owns it.
 pub(crate) struct SmallBound<D: Device> {
     pub(crate) place: Place<D>,
     pub(crate) object: RawBuffer<D>,
-    /// Offset in the driver's buffer.
+    /// Offset in the driver's buffer, in bytes.
     pub(crate) offset: u64,
     /// Requested size, in bytes.
     pub(crate) size: u64,
@@ -150,10 +150,10 @@ impl ResourceKind for Textures {
     }
 }
 
-/// The differences between the kinds.
+/// Properties of a kind that differ between buffers and textures.
 pub(crate) trait ItemKind: Kind {
     const NUMBER: u64;
-    /// The part of [`Create::parts`] that a resource caches: all for textures, nothing for buffers.
+    /// The part of [`Create::parts`] that a resource caches: everything for textures, nothing for buffers.
     type Parts: Copy + PartialEq + fmt::Debug + Send + Sync;
 
     /// Returns `true` if two descriptions create the same object.
@@ -162,15 +162,15 @@ pub(crate) trait ItemKind: Kind {
     /// Returns the size of a described resource in bytes; `None` if the driver decides it.
     fn bytes(desc: &Self::Desc) -> Option<u64>;
 
-    /// Returns the part of the device's answer that a resource caches.
+    /// Returns the part of the device's answer that a resource caches. Buffers do not call `said`.
     fn parts_of(said: impl FnOnce() -> Option<TextureParts>) -> Self::Parts;
 
-    /// Boxes `bound`, in recycled host memory if there is some.
+    /// Boxes `bound`, in a recycled box if there is one.
     fn boxed<D: Device + Create<Self>>(shells: &Shells<D>, bound: Bound<D, Self>) -> Box<Bound<D, Self>>;
 
     fn item<D: Device + Create<Self>>(bound: Box<Bound<D, Self>>) -> Item<D>;
 
-    /// Returns the boxed value, or the item itself if it is of another kind.
+    /// Returns the boxed value; if the item has another kind, returns the item as the error.
     fn of_item<D: Device + Create<Self>>(item: Item<D>) -> Result<Box<Bound<D, Self>>, Item<D>>;
 }
 
@@ -206,7 +206,7 @@ impl ItemKind for Textures {
     const NUMBER: u64 = 1;
     type Parts = Option<TextureParts>;
 
-    /// The clear value is ignored: if the API has no such value, only the owner knows it.
+    /// Clear values are not compared: if the API has none, only the owner knows it.
     fn is_same(one: &TextureDesc, other: &TextureDesc) -> bool {
         *one == TextureDesc { clear_value: one.clear_value, ..*other }
     }

@@ -1,4 +1,4 @@
-//! Budgets: the usage and the limits of each memory heap.
+//! Usage and limits of each memory heap.
 //!
 //! ```text
 //!   usage  = the driver's last figure + the bytes that this allocator has allocated since
@@ -8,10 +8,10 @@
 //!
 //! The driver's refusals for a heap are remembered: see [`Refusals`].
 //!
-//! The driver's budgets are read once a frame ([`Allocator::reclaim`](crate::Allocator::reclaim)), and again after
-//! [`ASK_AFTER`] memory objects were created or freed. If no memory object was created or freed, they are read at most
-//! once in the time that [`Driver::budgets_hold_for`](crate::device::Driver::budgets_hold_for) returns. Between
-//! readings, this allocator adds the memory that it allocates and subtracts the memory that it frees.
+//! The driver's budgets are read once a frame ([`Allocator::reclaim`](crate::Allocator::reclaim)), and after every
+//! [`ASK_AFTER`] memory objects that were created or freed. Without such a change, they are read at most once in the
+//! time that [`Driver::budgets_hold_for`](crate::device::Driver::budgets_hold_for) returns. Between readings, the usage
+//! is updated by the memory that this allocator allocates and frees.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -25,28 +25,28 @@ use super::desc::AllocatorDesc;
 use super::refusals::Refusals;
 use crate::device::{Capabilities, Device, HeapBudgets, MemoryProperties};
 
-/// The driver's budgets are read again after this number of memory objects were created or freed.
+/// Number of created or freed memory objects after which the driver's budgets are read again.
 const ASK_AFTER: u32 = 32;
 /// The budget of a heap if the driver reports none, in percent of its size.
 const ESTIMATE_PERCENT: u64 = 80;
-/// A device-local heap that the host can map is a *window* if it has at most this many bytes: the PCI default.
+/// A device-local heap that the host can map is a *window* if it has at most this many bytes: the default size on PCI.
 const WINDOW_BYTES: u64 = 256 << 20;
 
 /// Usage and limits of one heap at one moment, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Budget {
-    /// Bytes of the heap that the process uses; `reserved_bytes` if the driver does not report it.
+    /// Bytes of the heap that the process uses; without a report of the driver, the resident part of `reserved_bytes`.
     pub usage_bytes: u64,
     /// Bytes that the process may use before allocations fail or performance drops
     /// (`VkPhysicalDeviceMemoryBudgetPropertiesEXT::heapBudget`).
     pub budget_bytes: u64,
     /// Bytes that this allocator has allocated from the heap: blocks and dedicated memory.
     pub reserved_bytes: u64,
-    /// Maximum of `reserved_bytes`: the smaller of [`AllocatorDesc::heap_bytes_max`] and, for a small window,
-    /// [`AllocatorDesc::window_bytes_max`]. For requests that only the window can serve, only the former applies.
+    /// Maximum of `reserved_bytes`: [`AllocatorDesc::heap_bytes_max`], or [`AllocatorDesc::window_bytes_max`] if the
+    /// heap is a small window and that is smaller. Requests that only the window can serve ignore `window_bytes_max`.
     pub limit_bytes: u64,
-    /// Size of the heap.
+    /// Size of the heap, in bytes.
     pub heap_bytes: u64,
 }
 
@@ -72,7 +72,7 @@ impl Budget {
         }
     }
 
-    /// Returns `true` if `bytes` more may be allocated.
+    /// Returns `true` if `bytes` more may be allocated by a request with this reach.
     pub(crate) fn grants(&self, bytes: u64, reach: Reach) -> bool {
         match self.grant(bytes) {
             Grant::Within => true,
@@ -81,7 +81,7 @@ impl Budget {
         }
     }
 
-    /// Compares `bytes` more with the budget and the limit.
+    /// Returns the limit, if any, that an allocation of `bytes` more would exceed.
     pub(crate) fn grant(&self, bytes: u64) -> Grant {
         let sum = |held: u64| held.saturating_add(bytes);
         if sum(self.reserved_bytes) > self.limit_bytes {
@@ -106,9 +106,9 @@ struct Heap {
     bytes: u64,
     limits: Limits,
     reserved: AtomicU64,
-    /// All bytes that were ever freed.
+    /// Number of bytes that were ever freed.
     freed: AtomicU64,
-    /// Bytes of `reserved` that are evicted.
+    /// Number of bytes of `reserved` that are evicted.
     absent: AtomicU64,
     /// The driver's last figures, and the reserved bytes at that time.
     usage_then: AtomicU64,
@@ -116,7 +116,7 @@ struct Heap {
     reserved_then: AtomicU64,
 }
 
-/// The maximum of reserved bytes of a heap.
+/// Maximum numbers of reserved bytes of a heap.
 #[derive(Clone, Copy, Default)]
 struct Limits {
     /// For any request.
@@ -125,7 +125,7 @@ struct Limits {
     window_bytes: u64,
 }
 
-/// The limits that a memory object may exceed.
+/// The limits that a request for a memory object may exceed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Reach {
     pub(crate) beyond_budget: bool,
@@ -139,7 +139,7 @@ pub(crate) struct Budgets {
     has_window: bool,
     reported: AtomicBool,
     since: AtomicU32,
-    /// Time of the last reading: nanoseconds after `begun`.
+    /// Time of the last reading, in nanoseconds after `begun`.
     asked_at: AtomicU64,
     begun: Instant,
 }
@@ -166,8 +166,7 @@ impl Budgets {
         budgets
     }
 
-    /// Reads the driver's budgets. The figures are read and written one by one: if other threads allocate meanwhile,
-    /// they may be off by those bytes.
+    /// Reads the driver's budgets. The figures may be off by the bytes that other threads allocate meanwhile.
     pub(crate) fn refresh<D: Device>(&self, device: &D) {
         self.since.store(0, Ordering::Relaxed);
         let reserved = |heap: &Heap| heap.reserved.load(Ordering::Relaxed);
@@ -178,7 +177,7 @@ impl Budgets {
             let expected = then(&heap.usage_then).wrapping_add(reserved).wrapping_sub(then(&heap.reserved_then));
             let more_budget = reported.budget_bytes.wrapping_sub(then(&heap.budget_then)).cast_signed();
             let more_usage = reported.usage_bytes.wrapping_sub(expected).cast_signed();
-            // More memory is left than was expected.
+            // The heap has more memory left than at the last reading.
             if more_budget > more_usage {
                 self.refusals.forget(index);
             }
@@ -189,8 +188,7 @@ impl Budgets {
         self.reported.store(true, Ordering::Relaxed);
     }
 
-    /// Reads the driver's budgets, unless no memory object was created or freed since the last reading and that is
-    /// recent enough.
+    /// Reads the driver's budgets, unless they were read recently and no memory object was created or freed since.
     pub(crate) fn refresh_in_frame<D: Device>(&self, device: &D) {
         let hold_for = device.budgets_hold_for();
         if !hold_for.is_zero() {
@@ -204,14 +202,14 @@ impl Budgets {
         self.refresh(device);
     }
 
-    /// Reads the driver's budgets if the last reading is old.
+    /// Reads the driver's budgets if [`ASK_AFTER`] memory objects were created or freed after the last reading.
     pub(crate) fn refresh_if_old<D: Device>(&self, device: &D) {
         if self.since.load(Ordering::Relaxed) >= ASK_AFTER {
             self.refresh(device);
         }
     }
 
-    /// Returns the driver's figures, each budget limited to the size of its heap.
+    /// Returns the figures that the driver reports now, each budget limited to the size of its heap.
     pub(crate) fn reported<D: Device>(&self, device: &D) -> Option<HeapBudgets> {
         let mut reported = device.budgets()?;
         for (reported, heap) in reported.iter_mut().zip(&self.heaps) {
@@ -239,7 +237,7 @@ impl Budgets {
         self.heap_with(heap, self.heaps[heap as usize].reserved.load(Ordering::Relaxed))
     }
 
-    /// Returns the heap's figures, with the limit of a request that may go `beyond_window`.
+    /// Returns the heap's figures. If `beyond_window`, the limit of a small window does not apply.
     pub(crate) fn heap_for(&self, heap: u32, beyond_window: bool) -> Budget {
         self.limited(self.heap(heap), heap, beyond_window)
     }
@@ -249,7 +247,7 @@ impl Budgets {
         Budget { limit_bytes, ..budget }
     }
 
-    /// Returns the heap's figures for the case that this allocator has `reserved_bytes` of it.
+    /// Returns the figures that the heap would have if this allocator had `reserved_bytes` of it.
     fn heap_with(&self, heap: u32, reserved_bytes: u64) -> Budget {
         let held = &self.heaps[heap as usize];
         let get = |value: &AtomicU64| value.load(Ordering::Relaxed);
@@ -271,9 +269,9 @@ impl Budgets {
         self.heap_for(heap, reach.beyond_window).grants(bytes, reach)
     }
 
-    /// Reserves bytes of a heap before they are allocated: threads that allocate at the same time together stay within
-    /// the limit, and within the budget unless they may exceed it. Returns `None`, and reserves nothing, if `bytes`
-    /// would exceed them.
+    /// Reserves bytes of a heap before they are allocated, so that threads that allocate at the same time together stay
+    /// within the limits. Returns `None`, and reserves nothing, if `bytes` would exceed a limit that `reach` does not
+    /// lift.
     pub(crate) fn take(&self, heap: u32, bytes: u64, reach: Reach) -> Option<Taken<'_>> {
         let budget = |reserved| self.limited(self.heap_with(heap, reserved), heap, reach.beyond_window);
         let with_these =
@@ -283,19 +281,19 @@ impl Budgets {
         Some(Taken { budgets: self, heap, bytes })
     }
 
-    /// Adds bytes that no limit applies to: memory that another process allocated.
+    /// Adds bytes of memory that another process allocated. No limit applies to them.
     pub(crate) fn add(&self, heap: u32, bytes: u64) {
         self.heaps[heap as usize].reserved.fetch_add(bytes, Ordering::Relaxed);
         self.since.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Adds bytes of the reserved memory that were evicted.
+    /// Records that `bytes` of the reserved memory were evicted.
     pub(crate) fn add_absent(&self, heap: u32, bytes: u64) {
         self.heaps[heap as usize].absent.fetch_add(bytes, Ordering::Relaxed);
         self.refusals.forget(heap);
     }
 
-    /// Subtracts bytes that were made resident, or were freed while they were evicted.
+    /// Records that `bytes` of evicted memory were made resident or freed.
     pub(crate) fn remove_absent(&self, heap: u32, bytes: u64) {
         self.heaps[heap as usize].absent.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -307,7 +305,7 @@ impl Budgets {
         self.refusals.forget(heap);
     }
 
-    /// Returns all bytes of a heap that were ever freed. Reservations that other threads abandon are not counted.
+    /// Returns the number of bytes of a heap that were ever freed. Cancelled reservations are not counted.
     pub(crate) fn freed_bytes(&self, heap: u32) -> u64 {
         self.heaps[heap as usize].freed.load(Ordering::Relaxed)
     }
@@ -322,7 +320,7 @@ pub(crate) struct Taken<'a> {
 }
 
 impl Taken<'_> {
-    /// Keeps the reservation: the driver has created the memory object.
+    /// Keeps the reservation, because the driver has created the memory object.
     pub(crate) fn keep(self) {
         self.budgets.since.fetch_add(1, Ordering::Relaxed);
         std::mem::forget(self);

@@ -1,4 +1,4 @@
-//! The classes of resources that share blocks, and the distance between classes that a device requires.
+//! The groups of resource classes that share blocks, and the distance between classes that a device requires.
 //!
 //! ```text
 //!   the device separates                                blocks are for          a texture's range has
@@ -10,31 +10,27 @@
 //!   page of bufferImageGranularity  │ buffers  b│b   │ texture    │ texture │b  buffers │
 //! ```
 //!
-//! The device requires that a page does not contain both kinds: if each texture has all of its pages, buffers may be
-//! placed anywhere else. Blocks for all classes leave less memory unused than separate blocks, and drivers with a small
-//! distance align textures to it anyway. With a larger distance, small textures would waste more than a second block
-//! costs.
+//! The device requires that a page does not contain both buffers and textures. If each texture occupies whole pages,
+//! buffers may be placed anywhere else. Blocks for all classes leave less memory unused than separate blocks, and
+//! drivers with a small distance align textures to it anyway. With a larger distance, small textures would waste more
+//! memory than a second block does.
 //!
 //! These rules apply to blocks that the library shares between classes. Heaps and pools for one class use the device's
-//! requirements.
-//!
-//! | operation | cost |
-//! |---|---|
-//! | all | O(1) |
+//! requirements unchanged. All operations are O(1).
 
 use crate::device::{Capabilities, Requirements, ResourceClass};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Classes {
-    /// Classes of equal number share blocks.
+    /// Classes with equal numbers share blocks.
     pub(crate) groups: [u8; 3],
-    /// Page size of a texture's range, in bytes, a power of two. Above 1 if textures share blocks with buffers, but the
-    /// device requires separate pages.
+    /// Page size of a texture's range, in bytes, a power of two. Above 1 only if textures share blocks with buffers on
+    /// a device that requires separate pages.
     texture_page_bytes: u64,
 }
 
 impl Classes {
-    /// The largest distance that is kept within a block, in bytes.
+    /// The largest distance, in bytes, for which buffers and textures share blocks.
     const PAGE_BYTES_MAX: u64 = 4 << 10;
 
     pub(crate) fn new(capabilities: &Capabilities) -> Self {
@@ -49,17 +45,17 @@ impl Classes {
         }
     }
 
-    /// Returns the requirements with the distance to resources of other classes.
+    /// Returns the requirements, padded so that the range keeps the distance to resources of other classes.
     pub(crate) fn apart(&self, needs: Requirements) -> Requirements {
         let (size, alignment) = self.range_of(&needs);
         Requirements { size, alignment, ..needs }
     }
 
-    /// Returns the size and alignment of [`Self::apart`].
+    /// Returns the size and the alignment that [`Self::apart`] requires.
     #[inline(always)]
     pub(crate) fn range_of(&self, needs: &Requirements) -> (u64, u64) {
         let (page, size, alignment) = (self.texture_page_bytes, needs.size, needs.alignment);
-        // An invalid alignment is not changed, so the request is refused.
+        // An invalid alignment is left unchanged: the request is refused later.
         if page == 1 || needs.class == ResourceClass::Buffer || !alignment.is_power_of_two() {
             return (size, alignment);
         }

@@ -1,4 +1,4 @@
-//! The placement decision of a request: the only code that makes it.
+//! The placement decision of a request. No other code decides where memory is placed.
 //!
 //! ```text
 //!   request, view ──▶ decide ──▶ Steps ─────┬─▶ placing.rs executes it, step by step, until one is served
@@ -6,20 +6,20 @@
 //!                        └─ for plain requests, once for each memory type ──▶ plain_types ──▶ placing.rs, no step
 //! ```
 //!
-//! A decision is a list of steps: a memory type, and either a block there or dedicated memory. It is a pure function of
-//! the request and the view: it takes no lock, makes no driver call and changes nothing. It does not check if a block
-//! has room, because that is known only at the moment at which the range is allocated.
+//! A decision is a list of steps: a memory type, and either a block or dedicated memory. It is a pure function of the
+//! request and the view: it takes no lock, makes no driver call and changes nothing. It does not check if a block has
+//! room, because that is known only when the range is allocated.
 //!
 //! | part | rule |
 //! |---|---|
 //! | memory type | the location's types with a large enough heap, best first; a pool has one |
-//! | size, alignment | whole atoms in non-coherent memory, whole pages if classes share blocks, with guards |
-//! | dedicated memory | if the driver requires it, the request asks for it or is shared, or it is too large for a block |
+//! | size, alignment | whole atoms in non-coherent memory, whole pages if classes share blocks, guards added |
+//! | dedicated memory only | if the driver requires it, the request wants it or is shared, or it is too large for a block |
 //! | dedicated memory, then a block, before the next type | if the driver prefers it and memory objects are not scarce |
 //! | a block of each type, then dedicated memory in each | all other requests, unless they forbid dedicated memory |
 //!
-//! Dedicated memory comes after the blocks of every type, because a memory object for each small resource that no
-//! longer fits into a full heap would use up the device's memory objects.
+//! Dedicated memory comes after the blocks of every type. Otherwise, in a full heap, each small resource would use up
+//! one of the device's memory objects.
 
 use super::classes::Classes;
 use super::request::{AllocationDesc, Dedicated};
@@ -33,11 +33,11 @@ pub(crate) struct View<'a> {
     pub(crate) capabilities: &'a Capabilities,
     pub(crate) order: &'a TypeOrder,
     pub(crate) classes: &'a Classes,
-    /// The largest request in bytes that shares a block, by memory type.
+    /// The largest size in bytes, by memory type, for which a request shares a block.
     pub(crate) shared_bytes_max: &'a [u64],
     /// Size of the guard on each side of a range, in bytes; 0 for no guards.
     pub(crate) margin_bytes: u32,
-    /// Minimum size for dedicated memory that the driver prefers, because memory objects may be scarce.
+    /// Minimum size for the dedicated memory that the driver prefers, in bytes. Above 0 if memory objects are scarce.
     pub(crate) preferred_bytes_min: u64,
     pub(crate) pool: Option<PoolView>,
 }
@@ -46,7 +46,7 @@ pub(crate) struct View<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct PoolView {
     pub(crate) memory_type: u32,
-    /// `true` if all of its ranges have one size, so there is no room for guards.
+    /// `true` if all of its ranges have one size: guards have no room.
     pub(crate) is_equal: bool,
 }
 
@@ -69,7 +69,7 @@ pub(crate) enum Way {
     Dedicated,
 }
 
-/// The kinds of allocation that are tried in a memory type.
+/// The kinds of allocation that are tried in a memory type, in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ways {
     /// Only this one.
@@ -80,15 +80,14 @@ enum Ways {
     BlockThenDedicated,
 }
 
-/// Returns the steps of a request in the order in which they are tried, each computed on demand. There is no step if no
-/// memory type is suitable.
+/// Returns the steps of a request in the order in which they are tried; none if no memory type is suitable.
 pub(crate) fn decide<'a>(
     needs: Requirements,
     desc: &'a AllocationDesc<'_>,
     view: View<'a>,
 ) -> impl Iterator<Item = Step> + 'a {
     let of_pool = view.pool.map(|pool| pool_step(needs, &view, pool));
-    // A pool has one type, and no other is tried.
+    // A pool has one memory type, so no other is tried.
     let bits = if view.pool.is_some() { 0 } else { needs.memory_type_bits };
     let holds = move |memory_type: &u32| needs.size <= view.capabilities.object_bytes_max(*memory_type);
     let types = view.order.candidates_for(view.capabilities, desc, bits).filter(holds);
@@ -106,7 +105,7 @@ pub(crate) fn decide<'a>(
     of_pool.into_iter().chain(first).chain(last.map(move |memory_type| at(memory_type, Way::Dedicated)))
 }
 
-/// Returns `true` if the decision for a request depends only on its location, memory types, class and size.
+/// Returns `true` if the decision for a request depends only on its location, memory types, class, size and alignment.
 #[inline]
 pub(crate) fn is_plain(needs: &Requirements, desc: &AllocationDesc<'_>) -> bool {
     desc.share.is_none()
@@ -116,8 +115,8 @@ pub(crate) fn is_plain(needs: &Requirements, desc: &AllocationDesc<'_>) -> bool 
         && !needs.requires_dedicated
 }
 
-/// Returns the memory types, one bit each, in which a plain request of up to `bytes` tries a block first, with the size
-/// and alignment of [`Classes::range_of`]. The view has no guards.
+/// Returns the memory types, bit n for type n, in which a plain request of up to `bytes` tries a block first, with the
+/// size and alignment of [`Classes::range_of`]. The view must have no guards.
 pub(crate) fn plain_types(view: View<'_>, bytes: u64) -> u32 {
     let desc = AllocationDesc::default();
     let is_served = |memory_type: &u32| {
@@ -129,7 +128,7 @@ pub(crate) fn plain_types(view: View<'_>, bytes: u64) -> u32 {
             prefers_dedicated: false,
             requires_dedicated: false,
         };
-        // The smallest size shows if there is padding, the largest if the request shares a block.
+        // The smallest size shows if requests are padded, the largest if they share a block.
         [1, bytes].into_iter().map(needs).all(|needs| {
             let step = step(needs, &desc, &view, *memory_type);
             step.way == Way::Block
@@ -142,7 +141,7 @@ pub(crate) fn plain_types(view: View<'_>, bytes: u64) -> u32 {
 
 fn pool_step(needs: Requirements, view: &View<'_>, pool: PoolView) -> Step {
     let padded = padded(needs, view.capabilities, pool.memory_type);
-    // Equal slots have exactly the size that the caller expects.
+    // Equal slots have exactly the size that the caller expects, so they have no guards.
     let margins = if pool.is_equal { Margins::default() } else { margins(&padded, view, pool.memory_type) };
     Step { memory_type: pool.memory_type, needs: margins.around(padded), margins, way: Way::Block }
 }
@@ -178,13 +177,13 @@ fn ways(needs: Requirements, desc: &AllocationDesc<'_>, view: &View<'_>, memory_
     }
 }
 
-/// Returns the guards of a range that is already padded.
+/// Returns the guards of a range. `padded` is already padded.
 fn margins(padded: &Requirements, view: &View<'_>, memory_type: u32) -> Margins {
     Margins::of(view.margin_bytes, padded, atom_bytes(view.capabilities, memory_type))
 }
 
-/// Pads requirements to whole atoms in host-visible memory that is not coherent: it is flushed in whole atoms, so two
-/// resources must not share one.
+/// Pads requirements to whole atoms if the memory is host-visible and not coherent: it is flushed in whole atoms, so
+/// two resources must not share an atom.
 pub(crate) fn padded(needs: Requirements, capabilities: &Capabilities, memory_type: u32) -> Requirements {
     let atom = atom_bytes(capabilities, memory_type);
     let (size, alignment) = (needs.size.div_ceil(atom).saturating_mul(atom), needs.alignment.max(atom));

@@ -8,31 +8,30 @@ use crate::observe::debugging::DebugDesc;
 /// Description of an allocator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllocatorDesc {
-    /// The largest block, in bytes, of memory that only the device uses. At most an eighth of the heap in any case.
+    /// Maximum size of a block that only the device uses, in bytes. A block never exceeds an eighth of its heap.
     pub device_block_bytes_max: u64,
-    /// The largest block, in bytes, of memory that the host uses too. The driver takes longer to create such a block.
+    /// Maximum size of a block that the host uses too, in bytes. The driver takes longer to create such a block.
     pub host_block_bytes_max: u64,
     /// Number of empty blocks of one memory type and class that are always kept.
     pub empty_blocks_kept: usize,
     /// Number of calls of [`Allocator::reclaim`](crate::Allocator::reclaim) for which further empty blocks are kept.
-    /// With 0 a block is freed as soon as it is empty, and objects are not recycled: for programs without frames. A
-    /// single resource may then create and free a block each time.
+    /// With 0 (for programs without frames), a block is freed as soon as it is empty, and objects are not recycled: a
+    /// program with a single resource may then create and free a block each time.
     pub empty_block_grace: u64,
-    /// `true` if common small sizes get pools of equal slots, which are lock-free. A slot may be up to half as large
-    /// again as its resource, and an empty pool keeps its bytes until its grace is over or memory is short. Without
-    /// slots every range has the exact size.
+    /// `true` if common small sizes get pools of equal slots, which are lock-free. A slot may be 1.5 times as large as
+    /// its resource, and an empty pool keeps its bytes until its grace is over or memory is short. With `false`, each
+    /// resource gets a range of its exact size.
     pub small_slots: bool,
-    /// The maximum size of the recycled objects in all heaps together, in bytes. These are buffers and textures that
-    /// the device is done with; they stay bound to their memory for the next request with the same description. They
-    /// count as free memory. With 0, objects are not recycled.
+    /// Maximum total size of the recycled objects in all heaps, in bytes. Recycled objects are buffers and textures
+    /// that the device is done with; they stay bound to their memory for the next request with the same description.
+    /// They count as free memory. With 0, objects are not recycled.
     pub recycled_bytes_max: u64,
-    /// The maximum number of bytes that the allocator takes from each memory heap, by heap index: to share a device, or
-    /// to simulate a smaller one.
+    /// Maximum number of bytes of each memory heap that the allocator takes, by heap index: to share a device.
     pub heap_bytes_max: [u64; 16],
-    /// The maximum number of bytes that the allocator takes from a *small window*: a heap of up to 256 MiB through
-    /// which the host accesses part of a larger device memory. Beyond it, [`Location::DeviceUpload`] falls back to host
-    /// memory, to leave memory for requests that need the window. Requests that no other heap can serve, and pools of
-    /// the window's memory types, may take all of the heap, up to [`AllocatorDesc::heap_bytes_max`].
+    /// Maximum number of bytes that the allocator takes from a *small window*: a heap of up to 256 MiB through which
+    /// the host accesses part of a larger device memory. Beyond this number, [`Location::DeviceUpload`] falls back to
+    /// host memory, so that the window has room for requests that need it. Requests that only the window can serve, and
+    /// pools of the window's memory types, are limited only by [`AllocatorDesc::heap_bytes_max`].
     ///
     /// [`Location::DeviceUpload`]: crate::Location::DeviceUpload
     pub window_bytes_max: u64,

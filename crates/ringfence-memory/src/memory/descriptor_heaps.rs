@@ -18,11 +18,11 @@ use crate::device::descriptors::HeapKind;
 use crate::observe::unlocked::Lock;
 use crate::timeline::Passed;
 
-/// A descriptor heap. Its slots are freed once points have passed.
+/// A descriptor heap. Its slots are freed once the points that they wait for have passed.
 pub trait ReclaimHeap<D: Device>: Send + Sync {
-    /// Frees slots whose points have passed; all slots, if the device is lost. Returns `false` once the heap is closed
-    /// and destroyed, and is not called again then. Only one thread at a time is in the call; another thread skips the
-    /// heap. A call with `is_short` does not count for ages.
+    /// Frees slots whose points have passed; all slots if the device is lost. Returns `false` once the heap is closed
+    /// and destroyed; then it is not called again. It is called on one thread at a time: another thread skips the heap.
+    /// Calls with `is_short` are extra calls in a frame and must not count as age.
     fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, is_short: bool) -> bool;
 
     /// Adds its regions to a snapshot.
@@ -36,20 +36,20 @@ pub trait ReclaimHeap<D: Device>: Send + Sync {
 }
 
 pub(crate) struct DescriptorHeaps<D: Device> {
-    /// Visited without the lock, because a heap may be the program's own and call back in.
+    /// Visited without the lock, because a heap may be the program's own and call the allocator.
     heaps: Lock<Vec<Arc<Entry<D>>>>,
-    /// The claims on the shader-visible heaps, by kind: a kind is claimed as long as its `Arc` exists.
+    /// The claims on shader-visible heaps, by kind. A kind is claimed as long as the `Arc` exists.
     visible_kinds: Lock<[Weak<()>; HeapKind::ALL.len()]>,
 }
 
 struct Entry<D: Device> {
     heap: Arc<dyn ReclaimHeap<D>>,
-    /// `true` while a thread is in its `reclaim`, and once it is closed. Several threads may visit heaps at a time,
-    /// because a shutdown does not wait for others.
+    /// `true` while a thread calls `reclaim`, and after the heap is closed. Several threads may visit the heaps at
+    /// once, because a shutdown does not wait for other threads.
     is_taken: AtomicBool,
 }
 
-/// Ends a visit, even after a panic.
+/// Ends a visit on drop, even after a panic.
 struct Visit<'a>(&'a AtomicBool);
 
 impl Drop for Visit<'_> {
@@ -59,7 +59,7 @@ impl Drop for Visit<'_> {
 }
 
 impl<D: Device> Entry<D> {
-    /// Calls the heap's `reclaim`, unless another thread is in it. Returns `true` if the heap is now closed.
+    /// Calls the heap's `reclaim`, unless another thread does. Returns `true` if the heap is now closed.
     fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, is_short: bool) -> bool {
         if self.is_taken.swap(true, Ordering::Acquire) {
             return false;
@@ -82,7 +82,7 @@ impl<D: Device> DescriptorHeaps<D> {
         self.heaps.lock().push(Arc::new(Entry { heap, is_taken: AtomicBool::new(false) }));
     }
 
-    /// Claims the shader-visible heap of this kind; returns `None` if it is already claimed.
+    /// Claims the shader-visible heap of this kind; returns `None` if the kind is already claimed.
     pub(crate) fn claim(&self, kind: HeapKind) -> Option<Arc<()>> {
         let claim = &mut self.visible_kinds.lock()[kind as usize];
         (claim.strong_count() == 0).then(|| {
@@ -98,7 +98,7 @@ impl<D: Device> DescriptorHeaps<D> {
 
     pub(crate) fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, is_short: bool) {
         let mut closed: SmallVec<[Arc<Entry<D>>; 4]> = SmallVec::new();
-        // One by one, without a host allocation. Heaps that are added meanwhile are visited the next time.
+        // One at a time, to allocate no host memory. A heap that is added meanwhile is visited by the next reclaim.
         let count = self.heaps.lock().len();
         for at in 0..count {
             let Some(entry) = self.at(at) else { break };

@@ -18,7 +18,7 @@ use crate::observe::{Call, Event, Numbered, SlowPath};
 use crate::undo::Undo;
 
 impl<D: Device> Shared<D> {
-    /// Allocates a memory object from the driver. No lock may be held that an allocation needs.
+    /// Allocates a memory object from the driver. The caller must hold no lock that an allocation needs.
     pub(super) fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory<D>, DeviceError> {
         let MemoryDesc { memory_type, size: bytes, .. } = *desc;
         let _slow = self.observers.during(SlowPath::AllocateMemory { bytes, memory_type, dedicated: false });
@@ -39,13 +39,14 @@ impl<D: Device> Shared<D> {
         Memory { object, memory_type, size, block, mapped, guards, share, is_imported: false, residence }
     }
 
-    /// Keeps the number of memory objects below the driver's limit, even if threads race for the last one.
+    /// Calls `make`, and counts the memory object. Even if threads race for the last one, there are never more memory
+    /// objects than the device allows.
     pub(super) fn counted_memory<R>(
         &self,
         make: impl FnOnce() -> Result<(R, D::Memory), DeviceError>,
     ) -> Result<(R, D::Memory), DeviceError> {
         let limit = self.device.capabilities().memory_objects_max;
-        // Counted only on success, so that a thread that is refused does not cause refusals of others.
+        // A call that the limit refuses does not change the count, so it causes no other refusal.
         let one_more = |held| (held < limit).then_some(held + 1);
         self.memory_objects
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
@@ -57,9 +58,9 @@ impl<D: Device> Shared<D> {
         Ok(made)
     }
 
-    /// Returns the minimum size of a resource for the dedicated memory that the driver prefers. It is 0 while at most a
-    /// quarter of the memory objects is used, then an object's share of the device's memory. Near the limit, no size is
-    /// large enough.
+    /// Returns the minimum size of a resource, in bytes, for the dedicated memory that the driver prefers. It is 0
+    /// while less than a quarter of the memory objects is used, and then the device's memory divided by the number of
+    /// allowed objects. If three quarters are used, no size is large enough.
     pub(super) fn preferred_bytes_min(&self) -> u64 {
         let capabilities = self.device.capabilities();
         let (held, most) = (self.memory_objects.load(Ordering::Relaxed), capabilities.memory_objects_max);
@@ -76,8 +77,8 @@ impl<D: Device> Shared<D> {
         self.memory_objects.load(Ordering::Relaxed) < self.device.capabilities().memory_objects_max
     }
 
-    /// Adds memory that the arena does not suballocate. The range `offset..` of it is in use. Returns its number in the
-    /// arena.
+    /// Adds a memory object that the arena does not suballocate. Its bytes from `offset` on are in use. Returns its
+    /// number in the arena.
     pub(super) fn add_dedicated(
         &self,
         arena: &ArenaRef<D>,
@@ -95,7 +96,7 @@ impl<D: Device> Shared<D> {
         number
     }
 
-    /// Imports memory and returns a dedicated place in it.
+    /// Imports memory, and returns a place in it from `offset` on. The place counts as dedicated memory.
     pub(crate) fn import_place(
         &self,
         memory: &MemoryDesc<'_>,
@@ -107,7 +108,7 @@ impl<D: Device> Shared<D> {
         let ((), object) = self.counted_memory(|| import().map(|held| ((), held)))?;
         self.budgets.add(self.heap_of(memory_type), size);
         let held = Arc::new(Memory { is_imported: true, ..self.memory(object, memory) });
-        // Pinned, because its uses are not declared.
+        // Pinned, because submissions do not declare its uses.
         held.pin();
         let AllocationDesc { name, user_data, .. } = *desc;
         let request = Request { size, alignment, name, user_data, ..Default::default() };
@@ -116,9 +117,9 @@ impl<D: Device> Shared<D> {
         Ok(Place { offset, ..Place::heap(held, arena, number) })
     }
 
-    /// Allocates a memory object of `size` bytes for resources outside the arenas: within the limits, counted as
-    /// dedicated memory, and listed by debugging with the line `at`. If memory is short, retired objects that the
-    /// device is done with are destroyed and empty blocks freed, once, and the allocation is tried again.
+    /// Allocates a memory object of `size` bytes for resources outside the arenas. It is within the limits and counts
+    /// as dedicated memory, and debugging lists it with the line `at`. If memory is short, destroys retired objects
+    /// that the device is done with, frees empty blocks, and tries once more.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] or [`Error::OverBudget`] if there is still no memory, or any other error of the driver.
@@ -151,10 +152,10 @@ impl<D: Device> Shared<D> {
         Ok(Backing::Heap { memory, arena, number })
     }
 
-    /// Frees the memory object, or destroys the buffer, under an empty block.
+    /// Frees the memory object under an empty block, or destroys the buffer under it.
     ///
     /// # Safety
-    /// It belongs to this allocator and has no other owner, it is empty, and no submission that is under way uses it.
+    /// `backing` belongs to this allocator, is empty and has no other owner, and no submission under way uses it.
     ///
     /// # Panics
     /// If the memory object has another owner.
@@ -165,7 +166,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Frees a memory object to the driver. It is empty.
+    /// Frees a memory object, which must be empty, to the driver.
     pub(super) fn free_memory(&self, memory: Memory<D>) {
         if memory.residence.as_ref().is_some_and(|residence| self.close_residence(residence)) {
             self.budgets.remove_absent(self.heap_of(memory.memory_type), memory.size);

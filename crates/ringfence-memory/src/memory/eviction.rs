@@ -10,7 +10,7 @@ use crate::timeline::{Frame, Passed};
 use crate::undo::Undo;
 
 impl<D: Device> Shared<D> {
-    /// Creates the residency state of new memory, if it can be evicted at all.
+    /// Creates the residency state of new memory; returns `None` if the memory can never be evicted.
     pub(crate) fn residence(
         &self,
         object: &D::Memory,
@@ -32,7 +32,8 @@ impl<D: Device> Shared<D> {
         Some(residence)
     }
 
-    /// Evicts at least `bytes` of a heap, or all memory that can be evicted. The lock of calls is held.
+    /// Evicts at least `bytes` of a heap; if there are fewer, all memory that can be evicted. Returns the number of
+    /// evicted bytes. The lock `calls` is held.
     pub(crate) fn evict_least_used(&self, heap: u32, bytes: u64, passed: &Passed) -> Result<u64, DeviceError> {
         if bytes == 0 {
             return Ok(0);
@@ -71,7 +72,7 @@ impl<D: Device> Shared<D> {
         self.budgets.remove_absent(residence.heap, residence.bytes);
     }
 
-    /// Evicts memory of a heap for an allocation. Returns `true` if memory was evicted.
+    /// Evicts memory of a heap for an allocation of `bytes`. Returns `true` if memory was evicted.
     pub(crate) fn relieve(&self, heap: u32, bytes: u64) -> bool {
         if !self.residents.is_managed.load(Ordering::Relaxed) || self.residents.all.lock().is_empty() {
             return false;
@@ -86,7 +87,7 @@ impl<D: Device> Shared<D> {
         evicted > 0
     }
 
-    /// Makes a block resident after a range without declared uses was allocated in it.
+    /// Makes a block resident if it is evicted, because a range without declared uses was allocated in it.
     pub(crate) fn keep_resident(&self, residence: &Arc<Residence<D>>) -> Result<(), DeviceError> {
         let _one_at_a_time = self.residents.calls.lock();
         if !residence.is_evicted() {
@@ -99,7 +100,7 @@ impl<D: Device> Shared<D> {
         Ok(())
     }
 
-    /// Records that memory is about to be freed, and returns `true` if it is evicted. Neither changes afterwards.
+    /// Records that memory is about to be freed. Returns `true` if it is evicted, which does not change afterwards.
     pub(crate) fn close_residence(&self, residence: &Residence<D>) -> bool {
         residence.close();
         if residence.is_evicted() {
@@ -109,7 +110,7 @@ impl<D: Device> Shared<D> {
         residence.is_evicted()
     }
 
-    /// Keeps memory resident until the frame's point, for a move.
+    /// Makes memory resident for a move, and keeps it resident until the frame's point.
     pub(crate) fn hold_resident(
         &self,
         residence: Option<&Arc<Residence<D>>>,

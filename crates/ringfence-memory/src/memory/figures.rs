@@ -1,4 +1,4 @@
-//! An allocator's figures: statistics for each frame, and a snapshot of everything.
+//! The statistics of an allocator, for each frame, and snapshots of all its blocks and ranges.
 
 use std::collections::HashSet;
 
@@ -90,11 +90,11 @@ impl<D: Device> Shared<D> {
                 true => (&mut of_type.dedicated_count, &mut of_type.dedicated_bytes),
                 false => (&mut of_type.range_count, &mut of_type.range_bytes),
             };
-            // Objects that come and go meanwhile may be in one count and not in the other.
+            // Objects that are created or taken meanwhile may be in one count but not in the other.
             *counted = counted.saturating_sub(1);
             *of_bytes = of_bytes.saturating_sub(bytes);
             if is_dedicated {
-                // Its memory still exists, and no part of it is in use, as in an empty block.
+                // The memory object still exists without a resource, so it counts as an empty block.
                 of_type.block_count += 1;
                 of_type.block_bytes += bytes;
                 of_type.block_bytes_high_water = of_type.block_bytes_high_water.max(of_type.block_bytes);

@@ -1,5 +1,4 @@
-//! Growth ahead of need: the next block is created before it is needed, so that ordinary allocations do not wait for
-//! the driver.
+//! Creating the next block before it is needed, so that ordinary allocations do not wait for the driver.
 //!
 //! ```text
 //!   allocation ── free bytes below the low-water mark? ──▶ the arena wants a block ──▶ wake
@@ -8,8 +7,8 @@
 //!        └─ for each arena that wants one: the next block, within the budget, into the arena
 //! ```
 //!
-//! [`LowWater`](ringfence_core::low_water::LowWater) sets the mark. A block that was created ahead and is not needed is
-//! an empty block like any other: it is freed after its grace, if there are more empty blocks than are always kept.
+//! [`LowWater`](ringfence_core::low_water::LowWater) computes the mark. If a block that was created ahead is not
+//! needed, it is freed like any empty block: after its grace, if there are more empty blocks than are always kept.
 //!
 //! A program can announce allocations that it knows beforehand:
 //! [`MemoryBudgets::reserve`](crate::memory::MemoryBudgets::reserve).
@@ -24,7 +23,7 @@ use crate::device::Device;
 use crate::observe::unlocked::run_unlocked;
 
 impl<D: Device> Shared<D> {
-    /// Creates the blocks that arenas want, and returns their number.
+    /// Creates the blocks that arenas want, and returns the number of created blocks.
     pub(crate) fn maintain(&self) -> usize {
         self.wake.served.store(true, Ordering::Relaxed);
         let own = self.arenas.iter().map(|arena| self.grow_ahead(arena)).sum::<usize>();
@@ -33,10 +32,9 @@ impl<D: Device> Shared<D> {
     }
 }
 
-/// The thread that creates blocks ahead of need: see
-/// [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background).
-///
-/// Dropping it ends the thread, after its current driver call.
+/// The thread that creates blocks before they are needed: see
+/// [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background). Dropping this value
+/// ends the thread after its current driver call.
 #[derive(Debug)]
 #[must_use = "the thread ends when this is dropped"]
 pub struct Maintenance {
@@ -62,20 +60,20 @@ fn run<D: Device>(shared: &Weak<Shared<D>>, stop: &AtomicBool) {
         let Some(held) = shared.upgrade() else { return };
         let made = held.maintain();
         drop(held);
-        // The new blocks may be used up already: check again before sleeping.
+        // The new blocks may already be used up: check again before sleeping.
         if made == 0 {
             std::thread::park();
         }
     }
 }
 
-/// Ends a thread that was notified to stop.
+/// Wakes a thread that was notified to stop, and waits until it has ended.
 fn end(wake: &Wake, thread: JoinHandle<()>) {
     let id = thread.thread().id();
     wake.sleepers.lock().retain(|sleeper| sleeper.id() != id);
     thread.thread().unpark();
-    // If the thread itself is the last to drop the owner, it ends by itself. The panic hook has shown a panic of the
-    // thread, so the result is ignored.
+    // The thread itself may be the last to drop the owner: it then does not wait for itself. The result is ignored,
+    // because the panic hook has already shown a panic of the thread.
     let _ = (id != std::thread::current().id()).then(|| thread.join());
 }
 
@@ -84,7 +82,7 @@ impl Drop for Maintenance {
         self.stop.store(true, Ordering::Release);
         let Some(thread) = self.thread.take() else { return };
         let wake = Arc::clone(&self.wake);
-        // Without a lock, because the thread may wait for it.
+        // Without a lock, because the thread may wait for a lock that this thread holds.
         run_unlocked(move || end(&wake, thread));
     }
 }

@@ -1,5 +1,4 @@
-//! Functions for libraries that build on the allocator: its timelines, its order of memory types, and the heaps that a
-//! reclaim visits.
+//! Functions for libraries that build on the allocator: timelines, the order of memory types, heaps to reclaim.
 
 use std::panic;
 use std::sync::Arc;
@@ -21,9 +20,8 @@ impl<D: Device> Shared<D> {
         self.descriptor_heaps.add(heap);
     }
 
-    /// Claims the shader-visible heap of this kind for as long as the returned value lives; returns `None` if it is
-    /// already claimed. If a dropped heap still has the claim, and the device is done with it, that heap is destroyed
-    /// first.
+    /// Claims the shader-visible heap of this kind until the returned value is dropped; returns `None` if the kind is
+    /// already claimed. Destroys a dropped heap that still has the claim, if the device is done with it.
     pub fn claim_visible(&self, kind: HeapKind) -> Option<Arc<()>> {
         self.descriptor_heaps.claim(kind).or_else(|| {
             self.reclaim_descriptor_heaps();
@@ -41,39 +39,37 @@ impl<D: Device> Shared<D> {
         self.lifetimes.owner()
     }
 
-    /// Returns `true` if the frame belongs to one of its timelines.
+    /// Returns `true` if the frame belongs to one of the allocator's timelines.
     pub fn owns(&self, frame: &Frame) -> bool {
         self.lifetimes.owns(frame)
     }
 
-    /// Sets `set` to the points that an object retired now must wait for: the latest begun value of every timeline that
-    /// has not reached it.
+    /// Sets `set` to the points that an object retired now must wait for: the latest begun value of each timeline that
+    /// was not seen to have reached it.
     pub fn begun(&self, set: &mut SyncSet) {
         self.lifetimes.begun(set);
     }
 
-    /// Sets `set` to the latest open frame of every timeline that has one: the submissions that may use data that is
-    /// written now.
+    /// Sets `set` to the latest open frame of each timeline that has one: they may use data that is written now.
     pub fn open(&self, set: &mut SyncSet) {
         self.lifetimes.open(set);
     }
 
-    /// Returns the frame of a point, if it is an open frame of this allocator.
+    /// Returns the check for the frame of a point, if it is an open frame of this allocator.
     pub fn open_frame(&self, point: SyncPoint) -> Option<crate::timeline::OpenFrame> {
         self.lifetimes.open_frame(point)
     }
 
-    /// Returns the value that a timeline was last seen to have reached; 0 for a foreign timeline. No driver call.
+    /// Returns the last value that a timeline was seen to reach; 0 for a foreign timeline. No driver call.
     pub fn seen(&self, timeline: TimelineId) -> u64 {
         self.lifetimes.seen(timeline)
     }
 
-    /// Reads each timeline once into `progress`. If a timeline cannot be read, its last read value is used; the last
-    /// such error is returned, device loss before all others. O(timelines), one driver call for each.
+    /// Reads each timeline once into `progress`. If a timeline cannot be read, uses its last read value, and returns
+    /// the error. O(timelines), one driver call for each.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`] if a timeline reports it, otherwise the last error of the driver. `progress` is filled in
-    /// any case.
+    /// [`DeviceError::Lost`] if a timeline reports it, otherwise the driver's last error. `progress` is filled anyway.
     pub fn read(&self, progress: &mut Passed) -> Result<(), DeviceError> {
         self.lifetimes.read(&self.device, progress)
     }
@@ -97,8 +93,7 @@ impl<D: Device> Shared<D> {
         self.memory_of(place)
     }
 
-    /// Returns the memory object of a place, for an owner that suballocates it. It must be dropped before the place is
-    /// freed.
+    /// Returns the memory object of a place, for an owner that suballocates it. Drop it before the place is freed.
     ///
     /// # Safety
     /// As [`Shared::memory_under`].
@@ -106,7 +101,7 @@ impl<D: Device> Shared<D> {
         self.shared_memory_of(place)
     }
 
-    /// Records for debugging the program's line that requested the resource.
+    /// Records `at`, the program's line that requested the resource, for debugging.
     ///
     /// # Safety
     /// As [`Shared::memory_under`].
@@ -114,7 +109,7 @@ impl<D: Device> Shared<D> {
         self.note_handed_out(place, at, None);
     }
 
-    /// Puts an item into `bin`, from which it is taken once all submissions that have begun are complete.
+    /// Puts an item into `bin`. It can be taken out once all submissions that have begun are complete.
     #[inline]
     pub fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
         self.lifetimes.retire_into(bin, item);

@@ -2,7 +2,7 @@
 
 use crate::device::MemoryProperties as P;
 
-/// The location of a resource's memory, by the access that it is for.
+/// The location of a resource's memory, named by the accesses that it is fast for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Location {
@@ -21,7 +21,7 @@ impl Location {
     /// Every location.
     pub const ALL: [Self; 4] = [Self::Device, Self::Upload, Self::Readback, Self::DeviceUpload];
 
-    /// Returns the properties that a memory type must have.
+    /// Returns the properties that a memory type must have for this location.
     pub(super) const fn required(self) -> P {
         match self {
             Self::Device => P::empty(),
@@ -29,7 +29,7 @@ impl Location {
         }
     }
 
-    /// Returns the cost of a memory type, the most important reason first: the lowest cost is best.
+    /// Returns the cost of a memory type for this location, most important criterion first: the lowest is best.
     pub(super) fn cost(self, held: P) -> [bool; 3] {
         let (has, lacks) = (|flag| held.contains(flag), |flag| !held.contains(flag));
         match self {

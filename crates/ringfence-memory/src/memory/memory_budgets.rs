@@ -1,5 +1,5 @@
-//! The program's interface to budgets: figures of each memory heap, freeing unused memory, creating blocks ahead of
-//! need, and the eviction callback.
+//! The program's interface to budgets: usage of each memory heap, freeing unused memory, creating blocks before they
+//! are needed, and the eviction callback.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -19,13 +19,13 @@ use super::shortage::Attempt;
 use crate::device::{Device, ResourceClass};
 use crate::error::Error;
 
-/// The budgets of an allocator's memory heaps, and the blocks that are kept ahead of need within them. Created by
-/// [`Allocator::budgets`](crate::Allocator::budgets).
+/// Interface to the budgets of an allocator's memory heaps, and to the creation of blocks before they are needed.
+/// Created by [`Allocator::budgets`](crate::Allocator::budgets).
 pub struct MemoryBudgets<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> MemoryBudgets<'_, D> {
-    /// Returns usage and limits of a memory heap: the budget that the driver reported last, with the allocations since.
-    /// A few loads, no driver call.
+    /// Returns usage and limits of a memory heap: the budget that the driver reported last, and its usage, updated by
+    /// this allocator's allocations since then. A few loads, no driver call.
     ///
     /// # Panics
     /// If there is no such heap.
@@ -34,36 +34,35 @@ impl<D: Device> MemoryBudgets<'_, D> {
         self.0.budgets.heap(heap)
     }
 
-    /// Returns the number of this allocator's memory objects in all heaps, imported ones included. The allocator keeps
-    /// it below [`memory_objects_max`](crate::device::Capabilities::memory_objects_max). One load.
+    /// Returns the number of this allocator's memory objects in all heaps, imported ones included. It is at most
+    /// [`memory_objects_max`](crate::device::Capabilities::memory_objects_max). One load.
     #[must_use]
     pub fn memory_object_count(&self) -> u64 {
         self.0.memory_objects.load(Ordering::Relaxed)
     }
 
-    /// Destroys recycled objects, frees every empty block (also those of placements), and returns the number of freed
-    /// memory objects.
+    /// Destroys recycled objects and frees all empty blocks, also of placements. Returns the number of freed memory
+    /// objects.
     pub fn trim(&self) -> usize {
         self.0.trim()
     }
 
-    /// If this allocator has more than `target_bytes` in all heaps, destroys recycled objects and frees empty blocks,
-    /// those of placements last, until it has at most that or no empty block is left. Returns the number of freed
-    /// bytes.
+    /// If this allocator has more than `target_bytes` in all heaps together, destroys all recycled objects, then frees
+    /// empty blocks until it has at most `target_bytes`. Empty blocks of placements are freed last. Returns the number
+    /// of freed bytes.
     pub fn trim_to(&self, target_bytes: u64) -> u64 {
         self.0.trim_to(target_bytes)
     }
 
-    /// Sets the eviction callback, which is called if memory runs short and no other step has helped: see the fallback
-    /// order in [`memory`](crate::memory). The callback releases resources and returns `true` if it did. Then retired
-    /// objects that the device is done with are destroyed and the request is tried again, at most 8 times. `None`
-    /// removes the callback.
+    /// Sets the eviction callback. It is called if memory is short and every earlier step of the [fallback
+    /// order](crate::memory) has failed. It releases resources, and returns `true` if it did. Then the request releases
+    /// retired objects that the device is done with, and tries again, at most 8 times. `None` removes the callback.
     ///
-    /// It is called on the thread whose allocation failed, with no lock held, and may use the allocator. Its own
-    /// requests, to any allocator, call no callback. A callback that owns a clone of the allocator keeps the allocator
-    /// and its memory alive until the callback is removed: by `None`, or by a successful
-    /// [`Allocator::shutdown`](crate::Allocator::shutdown). If it panics, the request creates nothing and leaks
-    /// nothing. The previous callback is dropped here, or at the end of its current call.
+    /// The callback runs on the thread whose allocation failed, with no lock held, and may use the allocator. If its
+    /// own requests fail, to any allocator, no callback is called. A callback that owns a clone of the allocator keeps
+    /// the allocator and its memory alive until the callback is removed: by `None`, or by a successful
+    /// [`Allocator::shutdown`](crate::Allocator::shutdown). If the callback panics, the request creates nothing and
+    /// leaks nothing. The previous callback is dropped in this call, or at the end of its current run.
     pub fn set_eviction(&self, evict: Option<Box<Evict>>) {
         let replaced = std::mem::replace(&mut *self.0.evict.write(), evict.map(Arc::from));
         // Its `Drop` is the program's code, so it runs with no lock held.
@@ -71,23 +70,24 @@ impl<D: Device> MemoryBudgets<'_, D> {
     }
 
     /// Announces that the program will allocate `bytes` for resources of `class` with `desc`, for example before it
-    /// loads a level. The blocks are created now, with a driver call each on this thread, and the allocations then need
-    /// no driver call for memory. Returns the number of bytes that were requested from the driver: fewer than announced
-    /// if there are empty blocks.
+    /// loads a level. This call creates the blocks, with a driver call each; the announced allocations then need no
+    /// driver call for memory. Returns the bytes requested from the driver: less than `bytes` if there are empty
+    /// blocks.
     ///
-    /// [`Allocator::reclaim`](crate::Allocator::reclaim) does not free these blocks before as many bytes were allocated
-    /// in them. [`MemoryBudgets::trim`] and a shortage of memory free them and cancel the announcement. If memory is
-    /// short for a further announcement, all other empty blocks and recycled objects are freed, and announced blocks
-    /// are kept. Resources that get dedicated memory, for their size or because the driver prefers it, do not use these
-    /// blocks. If the free space at the ends of blocks is too small, the last allocations may need one more block.
+    /// [`Allocator::reclaim`](crate::Allocator::reclaim) keeps empty blocks for these bytes until the program has
+    /// allocated `bytes` from the same memory type and class. [`MemoryBudgets::trim`] and a shortage of memory free
+    /// them and cancel the announcement. If memory is short for another announcement, all other empty blocks and
+    /// recycled objects are freed, but announced blocks are kept. Dedicated memory (for a large resource, or if the
+    /// driver prefers it) does not use these blocks. If the free space at the ends of blocks is too small, the last
+    /// allocations may need one more block.
     ///
     /// Of `desc`, only the location, the memory types and properties, `within_budget` and `never_grow` are used. Only
-    /// the best memory type is tried; if the resources' requirements are known, set `memory_types` to the types that
-    /// they allow. The call holds no lock that an allocation needs, so a separate thread may make it.
+    /// the best memory type is tried: if the requirements of the resources are known, set `memory_types` to the types
+    /// that they allow. The call holds no lock that an allocation needs, so a separate thread may make it.
     ///
     /// # Errors
-    /// The announcement exceeds the heap or the budget, or there is no memory type or no memory. Earlier announcements
-    /// are then kept, and the blocks of this one are freed again.
+    /// The announcement exceeds the heap or the budget, no memory type fits, or there is no memory. The blocks of this
+    /// announcement are then freed; earlier announcements are kept.
     pub fn reserve(&self, class: ResourceClass, bytes: u64, desc: AllocationDesc<'_>) -> Result<u64, Error> {
         let shared = self.0;
         shared.check_lost()?;
@@ -111,22 +111,21 @@ impl<D: Device> MemoryBudgets<'_, D> {
         made.map_err(|failure| shared.give_up(&attempt, None, failure))
     }
 
-    /// Creates a block in each arena whose free bytes are below the low-water mark, with a driver call each, so that
-    /// allocations do not wait for one. Returns the number of created blocks. For programs that call it on a thread of
-    /// their own; otherwise use
+    /// Creates blocks in each arena until its free bytes reach the low-water mark or the budget is used up. A driver
+    /// call each. Returns the number of created blocks. Call it on a thread that may wait for the driver, or use
     /// [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background).
     pub fn maintain(&self) -> usize {
         self.0.maintain()
     }
 
-    /// Starts a thread that creates blocks before they are needed. It sleeps until an arena falls below its low-water
-    /// mark; it ends when the returned value is dropped.
+    /// Starts a thread that creates blocks before they are needed. It sleeps while the free bytes of each arena are
+    /// above the arena's low-water mark. It ends when the returned value is dropped.
     ///
-    /// The mark is half a block, or more if the program uses more while the driver creates a block: up to four blocks.
-    /// If the program allocates faster than the driver creates blocks, only [`MemoryBudgets::reserve`] avoids waiting.
+    /// The mark is at least half a block. If the program allocates many bytes while the driver creates a block, the
+    /// mark rises, up to four blocks. If the program allocates faster than the driver creates blocks, only
+    /// [`MemoryBudgets::reserve`] avoids waiting.
     ///
-    /// The thread may be in a driver call when the allocator is dropped: drop the returned value before the device is
-    /// destroyed.
+    /// Drop the returned value before the device is destroyed, because the thread may be in a driver call.
     ///
     /// # Errors
     /// The system cannot start a thread.

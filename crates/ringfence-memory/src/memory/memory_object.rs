@@ -12,16 +12,16 @@ use crate::observe::debugging::Watched;
 pub struct Memory<D: Device> {
     /// The driver's object.
     pub object: D::Memory,
-    /// Its memory type, an index.
+    /// Memory type, an index.
     pub memory_type: u32,
     pub(crate) size: u64,
     /// Its number in a trace.
     pub block: u64,
     /// Mapped address of its first byte, if the API maps memory objects.
     pub(crate) mapped: Option<Mapped>,
-    /// Address at which debugging accesses its first byte.
+    /// Address through which debugging accesses its first byte.
     pub(crate) guards: Option<Mapped>,
-    /// Kind of the handles to it, if it was created as shared.
+    /// Kind of the handles by which it can be shared, if it was created as shared.
     pub(crate) share: Option<ShareKind>,
     pub(crate) is_imported: bool,
     /// `Some` if it can be evicted.
@@ -29,7 +29,7 @@ pub struct Memory<D: Device> {
 }
 
 impl<D: Device> Memory<D> {
-    /// Adds a resource that may not be evicted.
+    /// Adds a range that must stay resident.
     pub(crate) fn pin(&self) {
         self.residence.iter().for_each(|residence| residence.pin());
     }
@@ -42,7 +42,7 @@ impl<D: Device> Memory<D> {
         self.residence.as_ref().is_some_and(|residence| residence.is_evicted())
     }
 
-    /// Makes host writes to bytes `start..end` visible to the device, with a driver call if the memory needs one.
+    /// Makes host writes to bytes `start..end` visible to the device: a driver call, unless the memory is coherent.
     pub(crate) fn flush(&self, device: &D, start: u64, end: u64) -> Result<(), DeviceError> {
         let capabilities = device.capabilities();
         if !capabilities.needs_flush(self.memory_type) {
@@ -57,7 +57,6 @@ impl<D: Device> Memory<D> {
     }
 }
 
-/// The access of debugging.
 impl<D: Device> Watched for Memory<D> {
     type Context = D;
 
@@ -89,7 +88,7 @@ impl<D: Device> Watched for Memory<D> {
     }
 }
 
-/// The driver's object of either kind.
+/// The driver's object: a buffer or a texture.
 pub enum RawObject<D: Device> {
     /// A buffer.
     Buffer(RawBuffer<D>),

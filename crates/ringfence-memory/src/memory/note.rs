@@ -1,4 +1,4 @@
-//! The record of a range that has a name or user data, or may be moved or evicted.
+//! The record of a range that has a name or user data, or that may be moved or evicted.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Places: the location of a resource's bytes, and their owner.
+//! Places: where the bytes of a resource are, and who frees them.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use super::pool_state::PoolState;
 use crate::device::{Device, Mapped, RawBuffer};
 use ringfence_lockfree::ticket::Ticket;
 
-/// The location of a resource's bytes. Owned by one value; `Shared::free_place` frees it, once.
+/// Where the bytes of a resource are. Owned by one value; `Shared::free_place` frees it, once.
 pub struct Place<D: Device> {
-    /// Offset of the first byte in its memory object.
+    /// Offset of the first byte in its memory object, in bytes.
     pub offset: u64,
     pub(crate) arena: ArenaRef<D>,
     pub(crate) hold: Hold<D>,
 }
 
 pub(crate) enum ArenaRef<D: Device> {
-    /// One of the allocator's own arenas, by index. A `u64`, as wide as the other variant: an `Option` of this type is
-    /// then copied by whole words, which the processor forwards from store to load.
+    /// One of the allocator's own arenas, by index. It is a `u64`, as wide as the other variant, so that an `Option` of
+    /// this type is copied by whole words, which the processor forwards from store to load.
     Own(u64),
     /// The arena of a custom pool.
     Pool(Arc<PoolState<D>>),
@@ -49,9 +49,9 @@ pub(crate) enum Hold<D: Device> {
     Dedicated { memory: Arc<Memory<D>>, number: u64 },
     /// A range of a pool outside the arenas.
     Pooled { memory: Arc<Memory<D>>, owner: Arc<dyn RangeOwner<D>>, allocation: BlockAllocation },
-    /// A part of another place's memory, which is freed with the last place in it.
+    /// A part of another place, which is freed with the last of its parts.
     Aliased(Arc<Place<D>>),
-    /// A place that several resources share, counted by reference.
+    /// A place that several resources own, with a reference count.
     Common(Arc<Common<D>>),
     /// A range of a buffer that small buffers share.
     Small { owner: Arc<dyn SharedBuffers<D>>, buffer: Arc<SharedBuffer<D>>, allocation: BlockAllocation },
@@ -68,7 +68,7 @@ impl<D: Device> Place<D> {
         Self { offset, arena: ArenaRef::Own(0), hold: Hold::Pooled { memory, owner, allocation } }
     }
 
-    /// Creates a place for a memory object that no arena suballocates, which the arena knows by its number.
+    /// Creates a place for a memory object that no arena suballocates. The arena counts it under `number`.
     pub fn heap(memory: Arc<Memory<D>>, arena: u32, number: u64) -> Self {
         Self { offset: 0, arena: ArenaRef::Own(arena.into()), hold: Hold::Dedicated { memory, number } }
     }
@@ -81,7 +81,7 @@ impl<D: Device> Place<D> {
         Self { offset, arena: ArenaRef::Own(arena.into()), hold }
     }
 
-    /// Creates a place for memory that an arena returned. The first `front` bytes are a guard.
+    /// Creates a place for memory that an arena allocated, without its first `front` bytes, which are a guard.
     #[inline]
     pub(crate) fn found(arena: ArenaRef<D>, found: Found<D>, front: u64) -> Self {
         let (offset, hold) = match found {
@@ -95,7 +95,7 @@ impl<D: Device> Place<D> {
         Self { offset: offset + front, arena, hold }
     }
 
-    /// Creates a place for a range of a block that an arena returned.
+    /// Creates a place for a range of a block that an arena allocated. It cannot be moved.
     pub(crate) fn in_block(arena: ArenaRef<D>, memory: BlockMemory<D>, allocation: BlockAllocation) -> Self {
         Self { offset: allocation.offset(), arena, hold: Hold::Range { memory, allocation, ticket: None } }
     }
@@ -114,19 +114,19 @@ impl<D: Device> Place<D> {
         }
     }
 
-    /// Creates a place for some bytes of `whole`, which other places may use as well.
+    /// Creates a place for bytes of `whole` from `offset` on. Other places may use the same bytes.
     pub fn aliased(whole: &Arc<Self>, offset: u64) -> Self {
         let arena = whole.arena.clone();
         Self { offset: whole.offset + offset, arena, hold: Hold::Aliased(Arc::clone(whole)) }
     }
 
-    /// Creates a place from the caller's own reference to `whole`, so that the memory is freed with the last place. The
-    /// caller must not keep another reference: it would be dropped after the last place, and dropping it frees nothing.
+    /// Creates a place from the caller's reference to `whole`. The caller must keep no other reference: dropping it
+    /// after the last place would not free the memory.
     pub fn share_of(whole: Arc<Self>) -> Self {
         Self { offset: whole.offset, arena: whole.arena.clone(), hold: Hold::Aliased(whole) }
     }
 
-    /// Returns the number of allocated bytes, without rounding; 0 for a share of another place.
+    /// Returns the number of allocated bytes, without rounding; 0 for a part of another place.
     pub(crate) fn size(&self) -> u64 {
         match &self.hold {
             Hold::Range { allocation, .. } | Hold::Pooled { allocation, .. } | Hold::Small { allocation, .. } => {
@@ -138,7 +138,7 @@ impl<D: Device> Place<D> {
         }
     }
 
-    /// Returns the ticket by which it may be moved, if it may.
+    /// Returns its ticket, if it may be moved.
     pub(crate) fn ticket(&self) -> Option<&Arc<Ticket>> {
         match &self.hold {
             Hold::Range { ticket, .. } => ticket.as_ref(),
@@ -146,19 +146,19 @@ impl<D: Device> Place<D> {
         }
     }
 
-    /// Prevents moves from now on.
+    /// Prevents moves of its bytes from now on.
     pub(crate) fn never_move(&self) {
         if let Some(ticket) = self.ticket() {
             ticket.close();
         }
     }
 
-    /// Returns `true` if its bytes are allocated from an arena for it alone.
+    /// Returns `true` if its bytes were allocated from an arena for this place alone.
     pub(crate) fn is_own_range(&self) -> bool {
         matches!(self.hold, Hold::Range { .. } | Hold::Slot { .. } | Hold::Dedicated { .. })
     }
 
-    /// Returns `true` if the memory object was created for it alone.
+    /// Returns `true` if its memory object was created for this place alone.
     pub(crate) fn is_tied(&self) -> bool {
         matches!(self.hold, Hold::Dedicated { .. })
     }
@@ -171,7 +171,7 @@ impl<D: Device> Place<D> {
     }
 }
 
-/// A place that several resources share.
+/// A place that several resources own.
 pub(crate) struct Common<D: Device> {
     pub(crate) place: Place<D>,
     pub(crate) size: u64,
@@ -185,25 +185,22 @@ pub(crate) struct SharedBuffer<D: Device> {
     pub(crate) place: Place<D>,
 }
 
-/// The owner of driver buffers that small buffers share.
+/// An owner of driver buffers that small buffers share.
 pub(crate) trait SharedBuffers<D: Device>: Send + Sync {
-    /// Frees a range. If its buffer is then empty, and another empty buffer is cached, returns one of them for
-    /// destruction.
+    /// Frees a range. If its buffer is now empty, and another buffer is empty too, returns one of them for destruction.
     fn free(&self, allocation: BlockAllocation) -> Option<Arc<SharedBuffer<D>>>;
 }
 
-/// An owner of blocks outside the arenas, which suballocates ranges of them. The allocator frees ranges to it, and
-/// frees its empty blocks to the driver.
+/// An owner of blocks outside the arenas. The allocator returns ranges to it, and frees its empty blocks.
 ///
 /// # Safety
 /// The value that [`RangeOwner::take_empty`] returns meets the conditions of
 /// [`Shared::free_backing`](super::shared::Shared::free_backing).
 pub unsafe trait RangeOwner<D: Device>: Send + Sync {
-    /// Frees a range. No other owner uses the block's memory through the range any more.
+    /// Frees a range. No copy of the block's memory reference that came with the range is left.
     fn free(&self, allocation: &BlockAllocation);
 
-    /// Takes out an empty block for destruction, however short it has been empty, if `may_go` returns `true` for its
-    /// memory.
+    /// Takes out an empty block, even if its grace is not over, if `may_go` returns `true` for its memory.
     fn take_empty(&self, may_go: &dyn Fn(&Memory<D>) -> bool) -> Option<Backing<D>>;
 
     /// Returns `true` if no further range will be requested from it.
@@ -221,7 +218,7 @@ pub unsafe trait RangeOwner<D: Device>: Send + Sync {
 
 /// The object under a block of a [`RangeOwner`].
 pub enum Backing<D: Device> {
-    /// A memory object, which an arena counts under this number.
+    /// A memory object, which an arena counts under a number.
     Heap {
         /// The memory object.
         memory: Arc<Memory<D>>,

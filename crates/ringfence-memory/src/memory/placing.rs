@@ -1,4 +1,4 @@
-//! From a description to an object in its memory: measuring, placing, binding.
+//! From a description to an object in its memory: measuring, allocating, binding.
 //!
 //! ```text
 //!   create(info, desc) ── the driver measures ──▶ find_place(needs, desc)     out of memory? reclaim, trim, again
@@ -10,11 +10,10 @@
 //!     residency and the caller's eviction callback; if memory was freed, all steps again           shortage.rs
 //! ```
 //!
-//! The decision for plain requests ([`plain_types`](super::decide::plain_types)) is computed once. If a request needs
-//! padding, guards, a rarer memory type or a block that must be made resident, and while a subscriber records events,
-//! each step is decided for the request. A slot shares no cache line with other threads, except for a batch of slots
-//! now and then; a range takes the lock of its arena. "Refused" is an error of the driver that freeing memory may help,
-//! or the budget.
+//! The decision for plain requests ([`plain_types`](super::decide::plain_types)) is computed once. The steps are
+//! decided for each request if it needs padding, guards, a rarer memory type or an evicted block, or if a subscriber
+//! records events. Allocating a slot touches only memory of this thread, except that a batch of slots is fetched now
+//! and then. Allocating a range takes the lock of its arena.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -45,7 +44,8 @@ pub type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
 
 /// The source of a place.
 pub(crate) enum Origin<D: Device> {
-    /// A slot of this thread's cache, with no subscriber; and a reference to the allocator, if one was cached too.
+    /// The thread's cache of slots, while no subscriber records events. Contains the reference to the allocator that
+    /// was cached with the slot, if any.
     ThreadCache(Option<Arc<Shared<D>>>),
     /// Any other source.
     Elsewhere,
@@ -62,7 +62,6 @@ impl<D: Device> Origin<D> {
     }
 }
 
-/// A request for a place.
 pub(crate) struct PlacementRequest<'a, 'd, D: Device> {
     pub(crate) needs: Requirements,
     pub(crate) desc: &'a AllocationDesc<'d>,
@@ -103,9 +102,9 @@ impl<'a, 'd, D: Device> PlacementRequest<'a, 'd, D> {
 
 /// Measuring and creating.
 impl<D: Device> Shared<D> {
-    /// Measures a resource and calls `place` to place it, which returns the final value.
+    /// Measures a resource, and returns the result of `place`, which places the resource.
     ///
-    /// Intermediate results are destructured where they are produced, so that they stay in registers.
+    /// Intermediate results are destructured where they are produced, to keep them in registers.
     #[inline(always)]
     pub(crate) fn create_measured<K: Kind, T>(
         &self,
@@ -121,7 +120,7 @@ impl<D: Device> Shared<D> {
             self.check_export::<K>(info, kind)?;
         }
         let (unplaced, measured) = self.make_object(|| self.prepare::<K>(info, desc.share))?;
-        // If memory is short, the eviction callback is called, which may panic.
+        // Discarded even after a panic: `place` may call the eviction callback.
         let unplaced = Prepared::<D, K>::new(&self.device, unplaced);
         let made = place(unplaced.get(), desc.aligned(measured)?)?;
         unplaced.used_up();
@@ -129,8 +128,8 @@ impl<D: Device> Shared<D> {
         Ok(made)
     }
 
-    /// Refuses a resource that the device can only import. If it cannot be shared at all, [`Shared::prepare`] returns
-    /// the reason.
+    /// Returns an error if the device can import the resource but not export it. If the resource cannot be shared at
+    /// all, [`Shared::prepare`] returns the reason.
     #[cold]
     fn check_export<K: Kind>(&self, info: &<D as Create<K>>::Info<'_>, kind: ShareKind) -> Result<(), Error>
     where
@@ -157,7 +156,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Measures a resource; creates its object, if the API creates objects before their memory.
+    /// Measures a resource. If the API creates objects before their memory, creates the object.
     #[inline(always)]
     pub(crate) fn prepare<K: Kind>(
         &self,
@@ -178,7 +177,8 @@ impl<D: Device> Shared<D> {
         Ok((unplaced, Requirements { alignment, ..needs }))
     }
 
-    /// Returns the memory alignment that the usage requires, if the driver has measured less.
+    /// Returns the memory alignment that a buffer's usage requires, in bytes; 1 for textures, or if `measured`
+    /// suffices.
     #[inline(always)]
     fn alignment_of<K: Kind>(&self, info: &<D as Create<K>>::Info<'_>, class: ResourceClass, measured: u64) -> u64
     where
@@ -196,11 +196,11 @@ impl<D: Device> Shared<D> {
     /// Allocates memory for a resource that was measured, and binds it there.
     ///
     /// # Errors
-    /// There is no memory, or the driver failed. The resource has not changed then.
+    /// There is no memory, or the driver failed. The resource is then still unplaced.
     ///
     /// # Safety
-    /// `unplaced` belongs to this device and was not placed before; success places it. `needs` are its requirements, or
-    /// more.
+    /// `unplaced` must belong to this device and must not be placed; it counts as placed if the call succeeds. `needs`
+    /// must be at least as strict as its requirements.
     pub unsafe fn place<K: Kind>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,
@@ -213,7 +213,7 @@ impl<D: Device> Shared<D> {
         self.place_requested::<K, _>(unplaced, PlacementRequest::new(needs, &desc), |placed, place, _| (placed, place))
     }
 
-    /// As [`Shared::place`], in a pool or not. `made` creates the final value from the placed object.
+    /// As [`Shared::place`], for a request that may name a pool. `made` creates the final value from the placed object.
     #[inline(always)]
     pub(crate) fn place_requested<K: Kind, T>(
         &self,
@@ -228,7 +228,7 @@ impl<D: Device> Shared<D> {
     }
 }
 
-/// Plain requests: one step, decided beforehand.
+/// Plain requests: one step, which was decided beforehand.
 impl<D: Device> Shared<D> {
     /// Allocates memory for a resource, binds it, and passes it to `made`. On failure nothing has changed.
     ///
@@ -253,13 +253,13 @@ impl<D: Device> Shared<D> {
                 Err(_) => {}
             }
         }
-        // A borrowed value must be in memory: lend a copy, so that the request above stays in registers.
+        // A borrowed value must be in memory. A copy is lent: the original stays in registers.
         self.find_place_otherwise(resource, &PlacementRequest { ..request }, move |bound, place| {
             made(bound, place, Origin::Elsewhere)
         })
     }
 
-    /// As [`Shared::find_place`], without the slots of this thread.
+    /// As [`Shared::find_place`], if this thread's cache has no slot for the request.
     #[inline(never)]
     fn find_place_otherwise<R: Unplaced<D>, T>(
         &self,
@@ -294,8 +294,8 @@ impl<D: Device> Shared<D> {
         Ok(made(bound, place))
     }
 
-    /// Allocates a slot of a size class or a range for a plain request, without a driver call. Returns `None` if the
-    /// request needs the steps of a decision, which also return the error.
+    /// Allocates a slot or a range for a plain request, without a driver call. Returns `None` if the request needs the
+    /// steps of a decision, which also return the errors.
     #[inline(always)]
     pub(crate) fn place_cached(&self, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<Place<D>> {
         if !is_plain(needs, desc) || self.is_watched() {
@@ -318,8 +318,7 @@ impl<D: Device> Shared<D> {
         Some(place)
     }
 
-    /// Returns the arena and size class of a plain request without a record (name, user data); `None` for other
-    /// requests.
+    /// Returns the arena and the size class of a plain request without name and user data; `None` for other requests.
     #[inline(always)]
     fn plain_class(&self, request: &PlacementRequest<'_, '_, D>) -> Option<(u32, Class)> {
         let PlacementRequest { ref needs, desc, pool } = *request;
@@ -332,7 +331,7 @@ impl<D: Device> Shared<D> {
         Some((arena, Class::of(size, alignment)?))
     }
 
-    /// Returns the arena of the best memory type for a plain request, if that type is in `types`.
+    /// Returns the arena of the best memory type for a plain request; `None` if that type is not in `types`.
     #[inline(always)]
     fn plain_arena(&self, types: u32, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<u32> {
         let memory_type = self.order.first(desc.location, needs.memory_type_bits & desc.memory_types)?;
@@ -340,13 +339,13 @@ impl<D: Device> Shared<D> {
         is_plain_type.then(|| self.shared_arena_index(memory_type, needs.class))
     }
 
-    /// Returns `true` if each allocation is recorded or watched, or must fail.
+    /// Returns `true` if a subscriber needs each allocation, or if the device is lost, so each must fail.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
         self.observers.is_watching() || self.lost.load(Ordering::Relaxed)
     }
 
-    /// Binds a resource to its allocated range, of `bytes` with its guards; frees the range on failure.
+    /// Binds a resource to its range, which has `bytes` with its guards. Frees the range on failure.
     #[inline(always)]
     fn bind<R: Unplaced<D>>(
         &self,
@@ -365,9 +364,9 @@ impl<D: Device> Shared<D> {
     }
 }
 
-/// Any request: the steps of its decision, in order.
+/// Other requests: the steps of their decision, in order.
 impl<D: Device> Shared<D> {
-    /// [`Shared::find_place`] by the whole fallback order.
+    /// Tries every step of the request's decision. If all fail, frees memory and tries again, as long as it can.
     #[inline(never)]
     pub(crate) fn find_place_in_steps<R: Unplaced<D>>(
         &self,
@@ -393,7 +392,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Refuses requests that no allocator can serve.
+    /// Returns an error for requests that no state of memory can serve.
     pub(crate) fn check_request(&self, request: &PlacementRequest<'_, '_, D>) -> Result<(), Error> {
         let Requirements { size, alignment, memory_type_bits, .. } = request.needs;
         if size == 0 {
@@ -413,7 +412,7 @@ impl<D: Device> Shared<D> {
         if size > max { Err(Error::TooLarge { size, max }) } else { Ok(()) }
     }
 
-    /// Returns the memory types of a request, best first, without the type of a pool.
+    /// Returns the memory types that the request allows outside of pools, best first.
     fn types_of(&self, request: &PlacementRequest<'_, '_, D>) -> impl Iterator<Item = u32> {
         self.order.candidates_for(self.device.capabilities(), request.desc, request.needs.memory_type_bits)
     }
@@ -423,7 +422,7 @@ impl<D: Device> Shared<D> {
         self.device.capabilities().object_bytes_max(memory_type)
     }
 
-    /// Returns the first attempt of a request.
+    /// Returns the state of a request before its first step.
     pub(crate) fn attempt(&self, request: &PlacementRequest<'_, '_, D>) -> Attempt {
         let Requirements { size, memory_type_bits, .. } = request.needs;
         let mut attempt = Attempt::new(size, memory_type_bits, request.desc);
@@ -461,7 +460,7 @@ impl<D: Device> Shared<D> {
     }
 }
 
-/// A request on its way through the steps of its decision.
+/// A request whose steps are being tried.
 struct Placement<'a, 'd, D: Device, R> {
     shared: &'a Shared<D>,
     resource: &'a R,
@@ -483,16 +482,16 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
         Err(failure)
     }
 
-    /// Returns `true` if a step has failed only because of a remembered refusal. The next round then calls the driver
-    /// nevertheless, because remembered refusals may save calls but must not fail a request.
+    /// Returns `true` if a step has failed only because of a remembered refusal. The next round then ignores remembered
+    /// refusals, because they may save driver calls but must not fail a request.
     fn asks_again(&mut self) -> bool {
         let Attempt { ref mut was_spared, ref mut constraints, .. } = self.attempt;
         constraints.ignores_refusals |= *was_spared;
         std::mem::take(was_spared)
     }
 
-    /// Tries to free memory for the request by the method with index `relief`; the methods are ordered by their cost
-    /// for the program. Returns `true` if memory was freed, and `None` if there is no further method.
+    /// Tries method number `relief` of freeing memory for the request, in increasing order of cost for the program.
+    /// Returns `true` if memory was freed, and `None` if there is no such method.
     fn relieve(&mut self, relief: u32, failure: Failure) -> Option<bool> {
         let Self { shared, ref mut attempt, .. } = *self;
         match relief {
@@ -537,7 +536,7 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
         if !attempt.constraints.may_grow {
             return Err(Failure::MayNotGrow);
         }
-        // Exactly the driver's size, without padding: Vulkan requires it, and a flush may end at the end of the memory.
+        // Exactly the driver's size, without padding: Vulkan requires it. A flush may end at the end of the memory.
         let Requirements { size, alignment, class, .. } = request.needs;
         let memory_type = step.memory_type;
         let object = ObjectRequest::dedicated(memory_type, size, attempt.constraints.reach(true));
@@ -567,23 +566,23 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
     }
 }
 
-/// A value without memory: a resource that was measured, or bytes for resources that the caller binds.
+/// A value without memory: a measured resource, or bytes for resources that the caller binds.
 pub(crate) trait Unplaced<D: Device> {
     type Made;
 
-    /// Binds it to memory at an offset. It is used up if this succeeds, and only then.
+    /// Binds it to memory at an offset. It is used up only if this succeeds.
     ///
     /// # Safety
     /// Its requirements allow the type and class of the memory; the range is large enough and aligned.
     unsafe fn bind(&self, shared: &Shared<D>, memory: &Memory<D>, offset: u64) -> Result<Self::Made, DeviceError>;
 
-    /// Allocates dedicated memory for it. It is used up if this succeeds, and only then.
+    /// Allocates dedicated memory for it. It is used up only if this succeeds.
     ///
     /// # Safety
     /// Its requirements allow `desc`.
     unsafe fn dedicate(&self, device: &D, desc: &MemoryDesc<'_>) -> Result<(Self::Made, D::Memory), DeviceError>;
 
-    /// Returns the mapped address of the result, if the API maps resources.
+    /// Returns the mapped address of the created value, if the API maps resources.
     fn mapped(_made: &Self::Made) -> Option<Mapped> {
         None
     }
@@ -628,7 +627,7 @@ impl<D: Device> Unplaced<D> for Bytes {
     }
 }
 
-/// Bytes for a resource that the caller binds. The driver is given the resource if the memory is dedicated.
+/// Bytes for a resource that the caller binds. Dedicated memory is allocated for this resource.
 pub(crate) struct BytesFor<'a, D: Create<K>, K: Kind>(pub(crate) &'a D::Unplaced, pub(crate) PhantomData<K>);
 
 impl<D: Device + Create<K>, K: Kind> Unplaced<D> for BytesFor<'_, D, K> {
@@ -645,7 +644,7 @@ impl<D: Device + Create<K>, K: Kind> Unplaced<D> for BytesFor<'_, D, K> {
     }
 }
 
-/// A resource that is measured and not placed: discarded on drop, unless it is used up.
+/// A resource that is measured but not placed. Dropping it discards the resource, unless it is used up.
 pub(crate) struct Prepared<'a, D: Create<K>, K: Kind> {
     device: &'a D,
     /// Valid until the drop.
@@ -670,8 +669,7 @@ impl<'a, D: Create<K>, K: Kind> Prepared<'a, D, K> {
 
 impl<D: Create<K>, K: Kind> Drop for Prepared<'_, D, K> {
     fn drop(&mut self) {
-        // SAFETY: a value is dropped once, and nothing reads the field afterwards. It is not used up, because it was
-        // not placed.
+        // SAFETY: a value is dropped once, and nothing reads the field afterwards. It was not placed.
         unsafe { Create::<K>::discard(self.device, ManuallyDrop::take(&mut self.unplaced)) };
     }
 }

@@ -1,8 +1,8 @@
 //! Plans: the placement that a request would get, and its driver calls, without executing them.
 //!
-//! A plan prints the decision that the real call executes ([`super::decide`]). It assumes that the driver refuses
-//! requests that exceed the heap's budget and grants all others, and calls no eviction callback. If no other thread and
-//! no other process allocates in between, the call does what the plan reports.
+//! A plan is the decision that the real call executes ([`super::decide`]). It assumes that the driver refuses requests
+//! that exceed the heap's budget and grants all others, and it calls no eviction callback. If no other thread or
+//! process allocates in between, the call does what the plan reports.
 
 use std::sync::Arc;
 
@@ -33,11 +33,11 @@ pub struct Plan {
     pub way: PlannedWay,
     /// Bytes that would be allocated for it.
     pub bytes: u64,
-    /// Bytes of these that the resource does not need: rounding to atoms, slots of a size class.
+    /// Number of these bytes that the resource does not need: rounding to atoms, guards, the rest of a slot.
     pub waste_bytes: u64,
-    /// Bytes that would be requested from the driver; 0 if there would be no driver call.
+    /// Size of the memory object that would be requested from the driver, in bytes; 0 if there would be no driver call.
     pub requested_bytes: u64,
-    /// Bytes that could be allocated from the heap afterwards without exceeding the budget.
+    /// Bytes that could still be allocated from the heap after the request without exceeding the budget.
     pub headroom_bytes: u64,
 }
 
@@ -75,7 +75,7 @@ impl<D: Device> Shared<D> {
                     }
                 }
             }
-            // As in the real call: a remembered refusal does not fail a request.
+            // As in the real call, a remembered refusal does not fail a request: plan again without it.
             if !was_spared || std::mem::replace(&mut attempt.constraints.ignores_refusals, true) {
                 return Err(self.give_up(&attempt, request.pool, failure));
             }
@@ -125,7 +125,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Returns the result of the step in its arena. If `trimmed`, empty blocks count as freed.
+    /// Predicts the result of the step in its arena. If `trimmed`, empty blocks count as freed.
     fn forecast(&self, request: &PlacementRequest<'_, '_, D>, step: &Step, trimmed: bool) -> Forecast {
         let of_range = request.of_range(step.needs.size, step.needs.alignment);
         match self.arena_of(request, step) {
@@ -138,8 +138,8 @@ impl<D: Device> Shared<D> {
         arena.forecast(request, trimmed, self.block_bytes_min(arena))
     }
 
-    /// Returns the first of these sizes that fits into the budget and into the rest of the heap. If the first size is
-    /// refused, the heap's empty blocks count as freed for the next sizes.
+    /// Returns the first of these sizes that fits into the budget and into the rest of the heap. If a size does not
+    /// fit, the heap's empty blocks count as freed from then on.
     fn foresee(
         &self,
         object: impl Fn(u64, Reach) -> ObjectRequest,
@@ -167,7 +167,7 @@ impl<D: Device> Shared<D> {
         Err(failure)
     }
 
-    /// Predicts the driver's answer to a request for a memory object, with this much of its heap in use.
+    /// Predicts if the driver grants a memory object while the heap has the usage `held`.
     fn foresee_object(&self, object: ObjectRequest, constraints: Constraints, held: Budget) -> Result<(), Failure> {
         let max = self.object_bytes_max(object.memory_type);
         if object.bytes > max {
@@ -181,7 +181,7 @@ impl<D: Device> Shared<D> {
         if held.grants(object.bytes, object.reach) && is_left { Ok(()) } else { Err(Failure::OverBudget) }
     }
 
-    /// Returns the usage of a heap, without its empty blocks if `trimmed` contains the heap.
+    /// Returns the usage of a heap. If `trimmed` contains the heap, its empty blocks are not counted.
     fn held(&self, heap: u32, trimmed: u32, reach: Reach) -> Budget {
         let held = self.budgets.heap_for(heap, reach.beyond_window);
         if trimmed >> heap & 1 == 1 { held.less(self.empty_bytes(heap)) } else { held }
@@ -193,26 +193,26 @@ pub struct Planner<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> Planner<'_, D> {
     /// Returns the decision of [`Allocator::allocate`](crate::Allocator::allocate): the memory type, a block or
-    /// dedicated memory, and the request to the driver. Changes nothing. If no other thread allocates in between and
-    /// the driver grants all that its budgets allow, the call does what the plan reports. The call may find more memory
-    /// in two cases:
+    /// dedicated memory, and the request to the driver. Changes nothing. If no other thread allocates in between, and
+    /// the driver grants all that its budgets allow, the call does what the plan reports. In two cases the call may
+    /// find more memory than the plan:
     ///
     /// - If a heap is nearly full, the call destroys retired and recycled objects and frees empty blocks of placements,
-    ///   shared buffers and unused slots. A plan does not know which blocks these empty.
+    ///   shared buffers and unused slots. A plan does not know which blocks become empty by that.
     /// - If memory objects are short, the call frees the empty blocks of every heap.
     ///
     /// # Errors
-    /// The errors of the call that are known beforehand; [`Error::OverBudget`] if no heap has enough left.
+    /// The errors of the call that are known beforehand; [`Error::OverBudget`] if no heap has enough memory left.
     pub fn memory(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
         self.0.plan(&PlacementRequest::new(desc.aligned(needs)?, &desc))
     }
 
-    /// Returns the decision of [`Allocator::create_buffer`](crate::Allocator::create_buffer), for the size that it
-    /// would request: with [`may_be_larger`](AllocationDesc::may_be_larger) the larger one. On Vulkan the driver's
-    /// object is created, measured and destroyed.
+    /// Returns the decision of [`Allocator::create_buffer`](crate::Allocator::create_buffer). With
+    /// [`may_be_larger`](AllocationDesc::may_be_larger), it is the decision for the rounded size. On Vulkan the
+    /// driver's object is created, measured and destroyed.
     ///
     /// # Errors
-    /// As [`Planner::memory`], or the driver refuses the description.
+    /// As [`Planner::memory`]; or the driver refuses the description.
     pub fn buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
         self.resource::<Buffers>(info, desc)
     }
@@ -225,8 +225,8 @@ impl<D: Device> Planner<'_, D> {
         self.resource::<Textures>(info, desc)
     }
 
-    /// Returns the memory type that is tried first for such requirements, for [`PoolDesc`](crate::PoolDesc); `None` if
-    /// there is none.
+    /// Returns the memory type that is tried first for resources that allow `memory_type_bits`, for
+    /// [`PoolDesc`](crate::PoolDesc); `None` if no type fits.
     #[must_use]
     pub fn memory_type(&self, memory_type_bits: u32, desc: AllocationDesc<'_>) -> Option<u32> {
         self.0.order.candidates_for(self.0.device.capabilities(), &desc, memory_type_bits).next()

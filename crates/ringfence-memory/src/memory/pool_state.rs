@@ -12,7 +12,7 @@ use crate::error::Error;
 pub(crate) struct PoolState<D: Device> {
     pub(crate) name: Box<str>,
     pub(crate) arena: Arena<D, AnyAllocator>,
-    /// Number of blocks that are kept while the pool has a handle.
+    /// Number of blocks that are kept until the pool is dropped.
     pub(crate) block_count_min: usize,
     pub(crate) is_closed: AtomicBool,
 }

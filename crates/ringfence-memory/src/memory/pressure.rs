@@ -6,23 +6,23 @@ bitflags::bitflags! {
     /// Steps of the fallback order that were tried.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
     pub struct Tried: u32 {
-        /// Objects that the device is done with were reclaimed, and empty blocks of the heap were freed (of every heap,
-        /// if memory objects were short).
+        /// Retired objects that the device was done with were destroyed, and empty blocks of the heap were freed (of
+        /// every heap, if memory objects were short).
         const TRIM = 1 << 0;
-        /// A block of 1/2, 1/4 or 1/8 of the size.
+        /// A block of 1/2, 1/4 or 1/8 of the normal size was requested.
         const SMALLER_BLOCK = 1 << 1;
-        /// Dedicated memory.
+        /// Dedicated memory was requested.
         const DEDICATED = 1 << 2;
-        /// Another memory type than the best.
+        /// A memory type other than the best was tried.
         const NEXT_TYPE = 1 << 3;
-        /// The caller's eviction callback.
+        /// The caller's eviction callback was called.
         const EVICTION = 1 << 4;
         /// Memory that no submission uses was evicted: see [`residency`](crate::residency).
         const RESIDENCY = 1 << 5;
     }
 }
 
-/// The shortage that the eviction callback is called for.
+/// The shortage of memory for which the eviction callback is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pressure {
     /// Size of the request, in bytes.

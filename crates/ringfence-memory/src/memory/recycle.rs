@@ -1,4 +1,4 @@
-//! Recycling: taking objects for new requests, and keeping released ones.
+//! Recycling: reusing released objects for new requests.
 //!
 //! ```text
 //!   create ── wanted? ──▶ take: this thread's list, its class's list, or objects that this thread has retired and the
@@ -22,24 +22,24 @@ use crate::device::{Create, Device, InfoKey};
 /// The recycled objects of an allocator.
 pub(crate) type RecycledItems<D> = Recycled<Item<D>, Arc<Shared<D>>>;
 
-/// The parts of a handle: a resource, and a reference to the allocator.
+/// The parts of a handle: the object, and a reference to the allocator.
 type Owned<D, K> = (Box<Bound<D, K>>, Arc<Shared<D>>);
 
 type Taken<D> = Result<(Item<D>, Option<Arc<Shared<D>>>), Item<D>>;
 
-/// The kind of ranges of a shared buffer. Any other kind is a memory type, and one bit for dedicated memory.
+/// The kind number of ranges of a shared buffer. Others are the memory type times 2, plus 1 for dedicated memory.
 pub(super) const SMALL: u32 = 127;
 
-/// Returns the memory type of a kind, and `true` for dedicated memory; `None` for ranges of a shared buffer.
+/// Returns the memory type of a kind number, and `true` for dedicated memory; `None` for ranges of a shared buffer.
 pub(super) fn memory_of_kind(kind: u32) -> Option<(u32, bool)> {
     (kind != SMALL).then_some((kind >> 1, kind & 1 == 1))
 }
 
-/// Number of words of a key that describe the request for memory; the words of the resource's description follow.
+/// Number of words of a key that describe the request for memory. The words of the resource's description follow them.
 const HOW_WORDS: usize = 2;
 
-/// Returns the key of a request for a resource of its own: everything that the device and the allocator need. `kind` is
-/// the number of the kind. The alignment is a power of two.
+/// Returns the key of a request for a resource: equal keys mean that one object can serve both requests. `kind` is 0
+/// for buffers and 1 for textures. The alignment must be a power of two.
 #[inline(always)]
 fn key_of(kind: u64, info: &InfoKey, desc: &AllocationDesc<'_>) -> Key {
     let mut words = [0; Key::WORDS];
@@ -71,14 +71,14 @@ impl<D: Device> Recyclable for Item<D> {
     }
 }
 
-/// Returns 64 bits of a name, by which objects are compared.
+/// Returns 64 bits of a name, by which the names of two objects are compared.
 pub(crate) fn name_bits(name: &str) -> u64 {
     static KEY: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
     if name.is_empty() { 0 } else { ringfence_lockfree::recycled::name_bits(name, *KEY) }
 }
 
 impl<D: Device> Shared<D> {
-    /// Returns the memory of the recycled object that such a request would get, if there is one.
+    /// Returns the memory of the recycled object that the request would get, if there is one.
     pub(super) fn peek_recycled<K: ItemKind>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
@@ -91,7 +91,7 @@ impl<D: Device> Shared<D> {
         self.recycled.peek(&key).or_else(|| self.release_some().then(|| self.recycled.peek(&key)).flatten())
     }
 
-    /// Returns the key of a request, if a recycled object may serve it.
+    /// Returns the key of a request, if a recycled object could serve the request.
     #[inline(always)]
     pub(crate) fn recycle_key<K: ItemKind>(
         &self,
@@ -117,8 +117,8 @@ impl<D: Device> Shared<D> {
         may_be.then(|| key_of_small(class, size, alignment))
     }
 
-    /// Returns the recycling record of an object that was created for `wanted`. Returns `None` if its memory type is
-    /// not the best one for the request: that type had no room, and a later request may find some.
+    /// Returns the recycling record of an object that was created for `wanted`. Returns `None` if the object is not in
+    /// the best memory type: that type had no room then, but may have for a later request.
     #[inline(always)]
     pub(crate) fn recycling_of(
         &self,
@@ -141,8 +141,8 @@ impl<D: Device> Shared<D> {
         self.recycled.recycling(wanted, Held { bytes, kind: SMALL }, 0)
     }
 
-    /// Takes a recycled object that matches the request, renamed for its next owner; and a reference to the allocator
-    /// for its handle.
+    /// Takes a recycled object that matches the request, and gives it the name and user data of its next owner. Also
+    /// returns a reference to the allocator, for the handle.
     #[inline(always)]
     pub(crate) fn take_recycled<K: ItemKind>(
         self: &Arc<Self>,
@@ -182,8 +182,8 @@ impl<D: Device> Shared<D> {
 
     #[inline(always)]
     fn take_item(self: &Arc<Self>, wanted: &Wanted<'_>) -> Option<(Item<D>, Arc<Self>)> {
-        // Two calls instead of one on a merged result: the merged value would be written in parts and read as a whole,
-        // which costs a store-forwarding stall.
+        // Two calls instead of one with a merged result, which would be written in parts and read as a whole: that
+        // costs a store-forwarding stall.
         if let Some(found) = self.recycled.take(wanted) {
             return self.with_owner(found);
         }
@@ -202,7 +202,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Releases some objects that this thread has retired and the device was seen to be done with, and looks again.
+    /// Releases some objects of this thread that the device was seen to be done with, then searches again.
     #[cold]
     #[inline(never)]
     fn take_retired(&self, wanted: &Wanted<'_>) -> Option<Taken<D>> {
@@ -222,7 +222,7 @@ impl<D: Device> Shared<D> {
         self.renote(&mut bound.place, desc.name, Some(desc.user_data));
     }
 
-    /// Keeps an item that the device is done with for the next request, or destroys it.
+    /// Recycles an item that the device is done with, or destroys it.
     #[inline]
     pub(crate) fn release_item(&self, item: Item<D>) {
         let keep = |item| self.recycled.keep(item, |gone| self.destroy_item(gone));
@@ -231,7 +231,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// As [`Shared::release_item`], and caches the handle's reference to the allocator for this thread's next handle.
+    /// As [`Shared::release_item`]; also caches the handle's reference to the allocator for this thread's next handle.
     #[inline]
     pub(crate) fn release_item_and_owner(owner: Arc<Self>, item: Item<D>) {
         let item = match owner.ready_for_next(item) {
@@ -254,7 +254,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Prepares an object for its next owner; returns it as the error if it may not be kept.
+    /// Prepares an object for its next owner. Returns the object as the error if it may not be recycled.
     #[inline]
     fn ready_for_next(&self, mut item: Item<D>) -> Result<Item<D>, Item<D>> {
         let may_be = |held: &Recycling| self.recycled.would_keep(held);
@@ -266,7 +266,7 @@ impl<D: Device> Shared<D> {
         Ok(item)
     }
 
-    /// Returns the driver's object, unless others share it, and its place: for code that destroys them itself.
+    /// Returns the place and, unless others share it, the driver's object, for code that destroys both itself.
     pub(crate) fn take_apart(&self, item: Item<D>) -> (Option<RawObject<D>>, Place<D>) {
         item.recycling().into_iter().for_each(|held| self.recycled.forget(held));
         self.shells.take_apart(item)
@@ -279,7 +279,7 @@ impl<D: Device> Shared<D> {
         unsafe { RecycledItems::<D>::keep_owner(owner, |owner| &owner.recycled) };
     }
 
-    /// Destroys recycled objects in memory of some heaps, and in shared buffers. Returns `true` if there were any.
+    /// Destroys the recycled objects in some heaps, and all in shared buffers. Returns `true` if there were any.
     pub(crate) fn empty_recycled(&self, heaps: impl Fn(u32) -> bool) -> bool {
         let mut any = false;
         self.recycled.empty(

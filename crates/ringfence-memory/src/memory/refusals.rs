@@ -1,4 +1,4 @@
-//! The driver's refusals, remembered to avoid calls that would fail again.
+//! The driver's out-of-memory errors, remembered to avoid calls that would fail again.
 //!
 //! ```text
 //!   the driver is out of memory ──▶ a note: memory type, kind of object, bytes, and the heap's epoch before the call
@@ -9,23 +9,20 @@
 //!   the same mark ──▶ no further trim
 //! ```
 //!
-//! A note saves calls, but never fails a request: a request that every step has refused starts again and then ignores
-//! the notes. An epoch has 16 bits, so after 65,536 epochs an old note may apply again.
-//!
-//! | operation | cost |
-//! |---|---|
-//! | all | a few loads and stores, no lock |
+//! A note saves driver calls, but never fails a request: if every step of a request was refused, the request starts
+//! again and ignores the notes. An epoch has 16 bits, so after 65,536 epochs an old note may apply again. All
+//! operations are a few loads and stores, without a lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The purpose of a memory object. A driver may refuse one kind and grant the other.
+/// The purpose of a memory object. A driver may refuse one kind but grant the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ObjectKind {
     Block,
     Dedicated,
 }
 
-/// Number of bits of a note that contain the bytes; the epoch is above them.
+/// Number of low bits of a note that contain the bytes; the bits above them contain the epoch.
 const BYTES_BITS: u32 = 48;
 const BYTES: u64 = (1 << BYTES_BITS) - 1;
 
@@ -36,11 +33,11 @@ struct HeapMarks {
     trimmed_at: AtomicU64,
 }
 
-/// See the [module](self).
+/// The refusals of all memory types, and the epochs of all heaps. See the [module](self).
 pub(crate) struct Refusals {
-    /// The fewest bytes that were refused, by memory type and kind.
+    /// The smallest refused size in bytes, with its epoch, by memory type and kind.
     notes: Box<[[AtomicU64; 2]]>,
-    /// By heap; the last entry is for trims of every heap.
+    /// By heap; the last entry is for trims of all heaps.
     heaps: Box<[HeapMarks]>,
 }
 
@@ -58,13 +55,13 @@ impl Refusals {
         self.heaps[heap as usize].epoch.load(Ordering::SeqCst)
     }
 
-    /// Returns `true` if `bytes`, or fewer, were refused in this epoch.
+    /// Returns `true` if a size of at most `bytes` was refused in this epoch.
     pub(crate) fn covers(&self, memory_type: u32, kind: ObjectKind, bytes: u64, epoch: u64) -> bool {
         let note = self.notes[memory_type as usize][kind as usize].load(Ordering::Relaxed);
         note >> BYTES_BITS == short(epoch) && bytes >= note & BYTES
     }
 
-    /// Records that the driver refused `bytes`; `epoch` was read before the call.
+    /// Records that the driver refused `bytes`. `epoch` must have been read before the driver call.
     pub(crate) fn note(&self, memory_type: u32, kind: ObjectKind, bytes: u64, epoch: u64) {
         let (epoch, bytes) = (short(epoch), bytes.min(BYTES));
         let with = |note: u64| {
@@ -74,7 +71,7 @@ impl Refusals {
         _ = self.notes[memory_type as usize][kind as usize].fetch_update(Ordering::Relaxed, Ordering::Relaxed, with);
     }
 
-    /// Begins a new epoch of a heap, which may have more memory left.
+    /// Begins a new epoch of a heap, because the heap may have more memory left.
     pub(crate) fn forget(&self, heap: u32) {
         self.heaps[heap as usize].epoch.fetch_add(1, Ordering::SeqCst);
     }
@@ -84,12 +81,12 @@ impl Refusals {
         self.heaps.iter().for_each(|heap| _ = heap.epoch.fetch_add(1, Ordering::SeqCst));
     }
 
-    /// Returns `true` if the last trim of a heap (of every heap, if `None`) that released nothing had this mark.
+    /// Returns `true` if the last trim of the heap (of every heap, if `None`) that released nothing had this mark.
     pub(crate) fn was_trimmed(&self, heap: Option<u32>, mark: u64) -> bool {
         self.marks(heap).trimmed_at.load(Ordering::Relaxed) == mark
     }
 
-    /// Records that a trim has released nothing; `mark` was taken before it.
+    /// Records that a trim has released nothing. `mark` must have been taken before the trim.
     pub(crate) fn note_trimmed(&self, heap: Option<u32>, mark: u64) {
         self.marks(heap).trimmed_at.store(mark, Ordering::Relaxed);
     }

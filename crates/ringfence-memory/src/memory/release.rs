@@ -8,18 +8,18 @@
 //! ```
 //!
 //! No driver call is made while a lock is held that an allocation needs. No lock is held while objects are destroyed,
-//! because the destruction may call back in here.
+//! because the destruction may call the allocator.
 //!
-//! One thread at a time goes through the retired objects of all threads; other threads that reclaim meanwhile release
-//! their own. If threads drop objects faster than that thread destroys them, they help: a thread with more than 1,024
-//! retired objects of its own destroys up to 64 that are complete, and destroys a dropped object at once if the device
-//! is done with everything. So at most 1,280 objects that the GPU is done with stay retired for each thread that drops,
-//! and for each of the few shards that threads without a shard of their own share: a chunk of 256 may be filled before
-//! the next check. A drop reads the timelines at most once in 32 drops, and waits for no thread that takes objects out.
+//! One thread at a time visits the retired objects of all threads. Other threads that reclaim meanwhile release only
+//! their own objects. A thread that drops objects faster than they are destroyed helps: if it has more than 1,024
+//! retired objects, a drop destroys up to 64 that are complete, and the dropped object too if the device is done with
+//! everything. A chunk of 256 objects may be filled before the next check. So for each thread that drops, at most 1,280
+//! objects that the GPU is done with stay retired. Threads without a shard of their own share a few shards, each with
+//! this limit. At most one in 32 drops reads the timelines. No drop waits for a thread that takes objects out.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | retire | O(1), without waiting for a lock; beyond 1,024 objects a driver call for each timeline in 32 drops, and one for each of up to 65 objects |
+//! | retire | O(1), without waiting for a lock; beyond 1,024 objects also a driver call for each timeline once in 32 drops, and one for each of up to 65 destroyed objects |
 //! | reclaim | a driver call for each timeline, and one for each destroyed object, up to the caller's limit |
 
 use std::cell::Cell;
@@ -45,7 +45,7 @@ use crate::observe::unlocked::{Lock, defer, is_locked};
 use crate::observe::{Call, Event, SlowPath, Warning};
 use crate::timeline::{Passed, RetireBin, WaitError};
 
-/// The buffers of a reclaim, returned on drop, also during a panic.
+/// The buffers of a reclaim. Dropping it returns them, even after a panic.
 struct Scratch<'a> {
     home: &'a Lock<Option<Passed>>,
     passed: Passed,
@@ -66,39 +66,39 @@ impl Drop for Scratch<'_> {
     }
 }
 
-/// The number of a thread's retired objects beyond which its drops help to destroy. At most one chunk of [`RetireBin`]
-/// more may stay retired after the GPU is done with it.
+/// Number of a thread's retired objects beyond which its drops destroy objects. Up to one chunk of [`RetireBin`] more
+/// may stay retired after the GPU is done with it.
 const CROWD: usize = 1024;
 
-/// Number of reclaims after which refusals of the driver are forgotten, if the driver reports no budgets.
+/// Number of reclaims after which refusals of the driver are forgotten if the driver reports no budgets.
 const REFUSALS_KEPT: u64 = 64;
 
-/// Maximum time that a request without memory waits for objects that another thread is destroying.
+/// Maximum time for which a request without memory waits for objects that another thread is destroying.
 const OTHERS_WAIT: Duration = Duration::from_millis(2);
 
-/// Maximum number of objects that a drop destroys, besides its own.
+/// Maximum number of retired objects that a drop destroys, in addition to the dropped object.
 const HELP_MAX: usize = 64;
 
-/// A thread beyond [`CROWD`] reads the timelines in one of this number of drops.
+/// Number of drops in which a thread beyond [`CROWD`] reads the timelines once.
 const HELP_STEP: usize = 32;
 
 thread_local! {
     static HELPS: Cell<bool> = const { Cell::new(false) };
-    /// Number of drops of a thread that shares its shard.
+    /// Number of drops on this thread, counted if the thread shares its shard.
     static DROPS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Marks that this thread is destroying retired objects: drops during the destruction are only retired.
+/// Exists while this thread destroys retired objects: drops during the destruction only retire.
 struct Helping;
 
 impl Helping {
-    /// Begins helping; returns `None` if this thread already does, or is exiting.
+    /// Marks the thread; returns `None` if it is already marked, or if the thread is exiting.
     fn begin() -> Option<Self> {
         let begins = HELPS.try_with(|helps| !helps.replace(true));
         begins.unwrap_or(false).then_some(Self)
     }
 
-    /// Returns `true` for one of [`HELP_STEP`] drops, for a thread that calls it in each drop.
+    /// Returns `true` in one of [`HELP_STEP`] calls on a thread.
     fn is_due() -> bool {
         DROPS.try_with(|drops| drops.replace(drops.get().wrapping_add(1)) % HELP_STEP == 0).unwrap_or(false)
     }
@@ -114,36 +114,35 @@ impl Drop for Helping {
     }
 }
 
-/// Deferred free for the program's own objects: they wait for an allocator's timelines as resources do. Created by
+/// Deferred free for the program's own objects, which wait for an allocator's timelines as resources do. Created by
 /// [`Allocator::retirement`](crate::Allocator::retirement).
 pub struct Retirement<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> Retirement<'_, D> {
-    /// As [`Allocator::reclaim`](crate::Allocator::reclaim), but destroys at most `objects_max` resources, to bound the
-    /// cost of a frame in which many resources are released. The others stay retired for the next call, in the order of
-    /// their release. After a device loss everything is destroyed at once.
+    /// As [`Allocator::reclaim`](crate::Allocator::reclaim), but releases at most `objects_max` resources, to bound the
+    /// cost of a frame in which many resources are dropped. The other resources stay retired for the next call, in the
+    /// order in which they were dropped. After a device loss all are released at once.
     pub fn reclaim_at_most(&self, objects_max: usize) -> Reclaimed {
         self.0.reclaim(objects_max)
     }
 
-    /// Puts an object of the program into `bin`, from which it can be taken once every submission that has begun is
-    /// complete, like a dropped resource of this allocator. O(1).
+    /// Puts an object of the program into `bin`. It can be taken out once every submission that has begun is complete,
+    /// like a dropped resource of this allocator. O(1).
     pub fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
         self.0.lifetimes.retire_into(bin, item);
     }
 
-    /// As [`Retirement::retire_into`](crate::memory::Retirement::retire_into) for each of `items`, with one atomic
-    /// operation for all of them. `items` is empty afterwards, and keeps its capacity.
+    /// As [`Retirement::retire_into`](crate::memory::Retirement::retire_into) for all of `items`, with one atomic
+    /// operation in total. `items` is empty afterwards, and keeps its capacity.
     pub fn retire_all_into<T>(&self, bin: &RetireBin<T>, items: &mut Vec<T>) {
         self.0.lifetimes.retire_all_into(bin, items);
     }
 
-    /// Moves at most `items_max` items whose points have passed out of `bin`, and returns their number. One driver call
-    /// for each timeline. Points on timelines of another allocator never pass here: items of several allocators may
-    /// share a bin, and each is taken out by the allocator that put it in.
+    /// Moves at most `items_max` items whose points have passed from `bin` to `into`, and returns their number. One
+    /// driver call for each timeline. Several allocators may share a bin: a call takes out only this allocator's items.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`]: use [`RetireBin::collect_all`] then. Or another error of the driver. Nothing has changed.
+    /// [`DeviceError::Lost`] (use [`RetireBin::collect_all`] then), or the driver's. An error changes nothing.
     pub fn collect_from<T>(
         &self,
         bin: &RetireBin<T>,
@@ -153,8 +152,8 @@ impl<D: Device> Retirement<'_, D> {
         Ok(bin.collect_passed(&self.passed()?, items_max, into))
     }
 
-    /// Passes the items of `bin` whose points have passed to `each`, as [`RetireBin::release`] does:
-    /// [`Retirement::collect_from`](crate::memory::Retirement::collect_from) without the vector.
+    /// Takes the items whose points have passed out of `bin`, and passes each to `each`, as [`RetireBin::release`]
+    /// does. It is [`Retirement::collect_from`](crate::memory::Retirement::collect_from) without the vector.
     ///
     /// # Errors
     /// As [`Retirement::collect_from`](crate::memory::Retirement::collect_from).
@@ -175,7 +174,7 @@ impl<D: Device> Retirement<'_, D> {
 }
 
 impl<D: Device> Shared<D> {
-    /// Retires a resource, or a range of one: it is destroyed once every submission that has begun is complete.
+    /// Retires a resource, or a place without an object: destroys it once all submissions that have begun are complete.
     ///
     /// # Safety
     /// Both belong to this allocator, the object is bound to the place, and neither has another owner.
@@ -190,8 +189,8 @@ impl<D: Device> Shared<D> {
         self.enqueue(Retired::Pair(object, place));
     }
 
-    /// As [`Shared::retire`], while a subscriber records events. Inside a host allocation under one of the subscriber's
-    /// locks, the call is deferred.
+    /// As [`Shared::retire`], while a subscriber records events. If the drop is inside a host allocation that was made
+    /// under a lock of the subscriber, the call is deferred.
     ///
     /// # Safety
     /// As [`Shared::retire`].
@@ -214,7 +213,7 @@ impl<D: Device> Shared<D> {
         Retired::Pair(object, place)
     }
 
-    /// As [`Shared::retire`], for the item of a handle; the handle's reference to the allocator is released too.
+    /// As [`Shared::retire`], for the item of a handle. Also releases the handle's reference to the allocator.
     #[inline]
     pub(crate) fn retire_item(owner: Arc<Self>, item: Item<D>) {
         if owner.observers.is_watching() {
@@ -239,7 +238,7 @@ impl<D: Device> Shared<D> {
         Self::keep_owner(owner);
     }
 
-    /// Retires an object with the memory of its pages.
+    /// Retires a sparse object with the memory of its pages.
     pub(crate) fn retire_paged(self: &Arc<Self>, object: RawObject<D>, pages: Vec<Place<D>>) {
         if self.observers.is_watching() && is_locked() {
             let owner = Arc::clone(self);
@@ -270,11 +269,10 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Retires a resource that only the submissions of `points` use: it is destroyed once those have passed.
+    /// Retires a resource that only the submissions of `points` use: it is destroyed once these points have passed.
     ///
     /// # Panics
-    /// If a point belongs to a timeline of another allocator. The object then waits for all submissions that have
-    /// begun.
+    /// If a point belongs to a timeline of another allocator. The object then waits for all begun submissions.
     ///
     /// # Safety
     /// As [`Shared::retire`], and no other submission uses it.
@@ -303,13 +301,13 @@ impl<D: Device> Shared<D> {
     }
 
     /// If this thread has more than [`CROWD`] retired objects, destroys up to [`HELP_MAX`] that are complete, and
-    /// `item` if it is complete. Returns the item if it must wait, and the number of further drops after which to call
-    /// this again. Waits for no lock that another thread holds for longer than the release of one object takes.
+    /// `item` if it is complete. Returns the item if it must wait, and the number of drops after which this must be
+    /// called again. Waits for a lock at most as long as the release of one object takes.
     fn help_with(&self, item: Retired<D>, has_passed: impl Fn(&Passed) -> bool) -> Result<(), (Retired<D>, usize)> {
         if self.releases.retired.len_near() <= CROWD {
             return Err((item, usize::MAX));
         }
-        // Destroying needs locks, and this thread may hold one of them: a drop within a host allocation.
+        // Destroying needs locks, and a drop inside a host allocation may happen while this thread holds one of them.
         if is_locked() {
             return Err((item, HELP_STEP));
         }
@@ -318,7 +316,7 @@ impl<D: Device> Shared<D> {
         let is_due = retired.has_own_shard() || Helping::is_due();
         let mut passed = Passed::default();
         self.lifetimes.seen_by_all(&mut passed);
-        // In most cases the last seen progress already shows that the device is idle.
+        // In most cases the progress that was seen last already shows that the device is idle.
         let asks = is_due && !has_passed(&passed);
         if asks && self.lifetimes.read(&self.device, &mut passed) == Err(DeviceError::Lost) {
             self.note_lost();
@@ -342,8 +340,7 @@ impl<D: Device> Shared<D> {
         self.releases.retired.release_own(&passed, objects_max, |item| self.destroy(item))
     }
 
-    /// As [`Shared::release_own`], with a limit that keeps the cost within a request small. Returns `true` if there was
-    /// an object.
+    /// As [`Shared::release_own`], with a limit for use within a request. Returns `true` if an object was released.
     pub(super) fn release_some(&self) -> bool {
         if self.releases.retired.len_near() == 0 {
             return false;
@@ -354,14 +351,13 @@ impl<D: Device> Shared<D> {
         self.releases.retired.release_near(&passed, HELP_MAX, |item| self.destroy(item)) > 0
     }
 
-    /// Reclaims. If another thread is in this call, releases only objects that this thread has retired. If this thread
-    /// is already in the call, does nothing.
+    /// Reclaims. While another thread is in this call, releases only this thread's objects. From inside it, does
+    /// nothing.
     pub fn reclaim(&self, objects_max: usize) -> Reclaimed {
         self.reclaim_unless_busy(objects_max, false)
     }
 
-    /// As [`Shared::reclaim`], for a shortage of memory: also releases objects of other threads that would soon release
-    /// them themselves.
+    /// As [`Shared::reclaim`], for a shortage of memory: also releases objects that other threads would release soon.
     pub(super) fn reclaim_in_shortage(&self) -> Reclaimed {
         self.reclaim_unless_busy(usize::MAX, true)
     }
@@ -380,8 +376,8 @@ impl<D: Device> Shared<D> {
         reclaimed
     }
 
-    /// Repeats [`Shared::reclaim_last`] until the other thread has destroyed the objects that it has taken out, at most
-    /// for the time [`OTHERS_WAIT`]. Without this, a request would fail although its memory will soon be free.
+    /// Repeats [`Shared::reclaim_last`] until the other thread has destroyed the objects that it has taken out, but at
+    /// most for [`OTHERS_WAIT`]. Otherwise a request would fail although its memory is about to be freed.
     fn reclaim_beside_another(&self) -> Reclaimed {
         let (until, before) = (Instant::now() + OTHERS_WAIT, self.releases.retired.len());
         loop {
@@ -395,14 +391,14 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// As [`Shared::reclaim`], even if another thread is in that call. For the end of the allocator.
+    /// As [`Shared::reclaim`], but does not stop if another thread is in that call.
     fn reclaim_last(&self) -> Reclaimed {
         let (reclaimed, seen) = self.reclaim_with(&mut Passed::default(), usize::MAX, true);
         self.after_reclaim(seen);
         reclaimed
     }
 
-    /// The part that may run the program's code, with no lock held.
+    /// The part of a reclaim that may run the program's code, with no lock held.
     fn after_reclaim(&self, seen: Seen) {
         self.rings.look_after(seen);
         self.write_due();
@@ -410,11 +406,11 @@ impl<D: Device> Shared<D> {
 
     fn reclaim_with(&self, passed: &mut Passed, objects_max: usize, is_short: bool) -> (Reclaimed, Seen) {
         let _helping = Helping::begin();
-        // A reclaim because of a shortage is within a frame, so it does not advance the clock of grace periods.
+        // A reclaim for a shortage is an extra one within a frame, so it does not advance the clock of grace periods.
         let step = u64::from(!is_short);
         let tick = self.releases.tick.fetch_add(step, Ordering::Relaxed) + step;
         self.budgets.refresh_in_frame(&self.device);
-        // Without budgets from the driver, there is no sign that another process has freed memory.
+        // Without budgets from the driver, nothing shows that another process has freed memory.
         if !is_short && !self.budgets.is_reported() && tick.is_multiple_of(REFUSALS_KEPT) {
             self.budgets.refusals.forget_all();
         }
@@ -423,7 +419,7 @@ impl<D: Device> Shared<D> {
             self.note_lost();
         }
         let device_lost = self.lost.load(Ordering::Relaxed);
-        // Before the rings free anything, so the figures are those of the frame.
+        // Before the rings free anything: the figures are those of the frame.
         let mut seen = self.rings.all();
         self.rings.tell(&seen, &self.observers);
         self.rings.reclaim(&mut seen, passed, device_lost, is_short);
@@ -435,7 +431,7 @@ impl<D: Device> Shared<D> {
             (false, true) => retired.release_passed(passed, objects_max, |item| self.destroy(item)),
             (false, false) => retired.release_unspared(passed, objects_max, |item| self.destroy(item)),
         };
-        // Recycled objects age once a reclaim. In a shortage, several calls in one frame would age them too fast.
+        // Recycled objects age once a frame: extra reclaims for a shortage must not age them.
         if !is_short {
             self.recycled.age(tick, |item| self.destroy_item(item));
         }
@@ -445,7 +441,7 @@ impl<D: Device> Shared<D> {
         (Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }, seen)
     }
 
-    /// Frees the descriptors that the device is done with, and destroys the heaps that were dropped.
+    /// Frees descriptors that the device is done with, and destroys dropped heaps that it is done with.
     pub(super) fn reclaim_descriptor_heaps(&self) {
         let mut passed = Passed::default();
         if self.lifetimes.read(&self.device, &mut passed) == Err(DeviceError::Lost) {
@@ -480,13 +476,13 @@ impl<D: Device> Shared<D> {
         self.destroy_parts(object, Some(place));
     }
 
-    /// As [`Shared::destroy_item`], and caches the handle's reference to the allocator for this thread's next handle.
+    /// As [`Shared::destroy_item`]; also caches the handle's reference to the allocator for this thread's next handle.
     pub(crate) fn destroy_item_and_owner(owner: Arc<Self>, item: Item<D>) {
         let (object, place) = owner.take_apart(item);
         owner.note_released(&place);
         owner.destroy_object(object);
         match place {
-            // Cached together with a slot, by one exchange.
+            // Slot and reference are cached together, by one exchange.
             Place {
                 arena: ArenaRef::Own(arena),
                 hold: Hold::Slot { class, named: false, memory, allocation: slot },
@@ -523,19 +519,18 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Destroys the item of a handle, without checking the device's progress.
+    /// Destroys or recycles the item of a handle, without checking the device's progress.
     ///
     /// # Safety
     /// No submission that is under way uses it.
     #[inline]
     pub(crate) unsafe fn destroy_now(owner: Arc<Self>, item: Item<D>) {
-        // The item may be recycled and destroyed later. The device is notified now, so that submissions that begin
-        // until then leave the object out.
+        // The item may be recycled and destroyed later. Notified now, so that later submissions leave the object out.
         item.note_retired(&owner.device);
         Self::release_item_and_owner(owner, item);
     }
 
-    /// Frees a range of a resource that others share.
+    /// Frees a range of a resource that has other ranges in use.
     ///
     /// # Safety
     /// As [`Shared::retire`], and no submission that is under way uses it.
@@ -543,7 +538,7 @@ impl<D: Device> Shared<D> {
         self.destroy_parts(None, Some(place));
     }
 
-    /// Frees a resource's bytes; its object is already destroyed.
+    /// Frees a resource's bytes. Its object is already destroyed.
     #[inline]
     pub(crate) fn free_place(&self, place: Place<D>) {
         match place {
@@ -576,7 +571,8 @@ impl<D: Device> Shared<D> {
                 self.free_memory(Arc::into_inner(memory).expect("dedicated memory has one owner"));
             }
             Hold::Pooled { memory, owner, allocation } => {
-                // Dropped first, so the caller that takes out the empty block has the last reference to its memory.
+                // Dropped before the range is freed, so that the thread that takes out the empty block has the last
+                // reference.
                 drop(memory);
                 owner.free(&allocation);
             }
@@ -627,7 +623,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Waits for all submissions, and destroys the retired objects; after a device loss at once.
+    /// Waits for all submissions, then destroys the retired objects. After a device loss it does not wait.
     pub(crate) fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
         // First, so an error counts only objects that are still in use.
         let passed = self.reclaim_last();
@@ -655,8 +651,8 @@ impl<D: Device> Shared<D> {
         let mut reclaimed = self.reclaim_last();
         let mut last = reclaimed.objects;
         while reclaimed.waiting > 0 && !reclaimed.device_lost {
-            // Meanwhile other threads may begin frames, drop objects, or be about to destroy some. The caller may be
-            // inside such a destruction (a subscriber), which then never ends, so the timeout decides.
+            // Other threads may begin frames, drop objects, or be about to destroy some. If the caller itself is inside
+            // a destruction (as a subscriber), that destruction cannot end, so the timeout decides.
             self.no_frame_is_open()?;
             if last == 0 && (Helping::is_under_way() || wait.is_over()) {
                 return Err(self.timeout(wait));
@@ -683,7 +679,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Waits for frames that were dropped, because they may have been submitted.
+    /// Waits for dropped frames, because they may have been submitted.
     fn wait_dropped(&self, wait: &LastWait) -> Result<(), ShutdownError> {
         let dropped = self.lifetimes.unresolved();
         if dropped.is_empty() {
@@ -704,7 +700,7 @@ impl<D: Device> Shared<D> {
         ShutdownError::Timeout { waited_ns: wait.waited_ns(), waiting: self.reclaim_last().waiting }
     }
 
-    /// Waits for points until `deadline`, without limit if there is none; counted in the statistics.
+    /// Waits for points until `deadline`, or without limit if it is `None`. The wait is counted in the statistics.
     ///
     /// # Errors
     /// [`WaitError::NotSubmitted`] at once, if the frame of a point is open; [`WaitError::Timeout`];
@@ -720,7 +716,7 @@ impl<D: Device> Shared<D> {
     }
 }
 
-/// The time limit of a wait at the end of an allocator, which consists of several waits.
+/// The time limit of a shutdown or of the last drop, which consist of several waits.
 struct LastWait {
     started: Instant,
     deadline: Option<Instant>,
@@ -732,7 +728,7 @@ impl LastWait {
         Self { started, deadline: started.checked_add(timeout) }
     }
 
-    /// Returns the wait with a deadline of at most `longest` from now, if it has a deadline.
+    /// Returns the wait with a deadline at most `longest` from now; a wait without a deadline unchanged.
     fn at_most(&self, longest: Duration) -> Self {
         let earliest =
             |deadline: Instant| Instant::now().checked_add(longest).map_or(deadline, |end| end.min(deadline));
@@ -748,14 +744,14 @@ impl LastWait {
     }
 }
 
-/// Number of attempts to wait at the end of an allocator, because the driver may be short of memory for a moment.
+/// Number of attempts to wait in the last drop, because the driver may be out of memory for a moment.
 const LAST_WAITS: usize = 3;
 
-/// Maximum time that a shutdown, or the end of an allocator, waits for a dropped frame, which may have been submitted.
+/// Maximum time for which a shutdown or the last drop waits for a dropped frame, which may have been submitted.
 const DROPPED_WAIT: Duration = Duration::from_secs(1);
 
 impl<D: Device> Shared<D> {
-    /// Waits until the GPU uses no retired object and no descriptor heap. Returns `true` if that is so.
+    /// Waits until the GPU uses no retired object and no descriptor heap. Returns `true` if that was reached.
     fn is_idle_at_last(&self) -> bool {
         let is_unused = || self.releases.retired.is_empty() && self.descriptor_heaps.is_empty();
         if is_unused() {
@@ -782,13 +778,13 @@ impl<D: Device> Shared<D> {
 }
 
 impl<D: Device> Drop for Shared<D> {
-    /// Waits until the GPU is done with the remaining objects, then destroys them. After
-    /// [`Allocator::shutdown`](crate::Allocator::shutdown) nothing is left to wait for.
+    /// Waits until the GPU is done with the remaining objects, then destroys them. After a successful
+    /// [`Allocator::shutdown`](crate::Allocator::shutdown) there are none, so it does not wait.
     fn drop(&mut self) {
         self.losses.forget();
         let idle = self.is_idle_at_last();
         if !idle {
-            // Objects that the GPU may still use are leaked. The blocks are leaked too, because objects in them do not
+            // Objects that the GPU may still use are leaked. Blocks are leaked too, because the objects in them do not
             // own their memory, and on Direct3D 12 a heap is destroyed with its last owner.
             let mut left = Vec::new();
             self.releases.retired.collect_all(&mut left);

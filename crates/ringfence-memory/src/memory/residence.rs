@@ -1,4 +1,4 @@
-//! The residency of a memory object that can be evicted: its pins, its last use, and its state.
+//! The residency state of a memory object that can be evicted: its pins, its last use, and `true` while it is evicted.
 //!
 //! ```text
 //!   allocation                                   eviction (one at a time)
@@ -8,10 +8,10 @@
 //!      no: it stays resident, for pins != 0         no: the driver evicts it
 //! ```
 //!
-//! Each side writes its word before it reads the other's, in one total order (`SeqCst`), so at least one side sees the
-//! other. A defragmentation pass records uses while eviction may run, by the same rule: it records its point, then
-//! checks if the memory is evicted; eviction checks for uses again after it has set its word. Memory that is freed is
-//! pinned first, and stays pinned.
+//! Each side writes its own variable before it reads the other's, in one total order (`SeqCst`), so at least one side
+//! sees the other. A defragmentation pass that records a use follows the same rule: it records its point, then checks
+//! if the memory is evicted. Eviction checks the uses again after it has set `evicted`. Before memory is freed it is
+//! pinned, and it stays pinned.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -27,16 +27,16 @@ pub(crate) struct Residence<D: Device> {
     pub(crate) bytes: u64,
     pub(crate) heap: u32,
     priority: AtomicU8,
-    /// Number of ranges in it that are not evictable.
+    /// Number of ranges in the memory object that are not evictable.
     pins: AtomicU32,
     evicted: AtomicBool,
     /// `true` if the memory is freed, or is about to be.
     gone: AtomicBool,
-    /// Serial number of the latest use list that contains it.
+    /// Serial number of the latest use list that contains this memory object.
     listed: AtomicU64,
     /// The points of its uses.
     used: Lock<SyncSet>,
-    /// The last use, as a count of commits.
+    /// Time of the last use, as a count of commits.
     tick: AtomicU64,
 }
 
@@ -56,7 +56,7 @@ impl<D: Device> Residence<D> {
         }
     }
 
-    /// Adds a range without declared uses.
+    /// Adds a range whose uses are not declared.
     pub(crate) fn pin(&self) {
         self.pins.fetch_add(1, Ordering::SeqCst);
     }
@@ -73,7 +73,7 @@ impl<D: Device> Residence<D> {
         self.evicted.load(Ordering::SeqCst)
     }
 
-    /// Marks it as evicted, if it may be evicted, and returns `true` if so. Eviction's lock is held.
+    /// If it may be evicted, marks it as evicted and returns `true`. The lock `calls` is held.
     pub(crate) fn take(&self, passed: &impl Progress) -> bool {
         self.evicted.store(true, Ordering::SeqCst);
         let may_go = !self.is_pinned() && self.is_unused(passed);
@@ -83,7 +83,7 @@ impl<D: Device> Residence<D> {
         may_go
     }
 
-    /// Closes it before its memory is freed: from now on it is neither evicted nor made resident.
+    /// Called before its memory is freed: from now on it is neither evicted nor made resident.
     pub(crate) fn close(&self) {
         self.gone.store(true, Ordering::SeqCst);
         self.pin();
@@ -93,17 +93,17 @@ impl<D: Device> Residence<D> {
         self.gone.load(Ordering::SeqCst)
     }
 
-    /// Marks it as resident. Eviction's lock is held.
+    /// Marks it as resident. The lock `calls` is held.
     pub(crate) fn set_resident(&self) {
         self.evicted.store(false, Ordering::SeqCst);
     }
 
-    /// Adds it to a list; returns `true` if the list did not contain it yet.
+    /// Adds it to the use list `serial`. Returns `true` if the list did not contain it yet.
     pub(crate) fn list(&self, serial: u64) -> bool {
         self.listed.load(Ordering::Relaxed) != serial && self.listed.swap(serial, Ordering::Relaxed) != serial
     }
 
-    /// Records a use until this point.
+    /// Records a use that ends with this point.
     pub(crate) fn stamp(&self, point: SyncPoint, tick: u64) {
         self.used.lock().insert(point);
         self.tick.fetch_max(tick, Ordering::Relaxed);
@@ -123,22 +123,22 @@ impl<D: Device> Residence<D> {
         self.priority.store(priority as u8, Ordering::Relaxed);
     }
 
-    /// Returns its rank: the lowest rank is evicted first.
+    /// Returns its rank. Objects with low ranks are evicted first.
     pub(crate) fn rank(&self) -> (u8, u64) {
         (self.priority.load(Ordering::Relaxed), self.tick.load(Ordering::Relaxed))
     }
 }
 
-/// A counter of objects and of their bytes.
+/// Number of memory objects, and their total size in bytes.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) count: AtomicU64,
     pub(crate) bytes: AtomicU64,
 }
 
-/// The memory objects of an allocator that can be evicted.
+/// The memory objects of an allocator that may be evicted.
 pub(crate) struct Residents<D: Device> {
-    /// `true` if the program has promised to declare its uses.
+    /// `true` if the program has promised to declare its uses of evictable memory.
     pub(crate) is_managed: AtomicBool,
     pub(crate) all: Lock<Vec<Weak<Residence<D>>>>,
     /// Held while the driver evicts memory or makes it resident.
@@ -184,7 +184,7 @@ impl<D: Device> Residents<D> {
         self.all.lock().iter().filter_map(Weak::upgrade).filter(|held| !held.is_gone()).collect()
     }
 
-    /// Counts objects that were evicted, or were made resident. Returns their bytes.
+    /// Adds objects that were evicted, or were made resident, to a tally. Returns their total size in bytes.
     pub(crate) fn count(&self, tally: impl FnOnce(&Self) -> &Tally, objects: &[Arc<Residence<D>>]) -> u64 {
         let bytes = objects.iter().map(|object| object.bytes).sum();
         let tally = tally(self);

@@ -12,11 +12,11 @@ use crate::observe::unlocked::Lock;
 use crate::timeline::{Passed, RetireBin};
 
 pub(crate) enum Retired<D: Device> {
-    /// An object with its memory, as a handle owned it.
+    /// An object with its memory, as its handle owned it.
     Item(Item<D>),
     /// A range without an object.
     Place(Place<D>),
-    /// An object, and the memory of its pages: one item, so that no thread frees the memory under the object.
+    /// An object and the memory of its pages, in one item, so that no thread frees the memory while the object exists.
     Paged(Box<(RawObject<D>, Vec<Place<D>>)>),
     /// An object, and its range.
     Pair(RawObject<D>, Place<D>),
@@ -25,9 +25,9 @@ pub(crate) enum Retired<D: Device> {
 pub(crate) struct Releases<D: Device> {
     pub(crate) retired: RetireBin<Retired<D>>,
     /// Buffers of `reclaim`, kept so that a steady frame allocates no host memory. The thread that reclaims takes them
-    /// out, so the lock is not held meanwhile.
+    /// out, and does not hold the lock meanwhile.
     pub(crate) scratch: Lock<Option<Passed>>,
-    /// Number of calls of reclaim: the clock of empty blocks.
+    /// Number of reclaims: the clock for the grace of empty blocks.
     pub(crate) tick: AtomicU64,
 }
 
@@ -41,19 +41,19 @@ impl<D: Device> Releases<D> {
 /// The result of [`Allocator::reclaim`](crate::Allocator::reclaim).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Reclaimed {
-    /// Number of resources that the device was done with: destroyed, or kept for recycling.
+    /// Number of resources that were released: destroyed, or kept for recycling.
     pub objects: usize,
-    /// Number of empty blocks that were freed because their grace was over. Blocks that were freed with their last
-    /// range (without a grace) or with their pool do not count.
+    /// Number of blocks that were freed because they were empty for longer than their grace. Blocks that were freed
+    /// with their last range (without a grace) or with their pool do not count.
     pub blocks: usize,
     /// Number of resources that are still retired: they wait for the device, for a later call if this one was bounded,
-    /// or for another thread that reclaims its own drops while another reclaim is under way.
+    /// or for another thread that releases its own drops.
     pub waiting: usize,
-    /// `true` if the device is lost. All retired objects have been destroyed then.
+    /// `true` if the device is lost. All retired objects were then released.
     pub device_lost: bool,
 }
 
-/// The reason why [`Allocator::shutdown`](crate::Allocator::shutdown) ended early. The retired objects stay retired.
+/// The reason why [`Allocator::shutdown`](crate::Allocator::shutdown) failed. Objects in use stay retired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShutdownError {

@@ -1,4 +1,4 @@
-//! The rings of an allocator: each reclaim visits them, and snapshots and traces contain them.
+//! The rings of an allocator: each reclaim visits them, and snapshots and traces contain their figures.
 
 use std::sync::{Arc, Weak};
 
@@ -11,16 +11,16 @@ use crate::observe::trace::Event;
 use crate::observe::unlocked::{Lock, drop_unlocked};
 use crate::timeline::Passed;
 
-/// A ring, or another object that a reclaim visits so that few writes must read the device's progress.
+/// A ring, or another object that each reclaim visits. Its writes then rarely have to read the device's progress.
 pub trait ReclaimRing: Send + Sync {
     /// Frees the parts that are complete. Returns `true` if [`ReclaimRing::upkeep`] should be called. Count ages only
     /// in calls with `is_short == false`, which the program makes once a frame.
     fn reclaim(&self, passed: &Passed, device_lost: bool, is_short: bool) -> bool;
 
-    /// Does work that may need driver calls. Called without a lock.
+    /// Does work that may need driver calls. No lock is held.
     fn upkeep(&self) {}
 
-    /// Returns its figures without its name, if snapshots show it as a ring. Makes no host allocation.
+    /// Returns its figures without its name; `None` if snapshots do not show it as a ring. Allocates no host memory.
     fn figures(&self) -> Option<RingSnapshot>;
 
     /// Returns its name for snapshots and traces.
@@ -29,12 +29,11 @@ pub trait ReclaimRing: Send + Sync {
     }
 }
 
-/// All live rings; dropped rings are removed at the next call.
+/// All live rings. Dropped rings are removed by the next call.
 #[derive(Default)]
 pub(crate) struct Rings(Lock<Book>);
 
-/// Rings that were visited, kept until no lock is held: dropping the last handle of a ring may run a `Drop` of the
-/// program.
+/// Rings that were visited. Dropped with no lock held, because that may run the program's code.
 #[derive(Default)]
 pub(crate) struct Seen {
     rings: Vec<Arc<dyn ReclaimRing>>,
@@ -54,7 +53,7 @@ struct Noted {
     /// Its number in a trace.
     number: u64,
     ring: Weak<dyn ReclaimRing>,
-    /// The figures that the trace has recorded last, without the name; `None` before it has recorded the ring.
+    /// The figures that the trace contains, without the name; `None` if the trace does not contain the ring yet.
     recorded: Option<RingSnapshot>,
 }
 
@@ -80,7 +79,7 @@ impl Rings {
         seen.asking.extend(asking.map(|(at, _)| at));
     }
 
-    /// Calls `upkeep` on the rings that need it, which may call the driver, and drops all references. No lock is held.
+    /// Calls `upkeep` on the rings that need it, which may call the driver, then drops all references. No lock is held.
     pub(crate) fn look_after(&self, Seen { mut rings, asking }: Seen) {
         asking.iter().for_each(|at| rings[*at].upkeep());
         rings.drain(..).for_each(drop_unlocked);
@@ -101,12 +100,12 @@ impl Rings {
         shown
     }
 
-    /// Records in the trace the changes since the last call.
+    /// Records the changes since the last call in the trace.
     pub(crate) fn tell(&self, seen: &Seen, to: &Observers<impl Watched>) {
         if !to.is_recording() {
             return;
         }
-        // Both lists have the same order: the seen rings are alive, and new rings are at the end.
+        // Both lists have the same order: seen rings are alive, and new ones are at the end.
         let mut rings = seen.rings.iter().peekable();
         self.0.lock().noted.retain_mut(|noted| {
             let is_alive = noted.is_alive(to);
@@ -118,7 +117,7 @@ impl Rings {
         });
     }
 
-    /// Forgets the recorded figures, because a new trace has none.
+    /// Forgets the recorded figures, because a new trace does not contain them.
     pub(crate) fn forget_recorded(&self) {
         self.0.lock().noted.iter_mut().for_each(|noted| noted.recorded = None);
     }

@@ -1,4 +1,4 @@
-//! Functions for code that binds resources itself: libraries that suballocate heaps, imports, moves. A resource is
+//! Functions for code that binds resources itself (libraries that suballocate heaps, imports, moves): a resource is
 //! measured without memory, and then bound to the caller's place.
 
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ use crate::device::{Create, Device, DeviceError, Kind, Requirements};
 use crate::error::Error;
 
 impl<D: Device> Shared<D> {
-    /// Creates a resource in any suitable place.
+    /// Creates a resource, allocates memory for it and binds it.
     ///
     /// # Errors
     /// As [`Allocator::create_buffer`](crate::Allocator::create_buffer).
@@ -34,15 +34,13 @@ impl<D: Device> Shared<D> {
         Ok((made, needs))
     }
 
-    /// As [`Shared::create`], but `place` chooses the place. It gets requirements that apply in every memory type that
-    /// the location allows.
+    /// As [`Shared::create`], but `place` chooses the place. It gets requirements that hold in all its types.
     ///
     /// # Errors
-    /// As [`Shared::create`], and those of `place`. Nothing has changed then.
+    /// As [`Shared::create`], and those of `place`. An error changes nothing.
     ///
     /// # Safety
-    /// `place` returns the result of [`Shared::place`] or [`Shared::place_at`] of this allocator for the resource that
-    /// it was given.
+    /// `place` returns the result of this allocator's [`Shared::place`] or [`Shared::place_at`] for its first argument.
     pub unsafe fn create_with<K: Kind>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
@@ -72,7 +70,7 @@ impl<D: Device> Shared<D> {
         self.measure_as::<K>(info, None)
     }
 
-    /// As [`Shared::measure`], for memory that is shared as `share`.
+    /// As [`Shared::measure`], for memory that is shared by handles of the kind `share`.
     pub(crate) fn measure_as<K: Kind>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
@@ -86,7 +84,7 @@ impl<D: Device> Shared<D> {
         Ok(needs)
     }
 
-    /// Returns `true` if a portable description creates the same resource as the description that it was derived from.
+    /// Returns `true` if `portable`, which was derived from `info`, creates the same resource as `info`.
     pub(crate) fn says_all<K: Kind>(&self, portable: &K::Desc, info: &<D as Create<K>>::Info<'_>) -> bool
     where
         D: Create<K>,

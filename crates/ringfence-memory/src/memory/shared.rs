@@ -35,7 +35,7 @@ use crate::observe::trace::Event;
 use crate::observe::unlocked::{Lock, SharedLock, run_unlocked};
 use crate::timeline::{Lifetimes, Timed};
 
-/// An arena of the allocator itself. Slots in its thread caches keep the allocator alive.
+/// An arena of the allocator itself. Slots in its thread caches own references that keep the allocator alive.
 pub(crate) type OwnArena<D> = Arena<D, Tlsf, Arc<Shared<D>>>;
 
 /// The state that all clones of the allocator and all of its objects share.
@@ -47,14 +47,14 @@ pub struct Shared<D: Device> {
     pub(crate) rings: Rings,
     pub(crate) order: TypeOrder,
     pub(crate) classes: Classes,
-    /// The decision for plain requests: memory types whose arenas serve them without padding, one bit each.
+    /// The decision for plain requests: memory types whose blocks serve them without padding, bit n for type n.
     pub(crate) plain_types: u32,
-    /// The largest request in bytes that shares a block, by memory type.
+    /// The largest size in bytes, by memory type, for which a request shares a block.
     pub(crate) shared_bytes_max: Box<[u64]>,
-    /// The types of `plain_types` in which small requests get slots, one bit each.
+    /// The types of `plain_types` in which small requests get slots, bit n for type n.
     pub(crate) slot_types: u32,
-    /// One arena for each memory type and class group: see [`Shared::shared_arena_index`]. Heaps are counted in the
-    /// arena of [`Shared::arena_index`].
+    /// One arena for each memory type and class group: see [`Shared::shared_arena_index`]. Heaps of libraries are
+    /// counted in the arena of [`Shared::arena_index`].
     pub(crate) arenas: Box<[OwnArena<D>]>,
     pub(crate) custom_pools: SharedLock<Vec<Arc<PoolState<D>>>>,
     pub(crate) pools: Lock<Vec<Arc<dyn RangeOwner<D>>>>,
@@ -165,7 +165,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// As [`Shared::memory_of`], for the kinds of allocation that may share memory.
+    /// As [`Shared::memory_of`], for the kinds of allocation that the inlined part does not handle.
     fn memory_of_other<'a>(&'a self, place: &'a Place<D>) -> &'a Memory<D> {
         match &place.hold {
             Hold::Range { memory, .. } | Hold::Slot { memory, .. } => memory,
@@ -176,8 +176,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Returns the memory object of a place, for an owner that suballocates it. It must be dropped before the place is
-    /// freed.
+    /// Returns the memory object of a place, for an owner that suballocates it. Drop it before the place is freed.
     pub(crate) fn shared_memory_of(&self, place: &Place<D>) -> Arc<Memory<D>> {
         match &place.hold {
             Hold::Range { memory, .. } | Hold::Slot { memory, .. } => memory.share(),
@@ -188,15 +187,15 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Returns the index of the arena of a memory type and a class. Classes that may share memory on this device have
-    /// one arena.
+    /// Returns the index of the arena for a memory type and a class. Classes that the device allows in one memory
+    /// object have the same arena.
     pub fn arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
         let group = self.device.capabilities().class_groups[class as usize];
         memory_type * CLASSES.len() as u32 + u32::from(group)
     }
 
-    /// Returns the index of the arena whose blocks serve a class, and the other classes that [`Classes`] puts into
-    /// these blocks.
+    /// Returns the index of the arena whose blocks serve a memory type and a class. [`Classes`] says which classes
+    /// share blocks.
     pub(crate) fn shared_arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
         memory_type * CLASSES.len() as u32 + u32::from(self.classes.groups[class as usize])
     }
@@ -205,7 +204,7 @@ impl<D: Device> Shared<D> {
         self.device.capabilities().memory_types[memory_type as usize].heap
     }
 
-    /// Returns the bytes of a heap's empty blocks.
+    /// Returns the total size of the empty blocks of a heap, in bytes.
     pub(crate) fn empty_bytes(&self, heap: u32) -> u64 {
         let own =
             self.arenas.iter().filter(|arena| arena.desc.heap == heap).map(|arena| arena.empty_bytes(0)).sum::<u64>();
@@ -214,7 +213,7 @@ impl<D: Device> Shared<D> {
         own + pools.map(|pool| pool.arena.empty_bytes(pool.block_count_min)).sum::<u64>()
     }
 
-    /// Makes host writes at `offset..offset + size` of the place visible to the device, with a driver call if needed.
+    /// Makes host writes to bytes `offset..offset + size` visible to the device, with a driver call if needed.
     pub(crate) fn flush(&self, place: &Place<D>, offset: u64, size: u64) -> Result<(), DeviceError> {
         if size == 0 {
             return Ok(());
@@ -246,14 +245,14 @@ impl<D: Device> Shared<D> {
     }
 }
 
-/// Shared by all clones of an allocator and its pools, and dropped with the last of them.
+/// Owned by all clones of an allocator and by its pools. The last of them drops it.
 pub(crate) struct Handle<D: Device>(pub(crate) Arc<Shared<D>>);
 
 impl<D: Device> Drop for Handle<D> {
     fn drop(&mut self) {
         let shared = Arc::clone(&self.0);
         run_unlocked(move || {
-            // From now on, cached objects no longer keep the allocator alive.
+            // From now on, cached objects must not keep the allocator alive.
             shared.recycled.close(|item| shared.destroy_item(item));
             shared.arenas.iter().for_each(|arena| arena.slots.close_thread_caches());
         });
@@ -278,7 +277,7 @@ impl<D: Device> Timed<D> for Shared<D> {
     }
 }
 
-/// Returns the alignment of blocks for a class. Render targets may be placed in the blocks of their group.
+/// Returns the minimum alignment of blocks for a class, in bytes: that of render targets if they share the blocks.
 pub(crate) fn memory_alignment(capabilities: &Capabilities, class: ResourceClass) -> u64 {
     let group = |class: ResourceClass| capabilities.class_groups[class as usize];
     let holds_targets = group(class) == group(ResourceClass::RenderTarget);

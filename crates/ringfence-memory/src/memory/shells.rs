@@ -1,13 +1,10 @@
-//! A per-thread free list of the boxes of handles, so that in steady state creating and destroying an object allocates
-//! no host memory.
+//! A per-thread free list of the boxes of handles. So a steady frame allocates no host memory.
 //!
 //! ```text
 //!   made ◀── Box<Bound> ◀── this thread's shells, by kind ◀── Box<Bound>, empty ◀── destroyed
 //! ```
 //!
-//! | operation | cost |
-//! |---|---|
-//! | all | O(1): an exchange, and the value is moved once |
+//! All operations are O(1): an exchange, and one move of the value.
 
 use std::mem::{self, MaybeUninit};
 use std::ptr;
@@ -29,14 +26,14 @@ enum Shell<D: Device> {
 
 pub(crate) struct Shells<D: Device>(ThreadCaches<Shell<D>, (), 3>);
 
-/// Moves parts of the value out with `take`, which drops the rest of it. Returns the parts and the empty box.
+/// Moves parts of the value out with `take`, which must drop the rest. Returns the parts and the empty box.
 fn moved_out<T, P>(value: Box<T>, take: impl FnOnce(*mut T) -> P) -> (P, Box<MaybeUninit<T>>) {
     let shell = Box::into_raw(value);
     // SAFETY: the pointer comes from a box that has no other owner; the value is treated as uninitialised from now on.
     (take(shell), unsafe { Box::from_raw(shell.cast()) })
 }
 
-/// Moves object and place out of a bound object, and drops the rest of it in place.
+/// Moves object and place out of a bound object, and drops its other fields in place.
 ///
 /// # Safety
 /// The value is not used or dropped afterwards.
@@ -75,7 +72,7 @@ impl<D: Device> Shells<D> {
         Box::write(shell, bound)
     }
 
-    /// Returns the driver's object, unless others share it, and its place.
+    /// Returns the place and, unless others share it, the driver's object.
     #[inline]
     pub(crate) fn take_apart(&self, item: Item<D>) -> (Option<RawObject<D>>, Place<D>) {
         match item {
@@ -102,7 +99,7 @@ impl<D: Device> Shells<D> {
 
     fn keep(&self, class: usize, shell: Shell<D>) {
         let Err(shell) = self.0.put_item(class, shell) else { return };
-        // The first box of its thread, or one beyond the capacity of the cache.
+        // The cache has no room: the box is the first of its thread, or one beyond the capacity.
         self.0.wanted(class);
         drop(self.0.put_item(class, shell));
     }

@@ -1,5 +1,5 @@
-//! The steps when memory is short: freeing empty blocks, evicting memory that no submission uses, calling the eviction
-//! callback; and the error if all have failed.
+//! The steps if memory is short: freeing empty blocks, evicting memory that no submission uses, and the eviction
+//! callback. Also the error if all steps have failed.
 //!
 //! The callback is called with no lock held:
 //!
@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::observe::unlocked::{drop_unlocked, is_locked};
 use crate::observe::{Event, Warning};
 
-/// Maximum number of calls of the callback for one request, as long as it reports that it released something.
+/// Maximum number of calls of the callback for one request. It is called again as long as it released something.
 const EVICTIONS_MAX: u32 = 8;
 
 /// An odd number without a pattern.
@@ -36,11 +36,11 @@ pub(crate) struct Constraints {
     pub(crate) within_budget: bool,
     pub(crate) may_grow: bool,
     pub(crate) may_trim: bool,
-    /// `true` if a trim must keep announced empty blocks, because the request is a further announcement.
+    /// `true` if a trim must keep announced empty blocks, because the request is another announcement.
     pub(crate) spares_announced: bool,
-    /// `true` if only a small window can serve the request, so the window's limit does not apply.
+    /// `true` if only a small window can serve the request: then the window's limit does not apply.
     pub(crate) beyond_window: bool,
-    /// `true` to call the driver and to trim even if these have failed before.
+    /// `true` to call the driver and to trim even if that has failed before.
     pub(crate) ignores_refusals: bool,
 }
 
@@ -55,7 +55,7 @@ impl ObjectRequest {
 }
 
 impl Constraints {
-    /// Returns the limits that the last of several sizes may exceed, or an earlier one.
+    /// Returns the limits that a size may exceed: those of the request for the last of several sizes, otherwise none.
     pub(super) fn reach(self, is_last: bool) -> Reach {
         Reach { beyond_budget: is_last && !self.within_budget, beyond_window: is_last && self.beyond_window }
     }
@@ -73,9 +73,9 @@ pub(super) struct ObjectRequest {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
     Driver(DeviceError),
-    /// The driver has refused as much before, and was not called.
+    /// The driver has refused this size or a smaller one before, so it was not called.
     Refused,
-    /// The size exceeds the heap, or the largest memory object.
+    /// The size exceeds the heap or the largest memory object.
     TooLarge {
         max: u64,
     },
@@ -86,7 +86,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Returns `true` if another step may succeed.
+    /// Returns `true` if another step of the request may succeed.
     pub(crate) fn may_go_on(self) -> bool {
         match self {
             Self::Driver(error) => error.is_out_of_memory(),
@@ -99,7 +99,7 @@ impl Failure {
         }
     }
 
-    /// Returns `true` if freeing memory in any heap may help: the limit of memory objects counts all heaps.
+    /// Returns `true` if freeing memory of any heap may help: all heaps share the maximum number of memory objects.
     pub(super) fn is_of_every_heap(self) -> bool {
         self == Self::Driver(DeviceError::TooManyObjects)
     }
@@ -108,8 +108,8 @@ impl Failure {
         matches!(self, Self::Driver(_) | Self::Refused | Self::OverBudget)
     }
 
-    /// Combines the failures of two steps of a request. A heap that is too small is less informative than a heap that
-    /// is short of memory.
+    /// Returns the more informative of two failures of a request, or the second: the first step may have found only
+    /// that a heap is too small, and the other that a heap is short of memory.
     pub(super) fn then(self, next: Self) -> Self {
         match (self, next) {
             (Self::NoType, _) | (Self::TooLarge { .. }, _) => next,
@@ -128,7 +128,7 @@ pub(crate) struct Attempt {
     pub(crate) tried: Tried,
     pub(crate) tried_type_bits: u32,
     pub(crate) best: Option<u32>,
-    /// `true` if a trim released something, also in blocks that are still in use.
+    /// `true` if a trim released memory, even in blocks that are still in use.
     pub(crate) has_released: bool,
     /// `true` if a driver call or a trim was skipped because it had failed before.
     pub(crate) was_spared: bool,
@@ -158,7 +158,7 @@ impl Attempt {
         }
     }
 
-    /// Creates an attempt with only this memory type.
+    /// Creates the state of a request that tries only this memory type.
     pub(crate) fn at(memory_type: u32, size: u64, desc: &AllocationDesc<'_>) -> Self {
         let mut attempt = Self::new(size, 1 << memory_type, desc);
         attempt.constraints.ignores_refusals = true;
@@ -166,7 +166,7 @@ impl Attempt {
         attempt
     }
 
-    /// Records that a memory type is tried now.
+    /// Records that a memory type is about to be tried.
     pub(crate) fn begin(&mut self, memory_type: u32) {
         self.best.get_or_insert(memory_type);
         if self.tried_type_bits & !(1 << memory_type) != 0 {
@@ -177,8 +177,8 @@ impl Attempt {
 }
 
 impl<D: Device> Shared<D> {
-    /// Calls the driver, unless the object exceeds the heap, or a limit that it may not exceed, or was refused before.
-    /// All memory objects except imported ones are created here, so the driver's budgets are read again here too.
+    /// Calls `make`, unless the object exceeds its heap or a limit, or was refused before. All memory objects except
+    /// imported ones are created here, so this also reads the driver's budgets again if they are old.
     pub(super) fn make_within<R>(
         &self,
         object: ObjectRequest,
@@ -212,23 +212,23 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Returns `true` if [`Shared::make_within`] would refuse without a driver call.
+    /// Returns `true` if [`Shared::make_within`] would fail without a driver call.
     pub(super) fn is_known_to_fail(&self, object: ObjectRequest) -> bool {
         let ObjectRequest { memory_type, bytes, reach, .. } = object;
         let max = self.object_bytes_max(memory_type);
         bytes > max || self.is_refused(object) || !self.budgets.would_take(self.heap_of(memory_type), bytes, reach)
     }
 
-    /// Returns `true` if the driver has refused as much before, and no memory was freed since.
+    /// Returns `true` if the driver refused this size or a smaller one, and no memory of the heap was freed since.
     pub(super) fn is_refused(&self, object: ObjectRequest) -> bool {
         let ObjectRequest { memory_type, bytes, kind, .. } = object;
         let refusals = &self.budgets.refusals;
         refusals.covers(memory_type, kind, bytes, refusals.epoch(self.heap_of(memory_type)))
     }
 
-    /// Destroys objects that the device is done with, and frees all empty memory in this heap, or in every heap if
-    /// memory objects are short. Returns `true` if memory was freed to the driver. Does nothing if a trim failed before
-    /// and nothing was released since.
+    /// Destroys objects that the device is done with, and frees all empty memory of this heap, or of every heap if
+    /// memory objects are short. Returns `true` if memory was freed to the driver. Does nothing if a trim released
+    /// nothing before, and nothing could be released since.
     pub(super) fn trim_heap(&self, heap: u32, failure: Failure, attempt: &mut Attempt) -> bool {
         let of_heap = (!failure.is_of_every_heap()).then_some(heap);
         let mark = self.trim_mark(of_heap);
@@ -250,9 +250,9 @@ impl<D: Device> Shared<D> {
         freed() != before
     }
 
-    /// Returns a mark that changes when an object is retired, reclaimed, freed or kept for recycling that a trim of the
-    /// heap (of every heap, if `None`) may free. Never 0. It misses some changes: slots, and concurrent changes by
-    /// several threads.
+    /// Returns a mark that changes if there may be more for a trim of the heap (of every heap, if `None`) to free: an
+    /// object was retired, reclaimed, freed or kept for recycling. Never 0. Freed slots and some concurrent changes do
+    /// not change the mark.
     pub(super) fn trim_mark(&self, heap: Option<u32>) -> u64 {
         let is_meant = |held| heap.is_none_or(|heap| heap == held);
         let own = self.arenas.iter().filter(|arena| is_meant(arena.desc.heap)).map(OwnArena::freed_count);
@@ -267,8 +267,8 @@ impl<D: Device> Shared<D> {
         counts.iter().fold(0, |mark: u64, count| (mark ^ count).wrapping_mul(MARK_FACTOR).rotate_left(29)).max(1)
     }
 
-    /// Calls the driver to create an object of its own; if it is out of memory, frees unused memory and tries once
-    /// more.
+    /// Calls the driver to create an object without memory from an arena. If memory is short, frees unused memory and
+    /// tries again.
     #[inline(always)]
     pub(crate) fn make_object<R>(&self, make: impl Fn() -> Result<R, DeviceError>) -> Result<R, DeviceError> {
         match make() {
@@ -277,7 +277,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Separate from the first try, which is inlined into its caller.
+    /// A function of its own, because the first try is inlined into its caller.
     #[cold]
     #[inline(never)]
     fn make_again<R>(&self, error: DeviceError, make: impl Fn() -> Result<R, DeviceError>) -> Result<R, DeviceError> {
@@ -285,7 +285,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Destroys recycled objects and objects that the device is done with, and frees empty blocks, because the driver
-    /// is short of memory for its own objects. Returns `true` if something was freed.
+    /// is out of memory for its own objects. Returns `true` if anything was freed.
     #[cold]
     fn release_unused(&self) -> bool {
         let reclaimed = self.reclaim_in_shortage();
@@ -293,7 +293,7 @@ impl<D: Device> Shared<D> {
         reclaimed.objects + reclaimed.blocks + self.free_empty_blocks(|_| true, 0, false).0 > 0 || any_cached
     }
 
-    /// Evicts memory that no submission uses. Returns `true` if memory was evicted.
+    /// Evicts memory that no submission uses, if memory is short. Returns `true` if memory was evicted.
     pub(super) fn evict_unused(&self, attempt: &mut Attempt, failure: Failure) -> bool {
         let relieved =
             failure.is_shortage() && attempt.best.is_some_and(|best| self.relieve(self.heap_of(best), attempt.size));
@@ -303,8 +303,8 @@ impl<D: Device> Shared<D> {
         relieved
     }
 
-    /// Destroys objects that the device is done with. In these heaps, also destroys recycled objects, frees empty
-    /// memory outside the arenas, and converts unused slots to ranges. Returns `true` if something was freed.
+    /// Destroys retired objects that the device is done with. In these heaps, also destroys recycled objects, frees
+    /// empty memory outside the arenas, and returns unused slots to their blocks. Returns `true` if anything was freed.
     fn release_unused_of(&self, heaps: &dyn Fn(u32) -> bool) -> bool {
         let any_retired = self.reclaim_in_shortage().objects > 0;
         let any_cached = self.empty_caches(heaps);
@@ -312,9 +312,9 @@ impl<D: Device> Shared<D> {
         arenas.map(OwnArena::free_empty_chunks).fold(any_retired || any_cached, |any, freed| any || freed)
     }
 
-    /// Returns `true` if a block that is in use may now serve the request: a trim has released memory. If no trim was
-    /// tried (the request may not grow, a pool is full, an object could not be placed), this function releases memory
-    /// itself.
+    /// Returns `true` if a block that is in use may have room now, because memory in it was released: by the trim of an
+    /// earlier step or, if no trim was tried (the request may not grow, a pool is full, an object could not be placed),
+    /// by this call.
     pub(super) fn release_unused_for(&self, attempt: &Attempt) -> bool {
         if attempt.tried.contains(Tried::TRIM) {
             return attempt.has_released;
@@ -322,8 +322,8 @@ impl<D: Device> Shared<D> {
         attempt.best.is_some_and(|best| self.release_unused_of(&|heap| heap == self.heap_of(best)))
     }
 
-    /// Calls the eviction callback. Returns `true` if it released something. Under a lock it is called later: see
-    /// [`retry_after_eviction`].
+    /// Calls the eviction callback. Returns `true` if it released something. While this thread holds a lock, the call
+    /// is deferred: see [`retry_after_eviction`].
     pub(super) fn call_eviction(&self, attempt: &mut Attempt, failure: Failure, round: u32) -> bool {
         let (true, Some(best)) = (failure.is_shortage(), attempt.best) else { return false };
         if round >= EVICTIONS_MAX {
@@ -362,11 +362,11 @@ impl<D: Device> Shared<D> {
 }
 
 thread_local! {
-    /// `true` while the callback runs on this thread: its own requests must not call it.
+    /// `true` while the callback runs on this thread: requests that it makes must not call it.
     static EVICTING: Cell<bool> = const { Cell::new(false) };
-    /// Number of calls of [`retry_after_eviction`] that are under way on this thread.
+    /// Number of calls of [`retry_after_eviction`] on this thread's stack.
     static RETRYING: Cell<u32> = const { Cell::new(0) };
-    /// The call that a request under a lock would have made.
+    /// The deferred call of the callback, for a request that failed while this thread held a lock.
     static NOTED: RefCell<Option<(Arc<Evict>, Pressure)>> = const { RefCell::new(None) };
 }
 
@@ -379,13 +379,13 @@ impl<T: Copy> Drop for Reset<T> {
     }
 }
 
-/// Replaces the deferred call, and returns the old one. At the end of a thread nothing is stored.
+/// Replaces the deferred call, and returns the old one. If the thread is exiting, nothing is stored.
 fn note(call: Option<(Arc<Evict>, Pressure)>) -> Option<(Arc<Evict>, Pressure)> {
     NOTED.try_with(|noted| noted.replace(call)).ok().flatten()
 }
 
-/// Calls the callback, and returns `true` if it released something; or, under a lock, defers the call. Returns `None`
-/// if the callback was not called.
+/// Calls the callback, and returns `true` if it released something. If this thread holds a lock, defers the call.
+/// Returns `None` if the callback was not called.
 fn call(callback: Arc<Evict>, pressure: Pressure) -> Option<bool> {
     if is_locked() {
         let is_wanted = RETRYING.get() > 0 && !EVICTING.get();
@@ -402,9 +402,9 @@ fn call(callback: Arc<Evict>, pressure: Pressure) -> Option<bool> {
     Some(callback(&pressure))
 }
 
-/// Calls `work`, which makes a request under a lock and holds no lock afterwards. If it fails because memory is short,
-/// the eviction callback is called with no lock held. As long as the callback has released something, `work` is called
-/// again.
+/// Calls `work`, which makes a request under a lock that it has taken and released. If the request fails because memory
+/// is short, the eviction callback is called after `work`, with no lock held. As long as the callback releases
+/// something, `work` is called again.
 ///
 /// # Errors
 /// The error of the last call of `work`. If the callback was called and released nothing, `tried` of

@@ -12,7 +12,7 @@ use crate::device::{BufferUsage, Device};
 use crate::observe::unlocked::Lock;
 
 pub(crate) const SHARED_BYTES: u64 = 1 << 20;
-/// Usages that only read, except copies.
+/// Usages with which shaders only read a buffer, and copies.
 const READ_ONLY: BufferUsage = BufferUsage::COPY_SRC
     .union(BufferUsage::COPY_DST)
     .union(BufferUsage::VERTEX)
@@ -41,7 +41,7 @@ impl UsageClass {
         self.location as usize * 4 + usize::from(self.is_written) * 2 + usize::from(self.has_address)
     }
 
-    /// Returns the usage of the driver's buffer: every usage that a buffer of the class may have.
+    /// Returns the usage of the driver's buffer: each usage that a buffer of the class may have.
     pub(crate) fn usage(self) -> BufferUsage {
         let mut usage = READ_ONLY;
         if self.is_written {

@@ -14,7 +14,7 @@ use crate::device::{Buffers, Create, Device};
 use crate::observe::{Call, Event};
 
 impl<D: Device> Shared<D> {
-    /// Frees all empty blocks, however short they have been empty, and returns the number of freed blocks.
+    /// Frees all empty blocks, even if their grace is not over. Returns the number of freed memory objects.
     pub(crate) fn trim(&self) -> usize {
         let freed = || self.observers.calls.get(Call::FreeMemory);
         let before = freed();
@@ -23,8 +23,8 @@ impl<D: Device> Shared<D> {
         freed().saturating_sub(before) as usize
     }
 
-    /// Frees empty memory until this allocator has at most `target_bytes` in all heaps. Returns the number of freed
-    /// bytes, including those that other threads free meanwhile.
+    /// Frees empty memory until this allocator has at most `target_bytes` in all heaps together. Returns the number of
+    /// freed bytes, including bytes that other threads free meanwhile.
     pub(super) fn trim_to(&self, target_bytes: u64) -> u64 {
         if self.reserved_bytes() <= target_bytes {
             return 0;
@@ -35,22 +35,22 @@ impl<D: Device> Shared<D> {
         self.trim_small_buffers(&|_| true);
         self.free_empty_blocks(|_| true, target_bytes, false);
         if self.reserved_bytes() > target_bytes {
-            // Buffers of these pools leave empty blocks in the allocator's arenas.
+            // Buffers of placements leave empty blocks in the allocator's arenas.
             self.free_pools(|_| true, &|_| self.reserved_bytes() > target_bytes);
             self.free_empty_blocks(|_| true, target_bytes, false);
         }
         freed().saturating_sub(before)
     }
 
-    /// In some heaps, destroys recycled objects, empty shared buffers, and empty blocks outside the arenas. Returns
-    /// `true` if there were any.
+    /// Destroys the recycled objects, the empty shared buffers and the empty blocks outside the arenas of some heaps.
+    /// Returns `true` if there were any.
     pub(super) fn empty_caches(&self, heaps: &dyn Fn(u32) -> bool) -> bool {
         let any_recycled = self.empty_recycled(heaps);
         let any_shared = self.trim_small_buffers(heaps);
         self.free_pools(|_| true, heaps) > 0 || any_recycled || any_shared
     }
 
-    /// Returns the bytes that this allocator has in all heaps.
+    /// Returns the total size of this allocator's memory objects in all heaps, in bytes.
     pub(super) fn reserved_bytes(&self) -> u64 {
         (0..self.budgets.heap_count()).map(|heap| self.budgets.heap(heap).reserved_bytes).sum()
     }
@@ -71,9 +71,9 @@ impl<D: Device> Shared<D> {
         blocks + pools.iter().map(|pool| free_all(&mut || pool.arena.take_surplus(tick))).sum::<usize>()
     }
 
-    /// Frees empty blocks of some heaps until this allocator has at most `target_bytes` in all heaps. Returns their
-    /// number and their bytes. A custom pool keeps its minimum number of blocks. With `spares_announced`, an arena
-    /// keeps announced blocks.
+    /// Frees empty blocks of some heaps until this allocator has at most `target_bytes` in all heaps together. Returns
+    /// the number of freed blocks and their total size. A custom pool keeps its minimum number of blocks. If
+    /// `spares_announced`, an arena keeps announced blocks.
     pub(crate) fn free_empty_blocks(
         &self,
         heaps: impl Fn(u32) -> bool,
@@ -100,7 +100,7 @@ impl<D: Device> Shared<D> {
         (blocks, bytes)
     }
 
-    /// Frees a block, if it exists, is empty and its pool does not keep it. Returns `true` if it did.
+    /// Frees a block if it exists, is empty, and its pool may free it. Returns `true` if it was freed.
     pub(crate) fn free_empty_block(&self, arena: &ArenaRef<D>, block: BlockId) -> bool {
         let taken = match arena {
             ArenaRef::Pool(pool) if !pool.may_free_block() => None,
@@ -109,7 +109,7 @@ impl<D: Device> Shared<D> {
         taken.map(|memory| self.free_memory(memory)).is_some()
     }
 
-    /// Frees the empty blocks of pools without a handle, and removes such pools once they have no block left.
+    /// Frees the empty blocks of dropped pools, and removes such pools once they have no block.
     pub(crate) fn collect_closed_pools(&self) {
         let is_closed = |pool: &Arc<PoolState<D>>| pool.is_closed.load(Ordering::Acquire);
         let closed: Vec<_> = self.custom_pools.read().iter().filter(|pool| is_closed(pool)).cloned().collect();
@@ -126,14 +126,14 @@ impl<D: Device> Shared<D> {
         self.custom_pools.write().retain(|pool| !is_over(pool));
     }
 
-    /// Registers an owner of ranges: each reclaim visits it as long as it has blocks.
+    /// Registers an owner of ranges. Each reclaim visits it until it is closed and has no block left.
     pub fn add_pool(&self, pool: Arc<dyn RangeOwner<D>>) {
         let mut pools = self.pools.lock();
         pools.retain(|held| !held.is_gone());
         pools.push(pool);
     }
 
-    /// Destroys empty blocks, in some heaps, of the owners of ranges that are `due`. Returns the number of blocks.
+    /// Destroys the empty blocks, in some heaps, of the `due` owners of ranges. Returns the number of destroyed blocks.
     fn free_pools(&self, due: impl Fn(&dyn RangeOwner<D>) -> bool, heaps: &dyn Fn(u32) -> bool) -> usize {
         let may_go = |memory: &Memory<D>| heaps(self.heap_of(memory.memory_type));
         let next = || self.pools.lock().iter().filter(|pool| due(&***pool)).find_map(|pool| pool.take_empty(&may_go));
@@ -141,7 +141,7 @@ impl<D: Device> Shared<D> {
         std::iter::from_fn(next).map(|backing| unsafe { self.free_backing(backing) }).count()
     }
 
-    /// Destroys a buffer that small buffers shared, once the device is done with all of them.
+    /// Destroys a buffer that small buffers shared. The device must be done with all of them.
     pub(super) fn destroy_shared_buffer(&self, buffer: Arc<SharedBuffer<D>>) {
         let buffer = Arc::into_inner(buffer).expect("the buffer is dropped before its last range is freed");
         // SAFETY: each small buffer in it was freed, so the device is done with it.

@@ -2,16 +2,16 @@
 //!
 //! | location | required | tried first | tried last |
 //! |---|---|---|---|
-//! | `Device` | – | device-local | types that the host accesses too (small windows into device memory are scarce), host memory |
+//! | `Device` | – | device-local | types that the host also accesses (small windows into device memory are scarce), host memory |
 //! | `Upload` | host-visible | coherent, in host memory | cached, device-local |
-//! | `Readback` | host-visible | cached, coherent | uncached: reading that is tens of times slower |
+//! | `Readback` | host-visible | cached, coherent | uncached: host reads are tens of times slower |
 //! | `DeviceUpload` | host-visible | device-local, coherent | host memory |
 //!
 //! Equal types keep the driver's order, as the Vulkan specification intends. Protected, lazily allocated and special
-//! types are used only if the request names such a property. Types that the device refuses are used only if no other is
-//! left, so that the request returns the device's reason. Required properties of a request shorten the list; preferred
-//! ones come before the location's own order. On a device with one heap for all (unified memory) the same order leads
-//! to the one type that has every property.
+//! types are used only if the request names such a property. Types that the device refuses are used only if no other
+//! type is left, so that the request returns the device's reason. Required properties of a request shorten the list;
+//! preferred properties take precedence over the order of the location. On a device with a single heap (unified
+//! memory), the same order leads to the one type that has every property.
 
 use smallvec::SmallVec;
 
@@ -26,7 +26,7 @@ pub(crate) struct TypeOrder {
     candidates: [Vec<u32>; 4],
     /// The memory types of the device, one bit each.
     known_bits: u32,
-    /// The largest request size that every type can serve, without the types that the device refuses.
+    /// The largest size, in bytes, that every type can serve, types that the device refuses left out.
     always_bytes: u64,
 }
 
@@ -55,7 +55,7 @@ impl TypeOrder {
         self.candidates[location as usize].iter().copied().find(|index| bits >> index & 1 == 1)
     }
 
-    /// Returns the best type of a request, which is used while it has room.
+    /// Returns the best type for a request.
     #[inline]
     pub(crate) fn best(&self, capabilities: &Capabilities, desc: &AllocationDesc<'_>, bits: u32) -> Option<u32> {
         if (desc.required | desc.preferred).is_empty() {
@@ -64,12 +64,12 @@ impl TypeOrder {
         self.candidates_for(capabilities, desc, bits).next()
     }
 
-    /// Returns `true` if a request is small enough for any of its types, and there is one. Most requests are.
+    /// Returns `true` if the device has one of the types `bits`, and each of its types can serve `size`: most requests.
     pub(crate) fn always_serves(&self, size: u64, bits: u32) -> bool {
         size <= self.always_bytes && bits & self.known_bits != 0
     }
 
-    /// Returns the types for a request among `bits`, best first. O(types); no host memory.
+    /// Returns the types for a request among `bits`, best first. O(types); allocates no host memory.
     pub(crate) fn candidates_for<'a>(
         &'a self,
         capabilities: &Capabilities,
@@ -84,7 +84,7 @@ impl TypeOrder {
     }
 }
 
-/// Returns the types among `allowed` that have the required properties, those with the preferred ones first.
+/// Returns the types among `allowed` that have the required properties. Types with the preferred properties come first.
 fn by_wish(capabilities: &Capabilities, desc: &AllocationDesc<'_>, allowed: u32) -> SmallVec<[u8; 32]> {
     let held = |index: &u8| capabilities.properties(u32::from(*index));
     let never = NEVER.difference(desc.required | desc.preferred);

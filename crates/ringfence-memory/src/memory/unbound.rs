@@ -1,4 +1,4 @@
-//! A place that was allocated, with no resource bound to it yet.
+//! A place that was allocated, and to which no resource is bound yet.
 
 use std::mem::ManuallyDrop;
 
@@ -6,7 +6,7 @@ use super::place::Place;
 use super::shared::Shared;
 use crate::device::Device;
 
-/// A place that is freed on drop: if the driver fails to bind the resource, or its call panics.
+/// A place that is freed on drop. So it is freed if the driver fails to bind the resource, even if its call panics.
 pub(crate) struct Unbound<'a, D: Device> {
     shared: &'a Shared<D>,
     /// Valid until the drop.
@@ -24,7 +24,7 @@ impl<'a, D: Device> Unbound<'a, D> {
         &self.place
     }
 
-    /// Returns the place: the resource is bound.
+    /// Returns the place, to which a resource is bound now.
     #[inline(always)]
     pub(crate) fn bound(self) -> Place<D> {
         let mut held = ManuallyDrop::new(self);

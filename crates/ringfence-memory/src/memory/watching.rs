@@ -1,4 +1,4 @@
-//! The trace and the debugging of an allocator, and the events that they get.
+//! The trace and the debugging of an allocator, and the events that both receive.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::observe::debugging::{
 use crate::observe::trace::{self, StartTraceError, TraceSummary};
 use crate::observe::{Event, Numbered, RangeId};
 
-/// The recording of an allocator: see [`trace`](crate::trace). Created by
+/// Interface to the recording of an allocator: see [`trace`](crate::trace). Created by
 /// [`Allocator::trace`](crate::Allocator::trace).
 pub struct Recording<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> Recording<'_, D> {
-    /// Starts a trace: every event of memory is written to `to`, until [`Recording::stop`] or until the allocator is
-    /// destroyed: see [`crate::trace`]. [`Allocator::reclaim`](crate::Allocator::reclaim) writes once 64 KiB are full
-    /// or a quarter of a second has passed, so a file needs no buffer.
+    /// Starts a trace: writes every event to `to`, until [`Recording::stop`] is called or the allocator is destroyed.
+    /// [`Allocator::reclaim`](crate::Allocator::reclaim) writes once 64 KiB are full or a quarter of a second has
+    /// passed, so a file needs no buffer.
     ///
-    /// A write that fails or panics ends the recording only; `stop` returns the error. The write runs with no lock
+    /// If a write fails or panics, only the recording ends, and `stop` returns the error. Writes are made with no lock
     /// held, and may use the allocator.
     ///
     /// # Errors
@@ -36,8 +36,8 @@ impl<D: Device> Recording<'_, D> {
     /// before the recording is on, or the beginning cannot be written.
     pub fn start(&self, to: impl std::io::Write + Send + 'static) -> Result<(), StartTraceError> {
         let Shared { rings, observers, device, .. } = &**self.0;
-        // Read before the check for existing objects: an object with a later number is either found by the second
-        // check, or its thread sees that the recording is on.
+        // Read before the check for existing objects. An object with a later number is found by the second check, or
+        // its thread sees that the recording is on.
         let numbered = observers.numbered(Numbered::Block);
         self.check_empty(numbered)?;
         rings.forget_recorded();
@@ -46,7 +46,7 @@ impl<D: Device> Recording<'_, D> {
         self.check_empty(numbered).inspect_err(|_| _ = observers.trace.stop())
     }
 
-    /// Refuses an allocator that owns objects, or has allocated memory since this number.
+    /// Returns an error if the allocator owns objects, or has allocated memory objects with numbers from `numbered` on.
     fn check_empty(&self, numbered: u64) -> Result<(), StartTraceError> {
         let Shared { memory_objects, descriptor_heaps, observers, .. } = &**self.0;
         let since = observers.numbered(Numbered::Block) - numbered;
@@ -57,12 +57,12 @@ impl<D: Device> Recording<'_, D> {
         }
     }
 
-    /// Ends the trace with the figures of the rings, and returns its size; `None` if no trace was being recorded. Waits
-    /// for a write that is under way on another thread.
+    /// Ends the trace with the figures of the rings, and returns the trace's size; `None` if no trace was being
+    /// recorded. Waits for a write that is under way on another thread.
     ///
     /// # Errors
-    /// A part could not be written: the earlier parts can be read. Or it was called from inside a write of the trace:
-    /// the recording then continues.
+    /// A part could not be written (the earlier parts can be read), or the call was made inside a write of the trace
+    /// (the recording then continues).
     pub fn stop(&self) -> std::io::Result<Option<TraceSummary>> {
         let Shared { rings, observers, .. } = &**self.0;
         let seen = rings.all();
@@ -72,7 +72,7 @@ impl<D: Device> Recording<'_, D> {
     }
 }
 
-/// The findings of an allocator's debugging: see [`debugging`](crate::debugging). Created by
+/// Interface to an allocator's debugging: see [`debugging`](crate::debugging). Created by
 /// [`Allocator::debug`](crate::Allocator::debug).
 pub struct Debug<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
@@ -95,8 +95,8 @@ impl<D: Device> Debug<'_, D> {
         self.of(Debugger::live)
     }
 
-    /// Returns the findings since the last call: overruns and lost contents as they are found, leaks at
-    /// [`Allocator::shutdown`](crate::Allocator::shutdown). At most the last 1024.
+    /// Returns the findings since the last call, at most the last 1024. Overruns and lost contents are added when they
+    /// are found, leaks at [`Allocator::shutdown`](crate::Allocator::shutdown).
     #[must_use]
     pub fn take_findings(&self) -> Vec<Finding> {
         self.0.settle_losses();
@@ -110,17 +110,15 @@ impl<D: Device> Debug<'_, D> {
         self.of(|debug| debug.history(None))
     }
 
-    /// Returns the last operations on the byte at `address`: the resources that owned it, and when. O(history).
+    /// Returns the last operations on the byte at `address`, and so which resources owned it and when. O(history).
     #[must_use]
     pub fn history_of(&self, address: MemoryAddress) -> Vec<Operation> {
         self.of(|debug| debug.history(Some(address)))
     }
 
-    /// Checks every invariant of the allocator's structures. For tests; no other thread may use the allocator
-    /// meanwhile.
-    ///
-    /// Lock-free structures are between two states while a thread changes them, and this call does not stop other
-    /// threads: an allocator that is in use may be reported as invalid although it is valid.
+    /// Checks every invariant of the allocator's structures. For tests: no other thread may use the allocator during
+    /// the call. The call does not stop other threads, and while a thread changes a lock-free structure, the structure
+    /// may be reported as invalid although it is valid.
     ///
     /// # Errors
     /// The first invariant that is broken.
@@ -135,8 +133,7 @@ impl<D: Device> Shared<D> {
         self.observers.notify(&self.device, event);
     }
 
-    /// Adds an event to the trace, for libraries that build on the allocator. `event` is called only while a trace is
-    /// recorded.
+    /// Adds an event to the trace, for libraries. `event` is called only while a trace is recorded.
     #[inline]
     pub fn record<'a>(&self, event: impl FnOnce() -> trace::Event<&'a str>) {
         self.observers.record(event);
@@ -148,8 +145,7 @@ impl<D: Device> Shared<D> {
         self.observers.is_recording()
     }
 
-    /// Writes the collected events of a trace, if a write is due, with no lock held, because it runs the program's
-    /// code.
+    /// Writes the collected events of a trace, if a write is due. The write runs the program's code: hold no lock.
     #[inline]
     pub(crate) fn write_due(&self) {
         if self.is_recording() {
@@ -157,12 +153,12 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Returns the lost and possibly lost copies to its resources, for libraries that gather copies.
+    /// Returns the copies to resources that are lost or may be lost, for libraries that gather copies.
     pub fn losses(&self) -> &Arc<Losses<Leak>> {
         &self.losses
     }
 
-    /// Determines which copies were lost with frames that have ended.
+    /// Determines which copies were lost because their frames ended without being submitted.
     pub(crate) fn settle_losses(&self) {
         self.losses.settle();
         if let Some(debug) = self.observers.debug() {
@@ -170,7 +166,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Records writes to rings.
+    /// Counts writes to rings and their bytes.
     pub fn count_staged(&self, writes: u64, bytes: u64) {
         self.notify(Event::Staged { writes, bytes });
     }
@@ -185,14 +181,14 @@ impl<D: Device> Shared<D> {
         self.observers.number(Numbered::Transient)
     }
 
-    /// Returns the id by which subscribers know a place. Returns `None` for a share of a place, and for ranges outside
-    /// the arenas: a pool outside them is one range in a trace, as in a snapshot.
+    /// Returns the id by which subscribers know a place. Returns `None` for a part of another place, and for ranges
+    /// outside the arenas, because a trace shows a pool there as one range.
     fn range_id(&self, place: &Place<D>) -> Option<RangeId> {
         let key = self.key_of(place)?;
         Some(RangeId { key, begin: self.range_offset(place) })
     }
 
-    /// Returns the offset of a place's range in its memory: before its guard, if it has one.
+    /// Returns the offset at which the range of a place begins in its memory: with its guard, if it has one.
     pub(super) fn range_offset(&self, place: &Place<D>) -> u64 {
         match &place.hold {
             Hold::Range { allocation, .. } => allocation.offset(),
@@ -201,7 +197,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Returns the key of [`Shared::range_id`], without the beginning of the guard.
+    /// Returns the key of [`Shared::range_id`], which identifies the place's own bytes, without the guard.
     pub(crate) fn key_of(&self, place: &Place<D>) -> Option<Key> {
         let is_small = matches!(place.hold, Hold::Small { .. });
         let is_known = is_small || place.is_own_range();
@@ -210,7 +206,7 @@ impl<D: Device> Shared<D> {
 
     pub(super) fn note_block(&self, memory: &Memory<D>, class: &'static str, dedicated: bool) {
         let Memory { block, memory_type, size: bytes, .. } = *memory;
-        // Between taking the block's number and checking for a recording: see `Recording::start`.
+        // After the block got its number, and before the check for a recording: see `Recording::start`.
         fence(Ordering::SeqCst);
         self.record(|| trace::Event::BlockMade { block, memory_type, dedicated, bytes, class });
     }
@@ -255,17 +251,17 @@ impl<D: Device> Shared<D> {
         self.memory_of(place).mapped.map(|base| unsafe { base.add(place.offset) })
     }
 
-    /// Records memory that was allocated or imported as a whole, for the program's line.
+    /// Records memory that was allocated or imported as a whole, with the program's line `at`.
     pub(crate) fn note_whole(&self, place: &Place<D>, desc: &AllocationDesc<'_>, at: &'static Location<'static>) {
         if self.observers.debug().is_some() {
             let size = self.memory_of(place).size - place.offset;
-            // Without a mapped address, so that bytes that others write there are not overwritten by a fill.
+            // Without a mapped address, so that a fill does not overwrite bytes that others have written.
             self.note_new(place, desc, size, Margins::default(), None);
             self.note_handed_out(place, at, None);
         }
     }
 
-    /// Records a range of a shared buffer that was handed to its owner.
+    /// Records a range of a shared buffer that is returned to the program.
     pub(crate) fn note_small(&self, place: &Place<D>, size: u64, host: Option<Mapped>) {
         if self.observers.debug().is_some() {
             let desc = AllocationDesc { name: "small buffer", ..Default::default() };
@@ -273,7 +269,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Records for debugging the program's line that requested the resource.
+    /// Records `at`, the program's line that requested the resource, for debugging.
     #[inline]
     pub(crate) fn note_handed_out(&self, place: &Place<D>, at: &'static Location<'static>, address: Option<u64>) {
         if self.observers.debug().is_some()
@@ -309,7 +305,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Records that a place was retired. It is not moved any more.
+    /// Records that a place was retired, and prevents further moves.
     #[inline]
     pub(super) fn note_retired(&self, place: &Place<D>) {
         place.never_move();
@@ -328,7 +324,7 @@ impl<D: Device> Shared<D> {
         self.note(place, Event::Freed);
     }
 
-    /// Renames a place. A place that others use too, or that is in a pool outside the arenas, has no name of its own.
+    /// Renames a place, unless it is a part of another place or in a pool outside the arenas: those have no name.
     pub(crate) fn rename(&self, place: &mut Place<D>, name: &str) {
         self.renote(place, name, None);
     }

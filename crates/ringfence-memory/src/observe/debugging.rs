@@ -12,25 +12,23 @@
 //!
 //! | check | cost |
 //! |---|---|
-//! | none | a compare with null a step: some 50 instructions an allocation and its release |
+//! | none | one comparison with null in each step: about 50 instructions for an allocation and its release |
 //! | any | one lock for all threads, an entry in a map for each live range |
-//! | margins | the margin on each side of every range in a block, in front at least its alignment; both are written when the range is created and read when it is released |
+//! | margins | bytes of the margin on each side of every range in a block, in front at least its alignment; both sides are written when the range is created and read when it is released |
 //! | fills | every mapped byte is written twice: when its range is created and when it is released |
 //! | history | host memory for each operation, up to the requested number |
 //!
-//! The host writes guards and fills, so they exist only in host-visible memory types (on Direct3D 12, which maps
-//! resources and not heaps, through a buffer over each heap). In memory that only the device accesses, margins are
-//! bytes that no resource owns: an overrun damages no other resource, but it is not detected
-//! ([`GuardCheck::unchecked_count`] counts these ranges). Dedicated memory has no guards, and pools of equal blocks
-//! have none.
+//! The host writes guards and fills, so they exist only in host-visible memory types. (Direct3D 12 maps resources and
+//! not heaps: there the host writes through a buffer over each heap.) In memory that only the device accesses, margins
+//! are bytes that no resource owns: an overrun damages no other resource, but it is not detected
+//! ([`GuardCheck::unchecked_count`] counts these ranges). Dedicated memory and pools of equal slots have no guards.
 //!
 //! # Misuse that is detected by name
 //!
-//! Resources, allocations, frames and slots are values with one owner: freeing one twice does not compile. An object of
-//! another allocator, or of a frame that is over, is refused by a typed error with or without debugging
-//! ([`FrameError`](crate::FrameError), `UploadError`, [`Error`](crate::Error)). Below that level, the simulated device
-//! detects the use of objects after their end (`Hazard`).
-//!
+//! Resources, allocations, frames and slots are values with one owner: freeing one twice does not compile. With or
+//! without debugging, an object of another allocator, or of a frame that has ended, is refused by a typed error
+//! ([`FrameError`](crate::FrameError), `UploadError`, [`Error`](crate::Error)). The simulated device also detects the
+//! use of objects of the API after their destruction (`Hazard`).
 //! [`AllocatorDesc::debug`]: crate::AllocatorDesc::debug
 
 mod guard;
@@ -43,30 +41,29 @@ pub(crate) use watched::Watched;
 
 pub use ringfence_trace::{Finding, GuardCheck, Leak, MemoryAddress, Operation, OperationKind, Overrun, Side};
 
-/// The checks to run; none by default. See the [module](self) for the cost of each.
+/// The debugging checks to run; none by default. See the [module](self) for the cost of each.
 ///
 /// A range that a [`Defrag`](crate::defrag::Defrag) moves gets its guards and fill at the new place, with its name and
-/// the line that created it, and the history contains the move. The old place is checked until the device is done with
-/// it.
+/// the line that created it, and the history contains the move. The old place is checked until it is free.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DebugDesc {
-    /// Size of the guard on each side of every range in a block, in bytes, rounded up to a multiple of 16 and of the
-    /// range's alignment if needed; 0 for no guards.
+    /// Size of the guard on each side of every range in a block, in bytes. It is rounded up to a multiple of 16, and of
+    /// the range's alignment if needed. 0 for no guards.
     pub margin_bytes: u32,
-    /// The value of every byte of new memory that is mapped.
+    /// Value that is written to every mapped byte of new memory; `None` to write nothing.
     pub fill_new: Option<u8>,
-    /// The value that every mapped byte of released memory gets once the device is done with it.
+    /// Value that is written to every mapped byte of released memory once the device is done with it, if any.
     pub fill_released: Option<u8>,
-    /// `true` if [`Allocator::shutdown`](crate::Allocator::shutdown) reports live ranges as leaks, by name and by the
-    /// line that created them.
+    /// `true` if [`Allocator::shutdown`](crate::Allocator::shutdown) reports live ranges as leaks, with their names and
+    /// lines.
     pub leaks: bool,
-    /// Number of operations in the history.
+    /// Number of operations that the history contains; 0 for no history.
     pub history_count: u32,
 }
 
 impl DebugDesc {
-    /// Returns all checks: margins of 64 bytes, `0xcd` in new memory and `0xdd` in released memory, leaks, 4096
-    /// operations.
+    /// Returns the description with all checks: margins of 64 bytes, `0xcd` in new memory and `0xdd` in released
+    /// memory, leaks, a history of 4096 operations.
     #[must_use]
     pub const fn everything() -> Self {
         Self { margin_bytes: 64, fill_new: Some(0xcd), fill_released: Some(0xdd), leaks: true, history_count: 4096 }

@@ -20,10 +20,10 @@ pub enum StartTraceError {
     /// A trace is already being recorded.
     #[error("a trace is already being recorded: stop it first")]
     Recording,
-    /// Descriptor heaps exist already. A trace that begins later could not tell which descriptors are in use.
+    /// Descriptor heaps exist already. A trace that begins later could not show which of their descriptors are in use.
     #[error("descriptor heaps already exist: start the trace before the allocator creates anything")]
     DescriptorHeaps,
-    /// Memory objects exist already. A trace that begins later could not tell what is in memory.
+    /// Memory objects exist already. A trace that begins later could not show their contents.
     #[error("{memory_objects} memory objects already exist: start the trace before the allocator creates anything")]
     NotEmpty {
         /// Number of existing memory objects.
@@ -54,13 +54,13 @@ impl Trace {
         Ok(started.ok_or(StartTraceError::Recording)??)
     }
 
-    /// Ends the recording; returns `None` if there was none. Waits for a write of another thread.
+    /// Ends the recording; returns `None` if there was none. Waits for a write that is under way on another thread.
     pub(crate) fn stop(&self) -> Option<io::Result<TraceSummary>> {
         self.0.stop()
     }
 
-    /// Writes the collected events, if a write is due. Does nothing while this thread holds a lock, because the write
-    /// runs the program's code.
+    /// Writes the collected events, if a write is due. Does nothing while this thread holds a lock: the write runs the
+    /// program's code.
     pub(crate) fn write_due(&self) {
         if !is_locked() {
             self.0.write_due();

@@ -6,13 +6,13 @@
 //! | `allocate_memory` | debug span | the driver allocates a memory object: milliseconds, on some drivers |
 //! | `free_memory` | debug span | the driver frees a memory object |
 //! | `wait` | debug span | the host waits for the device |
-//! | `out of memory` | warning | no memory type had room, or the driver refused |
+//! | `out of memory` | warning | a request failed: no memory type had room, or the driver refused the memory |
 //! | `debugging` | error | a guard was overwritten, or a leak was found at the end |
 //! | `device lost` | error | a `reclaim` found that the device is lost |
 //! | `… are leaked` | error | at the end of the allocator, if the device may still use an object and cannot be waited for |
 //!
-//! A subscriber is the program's code: see [`unlocked`](super::unlocked). A span for work under a lock is entered and
-//! exited afterwards; its field `took_ns` contains the duration.
+//! A subscriber is the program's code: see [`unlocked`](super::unlocked). If the work is done under a lock, its span is
+//! entered and exited after the lock is released, and the span's field `took_ns` contains the duration.
 
 use std::fmt;
 
@@ -68,7 +68,7 @@ mod later {
     use super::super::unlocked::{contain, defer, is_locked};
     use super::{SlowPath, Warning};
 
-    /// Reports now, or once this thread holds no lock; the report owns its data.
+    /// Reports the warning now, or once this thread holds no lock. The report owns its data.
     pub(super) fn warn(warning: &Warning<'_>) {
         match *warning {
             Warning::OutOfMemory { bytes, location, tried_type_bits, cause } => {

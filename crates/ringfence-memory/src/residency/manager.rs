@@ -23,8 +23,8 @@ struct Limits {
     headroom_bytes: u64,
 }
 
-/// The memory that a submission uses. The program keeps the list and clears it for the next submission, so it does not
-/// allocate host memory each time.
+/// The memory that a submission uses. The program keeps the list and clears it for the next submission, so that lists
+/// allocate no host memory in steady state.
 pub struct UseList<D: Device> {
     shared: Arc<Shared<D>>,
     serial: u64,
@@ -38,11 +38,11 @@ pub struct Committed {
     pub returned_count: u64,
     /// Size of these memory objects, in bytes.
     pub returned_bytes: u64,
-    /// Memory objects that were evicted to make room, or because a heap was beyond its budget.
+    /// Number of memory objects that were evicted to make room, or because a heap was beyond its budget.
     pub evicted_count: u64,
     /// Size of these memory objects, in bytes.
     pub evicted_bytes: u64,
-    /// Bytes by which the fullest heap still exceeds its budget, headroom included: the rest is in use.
+    /// Bytes by which the usage of the fullest heap, plus the headroom, still exceeds its budget.
     pub beyond_budget_bytes: u64,
 }
 
@@ -58,7 +58,7 @@ impl Committed {
         }
     }
 
-    /// Combines each figure of both with `put`, except `beyond_budget_bytes`.
+    /// Combines each figure of both with `put`, and keeps this `beyond_budget_bytes`.
     fn with(self, other: Self, put: fn(u64, u64) -> u64) -> Self {
         Self {
             returned_count: put(self.returned_count, other.returned_count),
@@ -81,7 +81,7 @@ pub enum ResidencyError {
     /// The list belongs to another allocator.
     #[error("the list belongs to another allocator")]
     ForeignList,
-    /// The memory of the submission does not fit, even if all memory that is not in use is evicted.
+    /// The memory of the submission does not fit, even after all memory that is not in use was evicted.
     #[error(
         "{missing_bytes} bytes could not be made resident: {cause}. Wait for earlier submissions or use less memory"
     )]
@@ -107,9 +107,9 @@ impl<D: Device> Residency<D> {
         Self { shared: Arc::clone(shared), limits }
     }
 
-    /// Sets the maximum number of bytes that a commit evicts of a heap beyond its budget, while no memory must be made
-    /// resident; 64 MiB by default. If the budget falls, usage then follows over several frames. If memory must be made
-    /// resident, a commit evicts as much as that needs.
+    /// Sets the maximum number of bytes that a commit evicts of a heap beyond its budget, if no memory must be made
+    /// resident; 64 MiB by default. So if the budget falls, usage follows over several frames. If memory must be made
+    /// resident, a commit evicts as many bytes as that needs.
     #[must_use]
     pub fn with_evictions(mut self, bytes_per_commit_max: u64) -> Self {
         self.limits.evict_bytes_per_commit_max = bytes_per_commit_max;
@@ -131,8 +131,7 @@ impl<D: Device> Residency<D> {
         list
     }
 
-    /// Makes the listed memory resident, and keeps it resident until the frame's submission is complete. Call it before
-    /// that submission.
+    /// Makes the listed memory resident until the frame's submission is complete. Call it before that submission.
     ///
     /// # Errors
     /// There is no room, the driver failed, or the frame or the list belongs to another allocator.
@@ -146,7 +145,7 @@ impl<D: Device> Residency<D> {
         self.shared.commit(&self.limits, list, frame)
     }
 
-    /// Returns the sum of all work so far, of commits and of allocations that needed memory. O(heaps).
+    /// Returns the totals of all commits, and of all evictions for allocations, so far. O(heaps).
     #[must_use]
     pub fn totals(&self) -> Committed {
         let beyond_budget_bytes = self.shared.beyond_budget_bytes(&self.limits);
@@ -160,13 +159,13 @@ impl<D: Device> Residency<D> {
         self.shared.residents.each().len()
     }
 
-    /// Returns the bytes of these memory objects that are resident. O(memory objects).
+    /// Returns the total size of those memory objects that are resident, in bytes. O(memory objects).
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         self.bytes(false)
     }
 
-    /// Returns the bytes of these memory objects that are evicted. O(memory objects).
+    /// Returns the total size of those memory objects that are evicted, in bytes. O(memory objects).
     #[must_use]
     pub fn absent_bytes(&self) -> u64 {
         self.bytes(true)
@@ -233,8 +232,8 @@ impl<D: Device> UseList<D> {
         }
     }
 
-    /// Returns the number of listed memory objects that can be evicted. An object that several threads list at the same
-    /// time may count twice.
+    /// Returns the number of listed memory objects that can be evicted. An object that several threads list at once may
+    /// count twice.
     #[must_use]
     pub fn len(&self) -> usize {
         self.uses.len()
@@ -254,8 +253,8 @@ impl<D: Device> fmt::Debug for UseList<D> {
 }
 
 impl<D: Device> Shared<D> {
-    /// Commits a list. If a heap would stay beyond its budget, destroys its recycled objects and tries again, because
-    /// such an object may be all that keeps a block resident.
+    /// Commits a list. If a heap would stay beyond its budget, destroys the heap's recycled objects and tries again,
+    /// because a recycled object may be all that keeps a block resident.
     fn commit(&self, limits: &Limits, list: &UseList<D>, frame: &Frame) -> Result<Committed, ResidencyError> {
         let first = self.commit_once(limits, list, frame);
         let most = limits.evict_bytes_per_commit_max;
@@ -266,7 +265,7 @@ impl<D: Device> Shared<D> {
             Err(ResidencyError::NoRoom { .. }) => most,
             _ => return first,
         };
-        // Without a lock, because memory may be freed.
+        // Without the lock, because destroying objects may free memory.
         if !self.empty_recycled(|heap| first.is_err() || beyond(&self.budgets.heap(heap), limits) > 0) {
             return first;
         }
@@ -304,7 +303,7 @@ impl<D: Device> Shared<D> {
         Ok(Committed { beyond_budget_bytes: self.beyond_budget_bytes(limits), ..done })
     }
 
-    /// Evicts the excess over the budgets, the missing memory included, and makes the missing memory resident.
+    /// Evicts the excess over the budgets, missing memory included, and makes the missing memory resident.
     fn exchange(
         &self,
         limits: &Limits,

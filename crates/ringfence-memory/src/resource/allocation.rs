@@ -33,8 +33,8 @@ use crate::observe::{Call, Event, RangeId};
 
 /// A range of memory, owned by the holder of this value; move-only.
 ///
-/// Dropping it retires it, as a [`Buffer`] is: once every submission that had begun by then is complete, the next
-/// [`Allocator::reclaim`](crate::Allocator::reclaim) frees its bytes.
+/// Dropping it retires it, as a [`Buffer`] is: once every submission that had begun before the drop is complete, the
+/// next [`Allocator::reclaim`](crate::Allocator::reclaim) frees its bytes.
 pub struct Allocation<D: Device> {
     shared: Arc<Shared<D>>,
     place: ManuallyDrop<Place<D>>,
@@ -197,7 +197,7 @@ impl<D: Device> Allocation<D> {
         self.place.is_dedicated()
     }
 
-    /// Returns the caller's value. The library only writes it to snapshots.
+    /// Returns the `user_data` of its [`AllocationDesc`].
     #[must_use]
     pub fn user_data(&self) -> u64 {
         self.user_data
@@ -216,8 +216,7 @@ impl<D: Device> Allocation<D> {
         self.base().and_then(|mapped| NonNull::new(mapped.as_ptr()))
     }
 
-    /// Makes host writes through [`Allocation::mapped`] visible to the device: a driver call unless the memory is
-    /// host-coherent.
+    /// Makes host writes through [`Allocation::mapped`] visible to the device: a driver call unless it is coherent.
     ///
     /// # Errors
     /// The range is not mapped, or is outside of the allocation; or the driver failed.
@@ -253,7 +252,7 @@ impl<D: Device> Allocation<D> {
         self.shared.memory_of(&self.place).mapped.map(|base| unsafe { base.add(self.place.offset) })
     }
 
-    /// Creates a buffer at byte `offset` of this memory. Any number of resources may be bound there, overlapping: see
+    /// Creates a buffer at byte `offset` of this memory. It may overlap other resources in the memory: see
     /// [`Allocation::create_aliasing_texture`].
     ///
     /// # Errors
@@ -267,18 +266,17 @@ impl<D: Device> Allocation<D> {
         self.create_aliasing(info, offset, name)
     }
 
-    /// Creates a texture at byte `offset` of this memory. Any number of resources may be bound there, overlapping; the
-    /// range is freed when the last of them and the allocation are released.
+    /// Creates a texture at byte `offset` of this memory. Any number of resources may be bound to the memory, and they
+    /// may overlap. The memory is freed when the last of them and the allocation are released.
     ///
     /// Writing one resource makes the contents of the resources that overlap it undefined: the program must record the
-    /// barriers, and discard or overwrite a resource before each use. The host accesses the bytes only through the
-    /// allocation.
+    /// barriers, and discard or overwrite a resource before each use. The host accesses them through the allocation.
     ///
     /// # Errors
     /// [`Error::DoesNotFit`] if the resource exceeds the allocation or would not be aligned;
     /// [`Error::WrongMemoryType`], [`Error::WrongClass`]; [`DeviceError::Unsupported`] if the driver created the memory
-    /// for one resource ([`Allocator::allocate_for`](crate::Allocator::allocate_for)); or the driver refuses it.
-    /// Nothing has changed then.
+    /// for one resource ([`Allocator::allocate_for`](crate::Allocator::allocate_for)); or the driver refuses the
+    /// texture. An error changes nothing.
     pub fn create_aliasing_texture(
         &mut self,
         info: &TextureInfo<'_, D>,
@@ -353,7 +351,7 @@ impl<D: Device> Allocation<D> {
         Ok(())
     }
 
-    /// Converts the place from one owner to several.
+    /// Converts the place to one that several resources can own.
     fn make_common(&mut self) {
         if matches!(self.place.hold, Hold::Common(_)) {
             return;
@@ -363,14 +361,13 @@ impl<D: Device> Allocation<D> {
             ticket.fix();
         }
         self.shared.device.note_aliasing(self.memory(), offset, self.size, true);
-        // SAFETY: the field is written again below, and no code in between can panic, except for lack of host memory,
-        // which aborts.
+        // SAFETY: the field is written again below, and no code in between can panic: lack of host memory aborts.
         let sole = unsafe { ManuallyDrop::take(&mut self.place) };
         let hold = Hold::Common(Arc::new(Common { place: sole, size: self.size }));
         self.place = ManuallyDrop::new(Place { offset, arena, hold });
     }
 
-    /// Retires it until `points` have passed; other submissions are not waited for.
+    /// Releases it once `points` have passed. Other submissions do not delay this.
     ///
     /// # Panics
     /// If a point belongs to a timeline of another allocator, or to none. The allocation is then retired as if it were
@@ -429,8 +426,8 @@ impl<D: Device> Allocation<D> {
         unsafe { (std::ptr::read(&held.shared), ManuallyDrop::take(&mut held.place)) }
     }
 
-    /// Frees a slot without a name into the thread's cache, or frees a range of a block that is never moved. Any other
-    /// allocation is returned to the caller.
+    /// Frees a slot without a name into the thread's cache, or a range of a block that is never moved to its block.
+    /// Returns any other allocation to the caller, unchanged.
     ///
     /// # Safety
     /// As for [`Allocation::destroy_now`].
@@ -461,8 +458,8 @@ impl<D: Device> Allocation<D> {
         None
     }
 
-    /// [`Allocation::destroy_cached`] for a range. Returns `true` if it was one. Takes `&self`, because copies would
-    /// cost more than the rest.
+    /// As [`Allocation::destroy_cached`], for a range of a block. Returns `true` if the allocation was one, and is now
+    /// freed. Takes `&self`, because moving the value would cost more than the rest.
     ///
     /// # Safety
     /// If it returns `true`, the value is not used or dropped afterwards.
@@ -479,8 +476,7 @@ impl<D: Device> Allocation<D> {
         }
     }
 
-    /// Sets its name for snapshots and traces; has no effect once resources alias it. One short lock, one host
-    /// allocation.
+    /// Sets its name for snapshots and traces; has no effect once resources alias it. A short lock, a host allocation.
     pub fn set_name(&mut self, name: &str) {
         self.shared.rename(&mut self.place, name);
     }

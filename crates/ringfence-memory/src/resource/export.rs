@@ -17,7 +17,7 @@ pub struct SharedMemory {
     pub memory_bytes: u64,
     /// The memory type, an index.
     pub memory_type: u32,
-    /// `true` if the memory object is tied to the one resource.
+    /// `true` if the memory object accepts only this resource.
     pub is_tied: bool,
     /// Offset of the resource's first byte in the memory object.
     pub offset: u64,
@@ -29,8 +29,8 @@ impl SharedMemory {
     /// Length of the encoded description, in bytes.
     pub const BYTES: usize = 62;
 
-    /// Encodes the description, integers in little-endian order: kind, is tied, memory type, memory bytes, offset,
-    /// size, identity.
+    /// Encodes the description with integers in little-endian order: `kind`, `is_tied`, `memory_type`, `memory_bytes`,
+    /// `offset`, `size`, `identity`.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -63,20 +63,20 @@ impl SharedMemory {
     }
 }
 
-/// The reason why memory was not shared. Nothing has changed; a handle that was to be imported is closed.
+/// The reason why memory was not shared. Nothing has changed, except that a handle that was to be imported is closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShareError {
     /// The memory was not created as shared ([`AllocationDesc::share`](crate::AllocationDesc::share)).
     #[error("the memory is not shared: set `AllocationDesc::share`, or allocate in a pool with `PoolDesc::share`")]
     NotShared,
-    /// The handle was created by another device or driver, and only the same one can import a handle of its kind.
+    /// Another device or driver created the handle; only the same one can import a handle of this kind.
     #[error("the {kind:?} handle was created by another device or driver")]
     OtherDevice {
         /// Kind of the handle.
         kind: ShareKind,
     },
-    /// The resource does not fit into the memory at the offset of the description.
+    /// The resource does not fit into the memory at the described offset.
     #[error(
         "{size} bytes aligned to {alignment} do not fit at offset {offset} of shared memory of {memory_bytes} bytes"
     )]
@@ -90,7 +90,7 @@ pub enum ShareError {
         /// Size of the memory, in bytes.
         memory_bytes: u64,
     },
-    /// The resource is larger than the exported one: the bytes beyond it belong to other resources of its block.
+    /// The resource is larger than the exported one. Bytes after the exported one belong to other resources.
     #[error("the description needs {size} bytes, but only {exported_bytes} bytes were exported")]
     Larger {
         /// Size of the described resource, in bytes.

@@ -31,7 +31,7 @@ impl<D: Device> HostBytes<'_, D> {
         Ok(self.shared.flush(self.place, offset, size)?)
     }
 
-    /// Copies bytes in and makes them visible to the device.
+    /// Copies `bytes` to `offset` and makes them visible to the device.
     ///
     /// # Safety
     /// No other host access to these bytes happens at the same time; if the memory is not coherent, none to their
@@ -47,8 +47,7 @@ impl<D: Device> HostBytes<'_, D> {
         Ok(self.shared.flush(self.place, offset, bytes.len() as u64)?)
     }
 
-    /// Reads the device's writes to the rest of the atoms into the host's view first, because a flush writes whole
-    /// atoms.
+    /// Reads the device's writes to the rest of the atoms before a write, because a flush writes whole atoms.
     ///
     /// # Safety
     /// As [`HostBytes::write`].

@@ -1,4 +1,4 @@
-//! Custom pools: blocks of one memory type, with block sizes, limits and an algorithm of their own.
+//! Custom pools: blocks of one memory type, with their own block sizes, limits and algorithm.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,23 +26,23 @@ pub struct PoolDesc<'a> {
     /// The memory type, an index into [`memory_types`](crate::device::Capabilities::memory_types). See
     /// [`Planner::memory_type`](crate::memory::Planner::memory_type).
     pub memory_type: u32,
-    /// The class of resources that will be placed in it, for devices that separate classes.
+    /// The class of the resources that will be placed in the pool. It matters on devices that separate classes.
     pub class: ResourceClass,
     /// Size of each block in bytes; 0 for blocks that grow with use. At most [`Algorithm::capacity_max`].
     pub block_bytes: u64,
-    /// Number of blocks that are created at once and always kept; at most `block_count_max`.
+    /// Number of blocks that are created with the pool and kept as long as it exists; at most `block_count_max`.
     pub block_count_min: usize,
     /// Maximum number of blocks.
     pub block_count_max: usize,
     /// The algorithm that suballocates blocks. [`Algorithm::Linear`] with one block is a stack, a double stack or a
-    /// ring. [`Algorithm::Equal`] has slots of one size, under the pool's own short lock; small requests outside of
-    /// custom pools get theirs without a lock.
+    /// ring. [`Algorithm::Equal`] divides each block into slots of one size. Each call takes the pool's lock for a
+    /// short time; small requests outside of custom pools take no lock.
     pub algorithm: Algorithm,
-    /// Minimum alignment of the blocks, in bytes; a larger alignment of the class still applies.
+    /// Minimum alignment of the blocks, in bytes. If the class requires a larger alignment, that one is used.
     pub block_alignment: u64,
     /// Residency priority of its blocks.
     pub priority: Priority,
-    /// Name in reports.
+    /// Name in snapshots.
     pub name: &'a str,
     /// Kind of the handles by which its blocks, and so all resources in them, can be shared
     /// ([`Resource::export`](crate::Resource::export)).
@@ -50,7 +50,7 @@ pub struct PoolDesc<'a> {
 }
 
 impl Default for PoolDesc<'_> {
-    /// Buffers in memory type 0, blocks that grow with use, without a limit on their number.
+    /// Buffers in memory type 0, in blocks that grow with use, without a limit on the number of blocks.
     fn default() -> Self {
         Self {
             memory_type: 0,
@@ -67,7 +67,7 @@ impl Default for PoolDesc<'_> {
     }
 }
 
-/// A custom pool. Resources in it may outlive it: the blocks are freed with the last resource.
+/// A custom pool. Resources may outlive their pool: a block is freed after its last resource.
 pub struct Pool<D: Device> {
     shared: Arc<Shared<D>>,
     /// Keeps the allocator in use while the pool exists.
@@ -106,7 +106,7 @@ impl<D: Device> Pool<D> {
         }
         if desc.block_count_min > desc.block_count_max {
             let numbers = Numbers::AtMost { given: desc.block_count_min as u64, max: desc.block_count_max as u64 };
-            return Err(DeviceError::invalid("block_count_min is no more than block_count_max").with(numbers).into());
+            return Err(DeviceError::invalid("block_count_min exceeds block_count_max").with(numbers).into());
         }
         let block_alignment = desc.block_alignment.max(memory_alignment(capabilities, desc.class));
         let sizes = match desc.block_bytes {
@@ -187,7 +187,7 @@ impl<D: Device> Pool<D> {
         self.shared.plan(&PlacementRequest::of_pool(&self.state, desc.aligned(needs)?, &desc)?)
     }
 
-    /// Returns the kind of handles to its blocks.
+    /// Returns the kind of the handles by which its blocks can be shared.
     #[must_use]
     pub fn share(&self) -> Option<ShareKind> {
         self.state.arena.desc.share
@@ -198,7 +198,7 @@ impl<D: Device> Pool<D> {
         (&self.shared, ArenaRef::Pool(Arc::clone(&self.state)))
     }
 
-    /// Returns its figures. One short lock.
+    /// Returns the statistics of its memory. One short lock.
     #[must_use]
     pub fn statistics(&self) -> TypeStatistics {
         self.state.arena.statistics()

@@ -7,13 +7,10 @@
 //!                              old is freed after both ┘
 //! ```
 //!
-//! The new resource is created first: if that fails, nothing has changed. For a moment both are in memory. The copies
-//! are returned as data, to be recorded in an open frame *before* any command that reads the new resource. The old
-//! resource stays alive and resident at least until that frame is complete.
-//!
-//! | operation | cost |
-//! |---|---|
-//! | replace, resize, swap of mips | that of creating the new resource; O(mips) |
+//! The new resource is created first: if that fails, nothing has changed. Until the old one is freed, both need memory.
+//! The copies are returned as data, to be recorded in an open frame *before* any command that reads the new resource.
+//! The old resource stays alive and resident at least until that frame is complete. The cost is that of creating the
+//! new resource, and O(mips).
 
 use std::fmt;
 
@@ -40,14 +37,14 @@ pub enum ReplaceError {
         /// Size of the new buffer, in bytes.
         new_bytes: u64,
     },
-    /// The two descriptions are not parts of one mip chain.
+    /// The two textures are not parts of one mip chain.
     #[error("{:?} texels with {} mips and {:?} texels with {} mips are not parts of one mip chain, or differ in \
         dimension, format, layers or samples",
         present.0, present.1, wanted.0, wanted.1)]
     NotOneChain {
         /// Width, height and depth of the current texture in texels, and its number of mips.
         present: ([u32; 3], u32),
-        /// The same of the wanted texture.
+        /// Width, height and depth of the wanted texture in texels, and its number of mips.
         wanted: ([u32; 3], u32),
     },
     /// The texture has no portable description ([`Texture::desc`]), so its mips are not known.
@@ -170,8 +167,8 @@ pub(super) fn swap_mips<D: Device>(
     Ok(MipSwap { copies, to_fill })
 }
 
-/// Makes the memory of the copy's source resident, and keeps it resident until the frame is complete: after the
-/// replacement the source can no longer be added to a use list.
+/// Makes the memory of the copy's source resident, and keeps it resident until the frame is complete. After the
+/// replacement the program cannot add the source to a use list.
 fn hold_resident<D: Device + Create<K>, K: ResourceKind>(
     resource: &Resource<D, K>,
     frame: &Frame,

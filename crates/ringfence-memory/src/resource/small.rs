@@ -5,10 +5,10 @@
 //!                              └ SmallBuffer { object, offset, size }
 //! ```
 //!
-//! *Safe by usage class*: buffers that shaders may write never share a driver's buffer with buffers that shaders only
-//! read, because a driver's buffer has one state as a whole (Direct3D 12) and barriers name it as a whole. Within a
-//! class the driver's buffer is created with every usage of the class. The start of a small buffer is aligned for each
-//! of its usages, both in the driver's buffer and in memory.
+//! Small buffers are grouped by *usage class*: buffers that shaders may write never share a driver's buffer with
+//! buffers that shaders only read, because Direct3D 12 states and barriers apply to a driver's buffer as a whole. The
+//! driver's buffer is created with every usage of its class. The start of a small buffer is aligned for each of its
+//! usages, both in the driver's buffer and in memory.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -34,8 +34,7 @@ use crate::memory::{
 };
 
 const SMALL_BYTES_MAX: u64 = SHARED_BYTES / 4;
-/// The largest alignment, in bytes, that a device may require for storage, constants and texels on Vulkan and Direct3D
-/// 12.
+/// The largest alignment, in bytes, that Vulkan and Direct3D 12 allow for storage, constants and texels.
 const SHADER_ALIGNMENT: u64 = 256;
 /// Usages that make a buffer accessible to shaders.
 const SHOWN: BufferUsage = BufferUsage::CONSTANT
@@ -44,7 +43,7 @@ const SHOWN: BufferUsage = BufferUsage::CONSTANT
     .union(BufferUsage::TEXELS)
     .union(BufferUsage::DEVICE_ADDRESS);
 
-/// A buffer that shares the driver's object with others: bytes `offset..offset + size` of it.
+/// A buffer that shares a driver's buffer with others: bytes `offset..offset + size` of that buffer.
 ///
 /// Dropping it retires it, as a [`Buffer`] is; [`SmallBuffer::destroy_now`] and [`SmallBuffer::retire_after`] are for
 /// callers that know which submissions use it.
@@ -112,8 +111,8 @@ impl<D: Device> SmallBuffer<D> {
         self.bound.mapped.is_some()
     }
 
-    /// Returns the device address of its first byte, if it was created with [`BufferUsage::DEVICE_ADDRESS`] or the API
-    /// gives every buffer an address.
+    /// Returns the device address of its first byte, if it was created with [`BufferUsage::DEVICE_ADDRESS`] or every
+    /// buffer has one.
     #[must_use]
     pub fn device_address(&self) -> Option<u64> {
         self.bound.address
@@ -136,7 +135,7 @@ impl<D: Device> SmallBuffer<D> {
         self.host().read(offset, into)
     }
 
-    /// Releases it at once: it is kept for recycling, or its bytes are freed.
+    /// Releases it at once: keeps it for recycling, or frees its bytes.
     ///
     /// # Safety
     /// No submission that is under way uses it.
@@ -146,7 +145,7 @@ impl<D: Device> SmallBuffer<D> {
         unsafe { Shared::destroy_now(owner, Item::Small(bound)) };
     }
 
-    /// Retires it until `points` have passed; other submissions are not waited for.
+    /// Releases it once `points` have passed. Other submissions do not delay this.
     ///
     /// # Panics
     /// If a point belongs to a timeline of another allocator, or to none. The buffer is then retired as if it were

@@ -55,11 +55,11 @@ pub fn texture_support<D: Device>(memory: &Allocator<D>, info: &TextureInfo<'_, 
 }
 
 /// Creates a buffer in memory that another process (or another allocator) has exported. Of `desc`, only name, location
-/// and user data are used; the location is only recorded, because the memory type is that of the exported memory. A
-/// dma-buf may come from another device, which has its own memory types: it gets the best type for `desc` with which
-/// this device accepts it. Memory that the driver cannot map is not mapped.
+/// and user data are used. The memory type is that of the exported memory; the location is only recorded. A dma-buf may
+/// come from a device with other memory types: it gets the best type for `desc` that this device accepts for it. If the
+/// driver cannot map the memory, the buffer is not mapped.
 ///
-/// Dropping the buffer retires it, as any buffer. The handle is consumed; on failure it is closed.
+/// Dropping the buffer retires it, like any buffer. The handle is consumed; on failure it is closed.
 ///
 /// # Errors
 /// The handle belongs to another device, the buffer does not fit into the memory as `from` describes, it needs more
@@ -100,7 +100,7 @@ pub unsafe fn import_texture<D: Share>(
 }
 
 /// Imports a whole memory object that another process has exported, to bind resources in it
-/// ([`Allocation::create_aliasing_buffer`]): for pools that share their blocks. `class` is the class of the block.
+/// ([`Allocation::create_aliasing_buffer`]): for pools that share their blocks. `class` is that of the block.
 ///
 /// # Errors
 /// As [`import_buffer`]; also [`ShareError::Tied`].
@@ -215,9 +215,8 @@ impl<D: Share> Importer<'_, D> {
         }
     }
 
-    /// Returns the description of the memory, with a memory type out of `memory_type_bits` that the device accepts for
-    /// it: the exporter's type, if it is allowed and the memory comes from this device; otherwise the best type for the
-    /// request.
+    /// Returns the description of the memory with a memory type out of `memory_type_bits` that the device accepts for
+    /// it: the exporter's type, if it is allowed and the memory comes from this device; otherwise the best for `desc`.
     fn taken_as(
         &self,
         handle: &D::Handle,

@@ -17,7 +17,7 @@ pub enum SparseError {
         /// Number of pages of the buffer.
         page_count: u64,
     },
-    /// The region is outside of the texture or empty, or the texture does not have its aspect.
+    /// The region is outside of the texture or empty, or the texture lacks the region's aspect.
     #[error("{region:?} is outside the sparse texture of {mips} mips and {layers} layers, or is empty")]
     OutsideTexture {
         /// The region of the request.

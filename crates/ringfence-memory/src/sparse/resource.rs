@@ -28,8 +28,8 @@ pub type SparseBuffer<D> = SparseResource<D, Buffers>;
 /// A texture with tiles that get memory when they are bound. See [`SparseResource`].
 pub type SparseTexture<D> = SparseResource<D, Textures>;
 
-/// A run of pages that a submission will bind or unbind: pages of a buffer by number, tiles of one row, or pages of one
-/// mip tail.
+/// A run of pages that a submission will bind or unbind: pages of a buffer with consecutive numbers, tiles of one row,
+/// or pages of one mip tail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageRun<P> {
     /// The first page.
@@ -42,11 +42,11 @@ pub struct PageRun<P> {
 
 /// The kinds of sparse resources: [`Buffers`] are divided into pages, [`Textures`] into tiles and tails.
 pub trait SparseKind: ResourceKind {
-    /// The device's division of a resource into pages.
+    /// Division of a resource into pages, as the device reports it.
     type Layout: fmt::Debug + Send + Sync;
-    /// A page.
+    /// Identity of a page: a number in a buffer, a tile or a page of a mip tail in a texture.
     type Page: Copy + fmt::Debug;
-    /// A part of a resource that can be bound.
+    /// Selection of pages to bind or unbind.
     type Region;
 
     /// Returns the requirements of a page: bytes, memory types (one bit each), class.
@@ -57,7 +57,7 @@ pub trait SparseKind: ResourceKind {
     fn place(layout: &Self::Layout, page: u64) -> Self::Page;
     /// Returns the number of a page.
     fn number(layout: &Self::Layout, page: Self::Page) -> u64;
-    /// Returns `true` if a page always begins a new run.
+    /// Returns `true` if a new run must begin at this page.
     fn begins_run(layout: &Self::Layout, page: u64) -> bool;
     /// Returns the pages of a region, by number.
     ///
@@ -228,19 +228,20 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
         K::page_count(&self.layout)
     }
 
-    /// Returns the number of pages that have memory once the pending changes are submitted.
+    /// Returns the number of pages that will have memory after the pending changes are submitted.
     #[must_use]
     pub fn bound_count(&self) -> u64 {
         self.table.bound_count()
     }
 
-    /// Returns the memory of a page that a submission has bound: the memory object and the offset in it.
+    /// Returns the memory of a page that a submission has bound: the object and the offset in bytes. `None` for other
+    /// pages.
     #[must_use]
     pub fn behind(&self, page: K::Page) -> Option<(&D::Memory, u64)> {
         self.table.behind(K::number(&self.layout, page))
     }
 
-    /// Returns the changes of the next submission, as data.
+    /// Returns the pending binds and unbinds, which the next submission makes, as data.
     #[must_use]
     pub fn batch(&self) -> Vec<PageRun<K::Page>> {
         let runs = self.table.runs(|page| K::begins_run(&self.layout, page)).into_iter();
@@ -248,13 +249,13 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
         runs.map(|held| run(held.page, held.count, held.change)).collect()
     }
 
-    /// Binds pages with the next submission. For a buffer, the region is a range of pages. For a texture, it selects
-    /// every tile that it touches, with all aspects, or the whole mip tail that contains its mip. Pages that have
-    /// memory keep it; for the others it is allocated now. The contents of new pages are undefined.
+    /// Binds pages with the next submission. For a buffer, the region is a range of pages. For a texture, the region
+    /// selects every tile that it touches, with all aspects, or the whole mip tail that contains its mip. Allocates
+    /// memory now for pages that have none; other pages keep their memory. The contents of new pages are undefined.
     ///
     /// # Errors
-    /// The region is outside of the resource, the region of a texture is empty, or there is no memory. Nothing has
-    /// changed then.
+    /// The region is outside of the resource, the region of a texture is empty, or memory is short. An error changes
+    /// nothing.
     #[track_caller]
     pub fn bind(&mut self, region: K::Region) -> Result<(), SparseError> {
         Ok(self.table.bind(K::pages(&self.layout, region)?)?)
@@ -272,8 +273,8 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
 }
 
 impl<D: Sparse> SparseBuffer<D> {
-    /// Creates a sparse buffer without memory. Only the fields of `desc` that choose the memory of its pages are used;
-    /// pages are neither moved nor evicted.
+    /// Creates a sparse buffer without memory. Of `desc`, only the name and the fields that choose the memory of its
+    /// pages are used. Pages are neither moved nor evicted.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] if the device does not support sparse buffers; or the driver refuses the
@@ -285,8 +286,7 @@ impl<D: Sparse> SparseBuffer<D> {
 }
 
 impl<D: Device> SparseBuffer<D> {
-    /// Returns the size of all pages in bytes: the described size, rounded up to whole pages. This is address space,
-    /// not memory.
+    /// Returns the size of all pages in bytes: the described size, rounded up to pages. Address space, not memory.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.layout.size
@@ -298,13 +298,13 @@ impl<D: Device> SparseBuffer<D> {
         self.layout.alignment
     }
 
-    /// Returns `true` if a page has memory once the pending changes are submitted.
+    /// Returns `true` if the page will have memory after the pending changes are submitted.
     #[must_use]
     pub fn is_bound(&self, page: u64) -> bool {
         self.table.is_bound(page)
     }
 
-    /// Returns the pages that contain the bytes; an empty range for an empty range.
+    /// Returns the pages that contain the bytes. The result is empty if `bytes` is empty.
     #[must_use]
     pub fn pages_of(&self, bytes: Range<u64>) -> Range<u64> {
         let first = bytes.start / self.layout.alignment;
@@ -313,12 +313,12 @@ impl<D: Device> SparseBuffer<D> {
 }
 
 impl<D: Sparse> SparseTexture<D> {
-    /// Creates a sparse texture without memory. Only the fields of `desc` that choose the memory of its pages are used;
-    /// pages are neither moved nor evicted.
+    /// Creates a sparse texture without memory. Of `desc`, only the name and the fields that choose the memory of its
+    /// pages are used. Pages are neither moved nor evicted.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] if the device does not support sparse textures, or not this format or usage; or the
-    /// driver refuses the description.
+    /// [`DeviceError::Unsupported`] if the device does not support sparse textures, or not with this format or usage;
+    /// or the driver refuses the description.
     pub fn new(memory: &Allocator<D>, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Self, Error> {
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
         Self::made(memory.shared(), desc, |device| unsafe { device.make_sparse_texture(info) })
@@ -332,8 +332,8 @@ impl<D: Device> SparseTexture<D> {
         &self.layout
     }
 
-    /// Returns `true` if every tile that the region touches has memory once the pending changes are submitted; `false`
-    /// if the region is outside of the texture.
+    /// Returns `true` if every tile that the region touches will have memory after the pending changes are submitted.
+    /// Returns `false` if the region is outside of the texture.
     #[must_use]
     pub fn is_bound(&self, region: TexelBox) -> bool {
         Textures::pages(&self.layout, region).is_ok_and(|mut pages| pages.all(|page| self.table.is_bound(page)))
@@ -350,17 +350,16 @@ impl<D: Device> SparseTexture<D> {
 }
 
 impl<D: Sparse + Create<K>, K: SparseKind> SparseResource<D, K> {
-    /// Submits the pending binds and unbinds to a queue. They execute after `waits` and the queue's earlier work, then
-    /// `signal` is signalled. Memory of unbound pages is retired. If nothing is pending, the submission only waits and
-    /// signals.
+    /// Submits the pending binds and unbinds to a queue. The queue executes them after `waits` and its earlier work,
+    /// then signals `signal`. Memory of unbound pages is retired. Without changes, it only waits and signals.
     ///
     /// # Errors
-    /// The device is lost or out of memory: the changes stay pending.
+    /// The device is lost or out of memory. The changes stay pending.
     ///
     /// # Safety
-    /// - It is called between the [`begin`](crate::Timeline::begin) and the [`submitted`](crate::Timeline::submitted)
-    ///   of the frame whose value and fence are `signal`. The queue belongs to the device and supports binding, and no
-    ///   other thread uses it.
+    /// - `signal` is the fence of a timeline and the value of one of its open frames: the call is between the
+    ///   [`begin`](crate::Timeline::begin) and the [`submitted`](crate::Timeline::submitted) of that frame. The queue
+    ///   belongs to the device and supports binding. No other thread uses the queue during the call.
     /// - Work that uses unbound pages is ordered before the submission, on this queue or through `waits`; work that
     ///   uses newly bound pages is ordered after it.
     pub unsafe fn submit(

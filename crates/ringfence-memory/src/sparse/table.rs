@@ -4,12 +4,6 @@
 //!   table     │ 3 ▶ range │ 4 ▶ range │          │ 9 ▶ slot │     after the last submission
 //!   changes               │ 4 ▶ none  │ 7 ▶ slot │                of the next submission
 //! ```
-//!
-//! | operation | cost |
-//! |---|---|
-//! | bind | an allocation for each page (O(1), lock-free when pages of 64 KiB are common) |
-//! | unbind | O(log batch) a page |
-//! | runs, settle | O(batch) |
 
 use std::collections::BTreeMap;
 use std::mem::take;
@@ -20,7 +14,7 @@ use crate::error::Error;
 use crate::memory::{AllocationDesc, RawObject, Shared};
 use crate::resource::Allocation;
 
-/// The beginning of the memory of a run: the memory object, and the offset in it.
+/// The memory of the first page of a run: the memory object, and the offset in it.
 pub(super) type Behind<'a, D> = (&'a <D as crate::device::Driver>::Memory, u64);
 
 /// Consecutive pages with the same change.
@@ -37,10 +31,10 @@ pub(super) struct PageTable<D: Device> {
     /// Request for the memory of a page.
     desc: AllocationDesc<'static>,
     name: Box<str>,
-    /// The memory of each page that is bound since the last submission, by page.
+    /// The memory of each page that is bound after the last submission, by page number.
     table: BTreeMap<u64, Allocation<D>>,
-    /// The changes of the next submission. It binds only pages that are not in `table`, and unbinds only pages that
-    /// are.
+    /// The changes of the next submission, by page number: memory to bind, or `None` to unbind. Binds only pages that
+    /// are not in `table`, and unbinds only pages that are.
     changes: BTreeMap<u64, Option<Allocation<D>>>,
 }
 
@@ -90,7 +84,7 @@ impl<D: Device> PageTable<D> {
                 continue;
             }
             if self.changes.remove(&page).is_some() {
-                // The page has memory that the next submission would have unbound.
+                // The pending unbind is cancelled: the page keeps its memory.
                 kept.push(page);
                 continue;
             }
@@ -132,8 +126,8 @@ impl<D: Device> PageTable<D> {
         }
     }
 
-    /// Returns the changes of the next submission. The pages of a run are consecutive, and so is their memory. Only the
-    /// first page of a run may satisfy `begins`.
+    /// Returns the changes of the next submission as runs of consecutive pages with consecutive memory. A page that
+    /// satisfies `begins` begins a new run.
     pub(super) fn binds(&self, begins: impl Fn(u64) -> bool) -> Vec<Run<Option<Behind<'_, D>>>> {
         let page_bytes = self.page.size;
         let follows = |last: &Run<Option<Behind<'_, D>>>, next: Option<Behind<'_, D>>| match (last.change, next) {
@@ -148,7 +142,7 @@ impl<D: Device> PageTable<D> {
         runs(changes, follows, begins)
     }
 
-    /// Returns the same runs as data: `true` if the pages get memory, `false` if they lose it.
+    /// Returns the changes as runs, without the memory: `true` if the pages get memory, `false` if they lose it.
     pub(super) fn runs(&self, begins: impl Fn(u64) -> bool) -> Vec<Run<bool>> {
         let changes = self.changes.iter().map(|(page, held)| (*page, held.is_some()));
         runs(changes, |last, is_bound| last.change == is_bound, begins)

@@ -19,7 +19,7 @@ struct World {
     lifetimes: Lifetimes<sim::Device>,
     clock: Arc<Clock>,
     bin: RetireBin<u32>,
-    /// Set once a frame has begun that uses the object.
+    /// Set after a frame that uses the object has begun.
     used: AtomicBool,
 }
 

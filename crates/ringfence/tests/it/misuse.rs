@@ -336,7 +336,7 @@ fn a_fence_without_values_left_is_refused() {
         // SAFETY: there are no submissions.
         unsafe { world.memory.timeline(world.device.create_fence(value)) }.map(|timeline| timeline.begin().value())
     };
-    let refused = DeviceError::invalid("the fence of a timeline has values left");
+    let refused = DeviceError::invalid("the fence of a timeline has too few values left");
     for value in [u64::MAX - 1, u64::MAX - 2, 1 << 63] {
         assert_eq!(made(value), refused.at_most(value, u64::MAX >> 1).map(|()| 0));
     }

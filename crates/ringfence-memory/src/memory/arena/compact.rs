@@ -1,17 +1,15 @@
-//! The interface of an arena for defragmentation: the state of its blocks, the ranges that may be moved, and their new
-//! places.
-//!
-//! Every call takes the arena's lock once and makes no driver call under it. A reserved range is allocated like any
-//! other, for its owner alone.
+//! The interface of an arena for defragmentation: the state of its blocks, the ranges that may be moved, and new places
+//! for them. Every call takes the arena's lock once, and makes no driver call under it. A reserved range is allocated
+//! like any other, and belongs to the planned move.
 //!
 //! | call | under the lock |
 //! |---|---|
 //! | `facts` | O(blocks) |
 //! | `collect` | O(ranges of the block that have a name, user data or a ticket) |
 //! | `destinations` | O(blocks) |
-//! | `reserve_elsewhere` | O(log blocks) a move, and the same for each of the few refusals of blocks in a pass |
-//! | `reserve_below` | O(1) a move |
-//! | the others | O(1), or the removal of a block |
+//! | `reserve_elsewhere` | O(log blocks) for each move, and O(log blocks) for each refusal of a block (few in a pass) |
+//! | `reserve_below` | O(1) for each move |
+//! | the others | O(1), and the removal of a block |
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -78,22 +76,21 @@ pub(crate) struct Reserved<D: Device> {
     pub(crate) allocation: BlockAllocation,
 }
 
-/// The blocks that ranges can be moved into: their state when a pass was planned, updated by its reservations.
+/// The blocks that ranges can be moved into: their state at the beginning of a pass, updated by its reservations.
 pub(crate) struct Destinations {
     tree: FitTree,
     /// By leaf.
     blocks: Vec<BlockId>,
-    /// By leaf: number of refusals of requests that seemed to fit.
+    /// By leaf: number of requests that the block refused although it seemed to have room.
     refusals: Vec<u8>,
     leaves: HashMap<BlockId, usize>,
 }
 
-/// Number of refusals after which a block is not tried again in a pass, so that a plan does not try every block for
-/// every range.
+/// Number of refusals after which a pass does not try a block again, so that it need not try all for every range.
 const REFUSALS_MAX: u8 = 8;
 
 impl Destinations {
-    /// Sets the largest free range of a block; 0 excludes the block from now on.
+    /// Sets the size of the largest free range of a block, in bytes; 0 excludes the block from now on.
     pub(crate) fn admit(&mut self, block: BlockId, largest_free: u64) {
         if let Some(leaf) = self.leaves.get(&block) {
             self.tree.set(*leaf, largest_free);
@@ -101,7 +98,7 @@ impl Destinations {
     }
 }
 
-/// An arena with any algorithm. See the [module](self).
+/// An arena, independent of its algorithm. See the [module](self).
 pub(crate) trait Compact<D: Device> {
     fn facts(&self) -> Vec<BlockFacts>;
 
@@ -109,18 +106,18 @@ pub(crate) trait Compact<D: Device> {
 
     fn moves_inside(&self) -> bool;
 
-    /// Returns `true` if the order of ranges has a meaning, so ranges must not be moved.
+    /// Returns `true` if the algorithm gives the order of ranges a meaning, so ranges must not be moved.
     fn is_ordered(&self) -> bool;
 
-    /// Collects the ranges of a block that may be moved, and returns the number of the other ranges.
+    /// Collects the ranges of a block that may be moved. Returns the number of ranges that will stay in the block.
     fn collect(&self, block: BlockId, with_host: bool, into: &mut Vec<Arc<Ticket>>) -> usize;
 
-    /// Returns the blocks that ranges may be moved into, the fullest first. Empty blocks are left out, and `emptied`
-    /// blocks accept no range yet.
+    /// Returns the blocks that ranges may be moved into, the fullest first, without empty and evicted blocks. The
+    /// blocks in `emptied` are included, but accept no range until [`Destinations::admit`].
     fn destinations(&self, emptied: &HashSet<BlockId>) -> Destinations;
 
-    /// Reserves ranges in the destinations for `queue`, from its end. Returns the number of ranges that found no place;
-    /// they are removed from the queue.
+    /// Reserves ranges in the destinations for the tickets of `queue`, from its end, until `limits` are reached.
+    /// Removes tried tickets from the queue. Returns the number of tickets for which no block had room.
     fn reserve_elsewhere(
         &self,
         destinations: &mut Destinations,
@@ -129,16 +126,16 @@ pub(crate) trait Compact<D: Device> {
         into: &mut Vec<Reserved<D>>,
     ) -> usize;
 
-    /// Reserves ranges at lower offsets for `queue`, from its end. Ranges without a lower place are removed from the
-    /// queue.
+    /// Reserves ranges at lower offsets of the same block for the tickets of `queue`, from its end, until `limits` are
+    /// reached. Removes tried tickets from the queue.
     fn reserve_below(&self, queue: &mut Vec<Arc<Ticket>>, limits: &mut PassLimits, into: &mut Vec<Reserved<D>>);
 
-    /// Creates a ticket for the reserved range, which now contains the contents of the range of `ticket`.
+    /// Creates a ticket for the reserved range, which replaces the range of `ticket` from now on.
     fn renew(&self, ticket: &Ticket, allocation: BlockAllocation) -> Arc<Ticket>;
 
     fn is_live(&self, allocation: &BlockAllocation) -> bool;
 
-    /// Takes a block out, if it exists and is empty.
+    /// Takes out a block, if it exists and is empty.
     fn take_block(&self, block: BlockId) -> Option<Memory<D>>;
 }
 
@@ -274,15 +271,15 @@ fn facts<D: Device>(id: BlockId, block: &super::Block<D>, ranges: &impl RangeAll
 }
 
 impl<D: Device, A: Cutter> State<D, A> {
-    /// Allocates in the first destination that grants the request.
+    /// Allocates in the first destination that has room.
     fn allocate_among(&mut self, destinations: &mut Destinations, ticket: &Ticket) -> Option<BlockAllocation> {
         let (size, alignment) = (ticket.allocation().size(), ticket.alignment());
         loop {
             let leaf = destinations.tree.first(size)?;
             let id = destinations.blocks[leaf];
             let granted = self.blocks.allocate_in(id, size, alignment);
-            // On a refusal the block has the bytes, but not aligned, or not any more: it gets no request of this size
-            // again.
+            // A refused block has no aligned range of this size, or not any more: it gets no further request of this
+            // size.
             let left = match granted {
                 Ok(_) => self.blocks.get(id).map_or(0, |(_, ranges)| ranges.largest_free()),
                 Err(_) if destinations.refusals[leaf] == REFUSALS_MAX => 0,
@@ -298,7 +295,7 @@ impl<D: Device, A: Cutter> State<D, A> {
         }
     }
 
-    /// Counts the new range, with the name and user data of the old one.
+    /// Counts the new range, and records it with the name and user data of the old one.
     fn reserved(&mut self, ticket: Arc<Ticket>, allocation: BlockAllocation) -> Reserved<D> {
         let from = self.blocks.get(ticket.allocation().block()).map(|(block, _)| block);
         let note = from.and_then(|block| block.notes.get(&ticket.allocation().range().slot()));

@@ -1,4 +1,4 @@
-//! The locks that allocations in an arena wait for, and the classes that share an arena.
+//! Locks: allocations do not wait for those of the arenas. Classes: some share an arena.
 
 use std::collections::HashMap;
 use std::sync::mpsc::channel;
@@ -25,7 +25,7 @@ fn allocator(profile: Profile) -> Allocator<sim::Device> {
     Allocator::over(sim::Device::new(profile, SimOptions::default()), AllocatorDesc::default())
 }
 
-/// Slots are allocated and freed without a lock of the arenas: this thread holds all of these locks meanwhile.
+/// Slots are allocated and freed without any lock of the arenas: this thread holds all of these locks meanwhile.
 #[test]
 fn seed_003_02_blocks_are_taken_and_freed_while_every_lock_of_the_arenas_is_held() {
     let memory = allocator(Profile::h200());
@@ -65,8 +65,7 @@ fn seed_003_02_blocks_are_taken_and_freed_while_every_lock_of_the_arenas_is_held
     memory.debug().validate().expect("the allocator is sound");
 }
 
-/// An arena has one memory type and one group of classes that share blocks, and there is one arena for each such pair.
-/// It is found by its index, in O(1).
+/// There is one arena for each memory type and each group of classes that share blocks. Its index is computed in O(1).
 #[test]
 fn seed_003_04_an_arena_is_of_one_memory_type_and_one_group_of_classes() {
     for profile in Profile::all() {

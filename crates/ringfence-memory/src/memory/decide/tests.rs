@@ -52,7 +52,7 @@ fn decided(needs: Requirements, desc: AllocationDesc<'_>, view: View<'_>) -> Vec
     decide(needs, &desc, view).map(|step| (step.memory_type, step.way)).collect()
 }
 
-/// Each request gets the steps of the table, on a device with types 0 host, 1 device, 2 coherent, 3 coherent and
+/// Each request gets the steps of the table. The device has the types 0 host, 1 device, 2 coherent, 3 coherent and
 /// cached, 4 device and coherent.
 #[test]
 fn a_request_goes_to_these_types_in_these_ways() {
@@ -122,7 +122,7 @@ fn a_step_has_room_for_atoms_and_guards() {
     assert_eq!(equal.margins, Margins::default(), "ranges of one size have no room for guards");
 }
 
-/// The cached decision for plain requests is the same as the decision for each of them.
+/// For each plain request, the decision that was computed beforehand is the decision for that request.
 #[test]
 fn plain_requests_go_where_a_decision_sends_them() {
     for profile in Profile::all() {

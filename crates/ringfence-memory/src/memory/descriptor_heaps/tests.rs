@@ -5,7 +5,7 @@ use super::*;
 use crate::sim::{self, Profile, SimOptions};
 use crate::{Allocator, AllocatorDesc};
 
-/// A heap of the program that calls back in from its `reclaim`.
+/// A heap of the program that calls the allocator from its `reclaim`.
 struct Calling {
     own: Weak<Self>,
     visits: AtomicU32,
@@ -41,7 +41,7 @@ fn a_heap_may_call_back_from_where_it_is_visited() {
     assert_eq!(heap.visits.load(Ordering::Relaxed), 1);
 }
 
-/// A closed heap with a slow destruction; meanwhile another thread reclaims too.
+/// A closed heap whose destruction is slow, so that another thread reclaims at the same time.
 struct Slow {
     begun: std::sync::Barrier,
     visits: AtomicU32,

@@ -16,7 +16,7 @@ fn a_refusal_holds_for_as_many_bytes_until_the_next_epoch() {
     assert!(!covers(ObjectKind::Block, u64::MAX));
 }
 
-/// A refusal from before memory was freed does not count, because it may be out of date.
+/// A refusal does not count after memory was freed, because it may be out of date.
 #[test]
 fn a_refusal_from_before_something_was_freed_does_not_hold() {
     let refusals = Refusals::new(1, 1);

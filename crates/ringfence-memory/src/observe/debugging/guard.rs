@@ -6,8 +6,7 @@
 //!   │ alignment, at least margin │                                    │ margin    │
 //! ```
 //!
-//! The host accesses guards through the mapping of the whole memory object. A damaged guard is restored when it is
-//! found.
+//! The host accesses guards through the mapping of the whole memory object. A damaged guard is restored.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -71,7 +70,7 @@ impl Guards {
     /// Writes both guards.
     ///
     /// # Errors
-    /// A flush failed: the device sees other bytes there, so they must not be compared.
+    /// A flush failed. The device sees other bytes there, so the guards must not be compared.
     ///
     /// # Safety
     /// The memory is alive and mapped at `base`; no resource owns the guards' bytes.
@@ -89,7 +88,7 @@ impl Guards {
     }
 
     /// Compares both guards, in the host's view and in the device's, and restores damaged ones. Returns the damages,
-    /// and `true` if the guards are intact again; if not, they must not be compared any more.
+    /// and `true` if the guards are intact now. If they are not, they must not be compared any more.
     ///
     /// # Safety
     /// As for [`Guards::write`].
@@ -136,7 +135,7 @@ pub(super) unsafe fn fill<M: Watched>(
     flushed.unwrap_or(Err(DeviceError::Other(-1)))
 }
 
-/// Returns the bytes of a guard: the host's view, or the device's view if the host's is intact.
+/// Returns the bytes of a guard: the host's view; if that is intact, the device's view.
 ///
 /// # Safety
 /// As for [`fill`].
@@ -160,7 +159,7 @@ unsafe fn seen<M: Watched>(context: &M::Context, memory: &M, base: Mapped, range
     bytes
 }
 
-/// Returns the damage of a guard, measured from the side of the range.
+/// Returns the damage of a guard. Distances are measured from the range.
 fn damage(side: Side, bytes: &[u8]) -> Option<Damage> {
     let wrong = |byte: &&u8| **byte != GUARD;
     let damaged_bytes = bytes.iter().filter(wrong).count() as u64;

@@ -9,8 +9,8 @@
 //!                          history: the last N                                        findings: the last 1024
 //! ```
 //!
-//! One lock protects all of it, and is held while guards are compared: `released` waits for the lock before the bytes
-//! are free again, so a range cannot be reused meanwhile. It exists only if a debugging check is on.
+//! One lock protects all of this, and is held while guards are compared. `released` waits for the lock before the bytes
+//! are free again, so a range cannot be reused while its guards are compared. Exists if a check is on.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::Location;
@@ -62,7 +62,7 @@ struct Entry<M: Watched> {
     size: u64,
     memory_type: u32,
     memory: Weak<M>,
-    /// Size of the guards. The range contains room for them even if they could not be written.
+    /// Size of the guards. The range has room for them even if they could not be written.
     margins: Margins,
     /// `Some` if the guards are intact, as far as is known.
     guards: Option<Guards>,
@@ -87,8 +87,8 @@ impl<M: Watched> Entry<M> {
         }
     }
 
-    /// Compares the guards; returns `None` if the range has none that the host sees. Guards that cannot be restored are
-    /// removed, so each damage is reported once.
+    /// Compares the guards; returns `None` if the range has none, or the host cannot access them. If guards cannot be
+    /// restored, they are removed: each damage is reported once.
     fn check(&mut self, context: &M::Context, key: Key, at_release: bool) -> Option<Vec<Overrun>> {
         let (guards, memory) = (self.guards.as_ref()?, self.memory.upgrade()?);
         let base = memory.guards()?;
@@ -168,7 +168,7 @@ impl<M: Watched> Debugger<M> {
     /// Adds a new range, writes its guards and fills it.
     fn made(&self, context: &M::Context, new: NewRange<'_, M>) {
         let NewRange { key, memory, size, name, user_data, margins, host } = new;
-        // A small buffer is inside a buffer that was filled as a whole, so it has no guards.
+        // A small buffer is in a buffer that has guards as a whole, so it has none of its own.
         let margins = if key.is_small { Margins::default() } else { margins };
         let guards = Guards::around(margins, key.offset, size);
         let mut entry = Entry {
@@ -300,8 +300,8 @@ impl<M: Watched> Debugger<M> {
         self.state.lock().live.iter().map(|(key, entry)| entry.describe(*key)).collect()
     }
 
-    /// Reports live ranges at shutdown, each once. Unless `is_over`, retired ranges still wait for the device and are
-    /// no leaks.
+    /// Reports live ranges at shutdown, each once. Unless `is_over`, retired ranges are left out: they wait for the
+    /// device.
     fn report_leaks(&self, is_over: bool) {
         if !self.desc.leaks {
             return;
@@ -309,8 +309,7 @@ impl<M: Watched> Debugger<M> {
         let mut state = self.state.lock();
         let (mut leaks, mut small) = (Vec::new(), None);
         for (key, entry) in state.live.iter_mut().rev() {
-            // The buffer that small buffers share is not a leak of its own if one of them leaks. It comes just before
-            // them.
+            // If a small buffer leaks, the buffer that it shares is not reported too. It comes before them.
             let end = key.offset + entry.size;
             let is_shared = small.is_some_and(|small: Key| small.block == key.block && small.offset < end);
             small = key.is_small.then_some(*key).or(small);

@@ -26,8 +26,8 @@ pub(crate) trait Watched {
     /// The flush failed.
     fn flush(&self, context: &Self::Context, bytes: Range<u64>) -> Result<(), DeviceError>;
 
-    /// Reads the device's view of the bytes from `first` on, which the host sees at `at`. Returns `false` if the host's
-    /// view is the same, or if the device's cannot be read.
+    /// Reads the device's view of the bytes that begin at byte `first`, which the host sees at the address `at`.
+    /// Returns `false` if the host's view is the same, or if the device's view cannot be read.
     ///
     /// # Safety
     /// The memory is alive and mapped; `at` is its byte `first`, and the bytes are inside it.

@@ -101,7 +101,7 @@ fn a_pool_refuses_what_cannot_lie_in_it() {
         (PoolDesc { block_alignment: 3, ..Default::default() }, Error::BadAlignment { alignment: 3 }),
         (
             PoolDesc { block_count_min: 5, block_count_max: 2, ..Default::default() },
-            DeviceError::invalid("block_count_min is no more than block_count_max")
+            DeviceError::invalid("block_count_min exceeds block_count_max")
                 .with(Numbers::AtMost { given: 5, max: 2 })
                 .into(),
         ),
