@@ -54,6 +54,8 @@ python3 ci/map.py || fail "the map of ARCHITECTURE.md does not match the tree"
 # ci/row-mutants.sh runs the planted faults, by hand; this only checks that each still matches the sources.
 bash ci/row-mutants.sh check || fail "a planted fault does not match the sources"
 python3 ci/package-paths.py || fail "a package is incomplete"
+# shellcheck disable=SC2046
+python3 ci/prose.py crates docs bench compat fuzz $(git ls-files '*.md' | grep -v /) || fail "the prose has habits that make a reader read twice"
 python3 ci/mentions.py || fail "a text names an item that does not exist"
 # `packages` runs once a job.
 diff <(sed -n 's/^steps=(\(.*\))$/\1/p' .ci/run | tr ' ' '\n' | sort) \

@@ -3,13 +3,10 @@
 mod broken_reclaim;
 mod defrag_campaign;
 mod memory;
-mod quiet;
 mod recycled_campaign;
 mod release;
 mod residency;
 mod shared_and_sparse;
-#[cfg(feature = "tracing")]
-mod tracing_events;
 
 use ringfence_testkit::counting_allocator::CountingAllocator;
 

@@ -182,7 +182,7 @@ fn filled(
     let buffer = world.memory.create_buffer(&info, AllocationDesc::default()).expect("room");
     let mut run = heap.allocate(count).expect("room");
     for slot in 0..count {
-        let view = BufferView { kind: BufferViewKind::Storage, offset: 0, size: 256 };
+        let view = BufferView { kind: BufferViewKind::Storage { stride: 0, writes: false }, offset: 0, size: 256 };
         run.write(slot, &View::buffer(&buffer, view).expect("in range")).expect("of its types");
     }
     run
@@ -194,7 +194,10 @@ fn a_heap_takes_only_views_of_its_types() {
     let world = fixture();
     let info = TextureDesc { usage: TextureUsage::SAMPLED | TextureUsage::STORAGE, ..target(64) };
     let texture = world.memory.create_texture(&info, AllocationDesc::default()).expect("room");
-    let kinds = [(TextureViewKind::Sampled, ViewTypes::SAMPLED_TEXTURE), (TextureViewKind::Storage, ViewTypes::STORAGE_TEXTURE)];
+    let kinds = [
+        (TextureViewKind::Sampled, ViewTypes::SAMPLED_TEXTURE),
+        (TextureViewKind::Storage, ViewTypes::STORAGE_TEXTURE),
+    ];
     for (_, types) in kinds {
         let desc = CpuHeapDesc { block_slots: 4, types, ..Default::default() };
         let heap: CpuDescriptorHeap<Device> = CpuDescriptorHeap::new(&world.memory, desc).expect("small");

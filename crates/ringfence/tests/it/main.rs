@@ -9,6 +9,8 @@ mod foreign;
 mod misuse;
 mod no_host_allocation;
 mod reentry;
+#[cfg(feature = "tracing")]
+mod tracing_events;
 
 use ringfence_testkit::counting_allocator::CountingAllocator;
 
