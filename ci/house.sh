@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks the structure: dependencies between the crates, their sizes, import cycles, the map of ARCHITECTURE.md, names in texts,
-# and words that the project avoids.
+# the steps of .github/workflows/ci.yml, and words that the project avoids.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 failed=0
@@ -57,6 +57,10 @@ python3 ci/package-paths.py || fail "a package is incomplete"
 # shellcheck disable=SC2046
 python3 ci/prose.py crates docs bench compat fuzz $(git ls-files '*.md' | grep -v /) || fail "the prose has habits that make a reader read twice"
 python3 ci/mentions.py || fail "a text names an item that does not exist"
+# `packages` runs once a job.
+diff <(sed -n 's/^steps=(\(.*\))$/\1/p' .ci/run | tr ' ' '\n' | sort) \
+    <(sed -nE 's/^ +(- )?run: bash ci\/([a-z-]+)\.sh( .*)?$/\2/p' .github/workflows/ci.yml | sort -u) ||
+    fail ".github/workflows/ci.yml lacks (<) or adds (>) a step of .ci/run"
 
 if git ls-files .github crates compat docs README.md ARCHITECTURE.md DESIGN.md COMPARE.md CHANGELOG.md CONTRIBUTING.md \
     SECURITY.md |

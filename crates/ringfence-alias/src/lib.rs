@@ -158,3 +158,8 @@ pub use uses::{PassUse, pass_edges};
 
 #[cfg(feature = "testing")]
 pub mod testing;
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

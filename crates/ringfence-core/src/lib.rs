@@ -50,3 +50,8 @@ pub mod tlsf;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

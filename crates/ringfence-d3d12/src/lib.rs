@@ -48,3 +48,8 @@ pub use self::info::ResourceInfo;
 pub use self::memory::Memory;
 pub use self::record::CopyRecorder;
 pub use self::sharing::ShareHandle;
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -89,3 +89,8 @@ pub use samplers::{Sampler, SamplerTable};
 pub use slots::SlotAllocator;
 pub use view::View;
 pub use visible::ShaderVisibleHeap;
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -111,3 +111,8 @@ pub use kind::{BufferDesc, Buffers, ClearValue, Dimension, Kind, TextureDesc, Te
 pub use memory::{Mapped, MemoryDesc, Placed, Requirements};
 pub use region::{TexelBox, TexelError, check as check_texels};
 pub use usage::{BufferUsage, TextureUsage};
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -83,3 +83,8 @@ pub mod try_cell;
 
 #[cfg(feature = "testing")]
 pub mod testing;
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -62,3 +62,8 @@ pub mod lifetime {
     pub use crate::resource::{BufferCopy, MipCopy, MipSwap, ReplaceError};
     pub use crate::timeline::{Frame, FrameError, RetireBin, Timeline};
 }
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -53,3 +53,8 @@ pub use location::{BufferLocation, TextureLocation};
 pub use policy::{Placement, PlacementFigures};
 pub use range_pool::PoolFigures;
 use ringfence_hal as device;
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

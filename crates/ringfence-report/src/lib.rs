@@ -166,3 +166,8 @@ const SCRIPTS: [&str; 11] = [
 
 #[cfg(test)]
 mod tests;
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -89,3 +89,8 @@ pub use ids::{Buffer, DescriptorHeap, Fence, Label, Memory, Texture, What};
 pub use options::SimOptions;
 pub use profile::{CostCurve, Costs, Profile};
 pub use sharing::SharedHandle;
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -565,3 +565,8 @@ pub fn draw_reference(discs: &[Disc], width: u32, height: u32) -> Vec<u8> {
     }
     image
 }
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -61,3 +61,8 @@ pub use snapshot::{
 pub use state::{Live, State, TransientObject};
 pub use statistics::{DriverCalls, Statistics, TypeStatistics};
 pub use writer::{Chunk, TraceSummary, Writer};
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -97,3 +97,8 @@ pub use handle::{Transient, TransientBuffer, TransientTexture};
 pub use heap::TransientKind;
 pub use pass::{Pass, QUEUES_MAX, TransientId};
 use ringfence_hal as device;
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -188,3 +188,8 @@ impl<D: Device> fmt::Debug for Staged<D> {
         write!(f, "Staged({:?} from {}, {} bytes)", self.buffer, self.offset, self.size)
     }
 }
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

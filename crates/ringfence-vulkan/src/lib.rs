@@ -63,3 +63,8 @@ pub use formats::texel_format;
 pub use info::{BufferInfo, TextureInfo};
 pub use memory::Memory;
 pub use record::CopyRecorder;
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
