@@ -18,7 +18,8 @@ use crate::device::{
 };
 use crate::error::{AccessError, Error};
 use crate::memory::{
-    AllocationDesc, ArenaRef, Bound, Location, Memory, Origin, Place, PlacementRequest, PoolState, RawObject, Shared,
+    AllocationDesc, ArenaRef, Location, Memory, Origin, Place, PlacedObject, PlacementRequest, PoolState, RawObject,
+    Shared,
 };
 use crate::observe::RangeId;
 use crate::observe::debugging::{Debugger, Leak, MemoryAddress};
@@ -63,7 +64,7 @@ pub type Texture<D> = Resource<D, Textures>;
 /// so, and if memory is short, a later request. A handle is two pointers.
 pub struct Resource<D: Create<K> + Device, K: ResourceKind> {
     shared: ManuallyDrop<Arc<Shared<D>>>,
-    bound: ManuallyDrop<Box<Bound<D, K>>>,
+    bound: ManuallyDrop<Box<PlacedObject<D, K>>>,
 }
 
 impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
@@ -141,7 +142,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
                 let portable = Create::<K>::portable(&shared.device, info);
                 let key = || Create::<K>::key(&shared.device, info).map(Box::new);
                 let recycle = |wanted| shared.recycling_of(wanted, &place, desc, memory_type_bits);
-                let bound = Bound {
+                let bound = PlacedObject {
                     memory_bytes,
                     location: desc.location,
                     has_address: Create::<K>::has_address(&shared.device, info),
@@ -183,7 +184,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         memory_bytes: u64,
         location: Location,
     ) -> Self {
-        let bound = Bound {
+        let bound = PlacedObject {
             placed,
             place,
             memory_bytes,
@@ -548,7 +549,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         (shared, object.expect("a resource has an object of its own"), place)
     }
 
-    fn into_bound(self) -> (Arc<Shared<D>>, Box<Bound<D, K>>) {
+    fn into_bound(self) -> (Arc<Shared<D>>, Box<PlacedObject<D, K>>) {
         let mut held = ManuallyDrop::new(self);
         // SAFETY: `held` is never dropped or used again.
         unsafe { held.take() }
@@ -556,7 +557,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
 
     /// # Safety
     /// The value is not used or dropped afterwards.
-    unsafe fn take(&mut self) -> (Arc<Shared<D>>, Box<Bound<D, K>>) {
+    unsafe fn take(&mut self) -> (Arc<Shared<D>>, Box<PlacedObject<D, K>>) {
         // SAFETY: the caller promises that each field is taken once, and not used afterwards.
         let (shared, mut bound) =
             unsafe { (ManuallyDrop::take(&mut self.shared), ManuallyDrop::take(&mut self.bound)) };

@@ -35,8 +35,7 @@ use smallvec::SmallVec;
 
 use super::block_memory::BlockMemory;
 use super::memory_object::Memory;
-use super::note::{Note, range_snapshot};
-use super::request::Request;
+use super::request::{RangeInfo, Request, range_snapshot};
 use crate::device::sharing::ShareKind;
 use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
 use crate::observe::unlocked::Lock;
@@ -50,7 +49,7 @@ pub(crate) use compact::{BlockFacts, Compact, Destinations, PassLimits, Reserved
 struct Block<D: Device> {
     memory: Arc<Memory<D>>,
     /// By the slot number of the range in the block.
-    notes: HashMap<u32, Note>,
+    notes: HashMap<u32, RangeInfo>,
     /// Number of notes that have a ticket.
     movable_count: usize,
 }
@@ -112,7 +111,7 @@ pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     pub(crate) desc: ArenaDesc,
     pub(crate) slots: Slots<BlockMemory<D>, O>,
     /// Records of slots, by class, pool and slot.
-    slot_notes: Lock<HashMap<(u32, u32, u32), Note>>,
+    slot_notes: Lock<HashMap<(u32, u32, u32), RangeInfo>>,
     state: Lock<State<D, A>>,
     /// Held while a block is created.
     pub(super) growth: Lock<()>,
@@ -182,7 +181,7 @@ struct Dedicated {
     /// The memory object's number in a trace.
     block: u64,
     size: u64,
-    note: Note,
+    note: RangeInfo,
 }
 
 struct State<D: Device, A> {
@@ -260,7 +259,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     #[inline(always)]
     pub(crate) fn found(&self, class: Class, ready: Ready<BlockMemory<D>>, request: &Request<'_>) -> Found<D> {
-        let note = Note::of(request);
+        let note = RangeInfo::of(request);
         let named = note.is_some();
         if let Some(note) = note {
             self.slot_notes.lock().insert(key_of(class.index, &ready.slot), note);
@@ -500,7 +499,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         let mut state = self.state.lock();
         state.dedicated_made += 1;
         let number = state.dedicated_made;
-        let note = Note::of(request).unwrap_or_default();
+        let note = RangeInfo::of(request).unwrap_or_default();
         state.dedicated.insert(number, Dedicated { block, size: request.size, note });
         state.counts.dedicated_count += 1;
         state.counts.dedicated_bytes += request.size;
@@ -515,14 +514,14 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
-    pub(crate) fn renote(&self, allocation: &BlockAllocation, change: &dyn Fn(&mut Note)) {
+    pub(crate) fn renote(&self, allocation: &BlockAllocation, change: &dyn Fn(&mut RangeInfo)) {
         if let Some(block) = self.state.lock().blocks.heap_mut(allocation.block()) {
             change(block.notes.entry(allocation.range().slot()).or_default());
         }
     }
 
     /// Changes the record of a slot, which from now on has a record to remove when it is freed.
-    pub(crate) fn renote_slot(&self, class: u32, slot: &PoolAllocation, change: &dyn Fn(&mut Note)) {
+    pub(crate) fn renote_slot(&self, class: u32, slot: &PoolAllocation, change: &dyn Fn(&mut RangeInfo)) {
         change(self.slot_notes.lock().entry(key_of(class, slot)).or_default());
     }
 
@@ -534,7 +533,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.slots.free(class, slot);
     }
 
-    pub(crate) fn renote_dedicated(&self, number: u64, change: &dyn Fn(&mut Note)) {
+    pub(crate) fn renote_dedicated(&self, number: u64, change: &dyn Fn(&mut RangeInfo)) {
         if let Some(Dedicated { note, .. }) = self.state.lock().dedicated.get_mut(&number) {
             change(note);
         }
@@ -712,7 +711,7 @@ impl<D: Device, A: Cutter> State<D, A> {
         if !request.evictable {
             block.memory.pin();
         }
-        if let Some(mut note) = Note::of(&request) {
+        if let Some(mut note) = RangeInfo::of(&request) {
             if request.moves != Moves::Never {
                 ticket = Some(Arc::new(Ticket::new(allocation, request.alignment, request.user_data, request.moves)));
                 note.ticket.clone_from(&ticket);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::residence::Residence;
+use super::residency_state::ResidencyState;
 use super::shared::Shared;
 use crate::device::{Device, DeviceError, MemoryProperties, Priority};
 use crate::timeline::{Frame, Passed};
@@ -17,7 +17,7 @@ impl<D: Device> Shared<D> {
         memory_type: u32,
         bytes: u64,
         priority: Priority,
-    ) -> Option<Arc<Residence<D>>> {
+    ) -> Option<Arc<ResidencyState<D>>> {
         let capabilities = self.device.capabilities();
         let held = capabilities.memory_types[memory_type as usize];
         let is_near = held.properties.contains(MemoryProperties::DEVICE_LOCAL);
@@ -27,7 +27,7 @@ impl<D: Device> Shared<D> {
         }
         let pageable = self.device.pageable(object)?;
         let tick = self.residents.tick.load(Ordering::Relaxed);
-        let residence = Arc::new(Residence::new(pageable, bytes, held.heap, priority, tick));
+        let residence = Arc::new(ResidencyState::new(pageable, bytes, held.heap, priority, tick));
         self.residents.enlist(&residence);
         Some(residence)
     }
@@ -38,7 +38,7 @@ impl<D: Device> Shared<D> {
         if bytes == 0 {
             return Ok(0);
         }
-        let may_go = |held: &Arc<Residence<D>>| {
+        let may_go = |held: &Arc<ResidencyState<D>>| {
             held.heap == heap && !held.is_evicted() && !held.is_pinned() && held.is_unused(passed)
         };
         let mut objects: Vec<_> = self.residents.each().into_iter().filter(may_go).collect();
@@ -67,7 +67,7 @@ impl<D: Device> Shared<D> {
         Ok(self.residents.count(|held| &held.evicted, &objects))
     }
 
-    pub(crate) fn returned(&self, residence: &Residence<D>) {
+    pub(crate) fn returned(&self, residence: &ResidencyState<D>) {
         residence.set_resident();
         self.budgets.remove_absent(residence.heap, residence.bytes);
     }
@@ -88,7 +88,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Makes a block resident if it is evicted, because a range without declared uses was allocated in it.
-    pub(crate) fn keep_resident(&self, residence: &Arc<Residence<D>>) -> Result<(), DeviceError> {
+    pub(crate) fn keep_resident(&self, residence: &Arc<ResidencyState<D>>) -> Result<(), DeviceError> {
         let _one_at_a_time = self.residents.calls.lock();
         if !residence.is_evicted() {
             return Ok(());
@@ -101,7 +101,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Records that memory is about to be freed. Returns `true` if it is evicted, which does not change afterwards.
-    pub(crate) fn close_residence(&self, residence: &Residence<D>) -> bool {
+    pub(crate) fn close_residence(&self, residence: &ResidencyState<D>) -> bool {
         residence.close();
         if residence.is_evicted() {
             // A driver call may be evicting it or making it resident: wait until that call has returned.
@@ -113,7 +113,7 @@ impl<D: Device> Shared<D> {
     /// Makes memory resident for a move, and keeps it resident until the frame's point.
     pub(crate) fn hold_resident(
         &self,
-        residence: Option<&Arc<Residence<D>>>,
+        residence: Option<&Arc<ResidencyState<D>>>,
         frame: &Frame,
     ) -> Result<(), DeviceError> {
         let Some(residence) = residence else { return Ok(()) };

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::residence::Residence;
+use super::residency_state::ResidencyState;
 use crate::device::sharing::ShareKind;
 use crate::device::{Buffers, Create, Device, DeviceError, Mapped, RawBuffer, RawTexture, Textures};
 use crate::observe::debugging::Watched;
@@ -25,7 +25,7 @@ pub struct Memory<D: Device> {
     pub(crate) share: Option<ShareKind>,
     pub(crate) is_imported: bool,
     /// `Some` if it can be evicted.
-    pub(crate) residence: Option<Arc<Residence<D>>>,
+    pub(crate) residence: Option<Arc<ResidencyState<D>>>,
 }
 
 impl<D: Device> Memory<D> {

@@ -10,7 +10,7 @@ use ringfence_lockfree::slots::{Class, Ready};
 use super::arena::{Found, InBlock};
 use super::block_memory::BlockMemory;
 use super::memory_object::Memory;
-use super::pool_state::PoolState;
+use super::pool::PoolState;
 use crate::device::{Device, Mapped, RawBuffer};
 use ringfence_lockfree::ticket::Ticket;
 

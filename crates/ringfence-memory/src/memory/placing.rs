@@ -27,12 +27,12 @@ use super::arena::ArenaDesc;
 use super::decide::{PoolView, Step, View, Way, decide, is_plain};
 use super::memory_object::Memory;
 use super::place::{ArenaRef, Hold, Place};
-use super::pool_state::PoolState;
+use super::pool::PoolState;
 use super::pressure::Tried;
 use super::request::{AllocationDesc, Request};
+use super::self_placed::Unbound;
 use super::shared::Shared;
 use super::shortage::{Attempt, Failure, ObjectRequest};
-use super::unbound::Unbound;
 use crate::device::sharing::ShareKind;
 use crate::device::{Create, Device, DeviceError, Kind, Mapped, MemoryDesc, Placed, Requirements, ResourceClass};
 use crate::error::Error;
@@ -279,17 +279,6 @@ impl<D: Device> Shared<D> {
                 Err(_) => {}
             }
         }
-        self.find_place_last(resource, request, made)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn find_place_last<R: Unplaced<D>, T>(
-        &self,
-        resource: &R,
-        request: &PlacementRequest<'_, '_, D>,
-        made: impl FnOnce(R::Made, Place<D>) -> T,
-    ) -> Result<T, Error> {
         let (bound, place) = self.find_place_in_steps(resource, request)?;
         Ok(made(bound, place))
     }

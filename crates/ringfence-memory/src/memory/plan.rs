@@ -10,10 +10,10 @@ use ringfence_core::algorithm::Cutter;
 use ringfence_lockfree::recycled::Held;
 
 use super::arena::{Arena, Forecast};
-use super::bound::ItemKind;
 use super::budget::{Budget, Reach};
 use super::decide::{Step, Way, decide};
 use super::place::ArenaRef;
+use super::placed_object::ItemKind;
 use super::placing::PlacementRequest;
 use super::recycle::memory_of_kind;
 use super::request::{AllocationDesc, Request};

@@ -12,9 +12,9 @@ use std::sync::{Arc, LazyLock};
 
 use ringfence_lockfree::recycled::{Held, Key, Recyclable, Recycled, Recycling, Wanted};
 
-use super::bound::{Bound, Item, ItemKind, SmallBound};
 use super::memory_object::RawObject;
 use super::place::Place;
+use super::placed_object::{Item, ItemKind, PlacedObject, PlacedSmallBuffer};
 use super::request::AllocationDesc;
 use super::shared::Shared;
 use crate::device::{Create, Device, InfoKey};
@@ -23,7 +23,7 @@ use crate::device::{Create, Device, InfoKey};
 pub(crate) type RecycledItems<D> = Recycled<Item<D>, Arc<Shared<D>>>;
 
 /// The parts of a handle: the object, and a reference to the allocator.
-type Owned<D, K> = (Box<Bound<D, K>>, Arc<Shared<D>>);
+type Owned<D, K> = (Box<PlacedObject<D, K>>, Arc<Shared<D>>);
 
 type Taken<D> = Result<(Item<D>, Option<Arc<Shared<D>>>), Item<D>>;
 
@@ -170,7 +170,7 @@ impl<D: Device> Shared<D> {
     pub(crate) fn take_recycled_small(
         self: &Arc<Self>,
         wanted: &Wanted<'_>,
-    ) -> Option<(Box<SmallBound<D>>, Arc<Self>)> {
+    ) -> Option<(Box<PlacedSmallBuffer<D>>, Arc<Self>)> {
         match self.take_item(wanted)? {
             (Item::Small(bound), owner) => Some((bound, owner)),
             (other, _) => {
@@ -213,7 +213,7 @@ impl<D: Device> Shared<D> {
     }
 
     #[cold]
-    fn give_name<K: ItemKind>(&self, bound: &mut Bound<D, K>, desc: &AllocationDesc<'_>)
+    fn give_name<K: ItemKind>(&self, bound: &mut PlacedObject<D, K>, desc: &AllocationDesc<'_>)
     where
         D: Create<K>,
     {

@@ -34,9 +34,9 @@ use ringfence_core::sync::{Progress, SyncSet};
 use ringfence_lockfree::slots::{Ready, Slots};
 
 use super::arena::{Arena, ArenaDesc, Compact};
-use super::bound::Item;
 use super::memory_object::RawObject;
 use super::place::{ArenaRef, Common, Hold, Place};
+use super::placed_object::Item;
 use super::retired::{Reclaimed, Retired, ShutdownError};
 use super::rings::Seen;
 use super::shared::Shared;

@@ -1,6 +1,9 @@
 //! Requests for memory: the descriptions that users pass, and the internal request.
 
-use ringfence_lockfree::ticket::Moves;
+use std::sync::Arc;
+
+use ringfence_lockfree::ticket::{Moves, Ticket};
+use ringfence_trace::RangeSnapshot;
 
 use super::location::Location;
 use crate::device::sharing::ShareKind;
@@ -150,4 +153,30 @@ impl<'a> Request<'a> {
         };
         Self { size, alignment, high: false, moves, evictable, name, user_data }
     }
+}
+
+/// The record of a range that has a name or user data, or that may be moved or evicted.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct RangeInfo {
+    pub(crate) name: Box<str>,
+    pub(crate) user_data: u64,
+    pub(crate) evictable: bool,
+    /// `Some` if the range may be moved.
+    pub(crate) ticket: Option<Arc<Ticket>>,
+}
+
+impl RangeInfo {
+    /// Creates the record of a request; `None` if there is nothing to record.
+    #[inline(always)]
+    pub(crate) fn of(request: &Request<'_>) -> Option<Self> {
+        let Request { name, user_data, moves, evictable, .. } = *request;
+        let is_noted = !name.is_empty() || user_data != 0 || moves != Moves::Never || evictable;
+        is_noted.then(|| Self { name: name.into(), user_data, evictable, ticket: None })
+    }
+}
+
+/// Returns the snapshot of a range in use, with its name and user data.
+pub(crate) fn range_snapshot(offset: u64, bytes: u64, note: Option<&RangeInfo>) -> RangeSnapshot {
+    let (name, user_data) = note.map_or((String::new(), 0), |note| (note.name.to_string(), note.user_data));
+    RangeSnapshot { offset, bytes, name, user_data }
 }

@@ -4,9 +4,9 @@ use std::sync::atomic::AtomicU64;
 
 use ringfence_core::sync::SyncPoint;
 
-use super::bound::Item;
 use super::memory_object::RawObject;
 use super::place::Place;
+use super::placed_object::Item;
 use crate::device::{Device, DeviceError};
 use crate::observe::unlocked::Lock;
 use crate::timeline::{Passed, RetireBin};

@@ -12,6 +12,7 @@ use ringfence_lockfree::recycled::Recycled;
 use ringfence_lockfree::slots::SLOT_BYTES_MAX;
 
 use super::arena::{Arena, ArenaDesc, Wake};
+use super::box_cache::BoxCache;
 use super::budget::Budgets;
 use super::classes::Classes;
 use super::decide::{View, plain_types};
@@ -19,14 +20,13 @@ use super::desc::AllocatorDesc;
 use super::descriptor_heaps::DescriptorHeaps;
 use super::memory_object::Memory;
 use super::place::{ArenaRef, Hold, Place, RangeOwner};
-use super::pool_state::PoolState;
+use super::pool::PoolState;
 use super::pressure::Evict;
 use super::recycle::RecycledItems;
-use super::residence::Residents;
+use super::residency_state::Residents;
 use super::retired::Releases;
 use super::rings::{ReclaimRing, Rings};
-use super::shells::Shells;
-use super::small_state::SmallBuffers;
+use super::small_buffers::SmallBuffers;
 use super::types::TypeOrder;
 use crate::device::{Capabilities, Device, DeviceError, Priority, ResourceClass};
 use crate::observe::Observers;
@@ -65,7 +65,7 @@ pub struct Shared<D: Device> {
     pub(crate) desc: AllocatorDesc,
     pub(crate) releases: Releases<D>,
     pub(crate) recycled: RecycledItems<D>,
-    pub(crate) shells: Shells<D>,
+    pub(crate) shells: BoxCache<D>,
     pub(crate) lost: AtomicBool,
     pub(crate) memory_objects: AtomicU64,
     pub(crate) observers: Observers<Memory<D>>,
@@ -132,7 +132,7 @@ impl<D: Device> Shared<D> {
             descriptor_heaps: DescriptorHeaps::new(),
             rings: Rings::default(),
             releases: Releases::new(),
-            shells: Shells::new(),
+            shells: BoxCache::new(),
             recycled: Recycled::new(desc.recycled_bytes_max, desc.empty_block_grace),
             lost: AtomicBool::new(false),
             memory_objects: AtomicU64::new(0),

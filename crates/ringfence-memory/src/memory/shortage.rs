@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 
 use super::budget::Reach;
 use super::location::Location;
-use super::pool_state::PoolState;
+use super::pool::PoolState;
 use super::pressure::{Evict, Pressure, Tried};
 use super::refusals::ObjectKind;
 use super::request::AllocationDesc;

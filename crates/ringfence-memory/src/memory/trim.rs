@@ -7,9 +7,9 @@ use ringfence_core::blocks::BlockId;
 
 use super::memory_object::Memory;
 use super::place::{ArenaRef, RangeOwner, SharedBuffer};
-use super::pool_state::PoolState;
+use super::pool::PoolState;
 use super::shared::Shared;
-use super::small_state::SmallState;
+use super::small_buffers::SmallState;
 use crate::device::{Buffers, Create, Device};
 use crate::observe::{Call, Event};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::device::{Create, Device, DeviceError};
-use crate::memory::{Budget, Place, Residence, Residents, Scratch, Shared};
+use crate::memory::{Budget, Place, ResidencyState, Residents, Scratch, Shared};
 use crate::resource::{Allocation, Resource, ResourceKind};
 use crate::timeline::{Frame, Passed};
 
@@ -28,7 +28,7 @@ struct Limits {
 pub struct UseList<D: Device> {
     shared: Arc<Shared<D>>,
     serial: u64,
-    uses: Vec<Arc<Residence<D>>>,
+    uses: Vec<Arc<ResidencyState<D>>>,
 }
 
 /// The result of a commit, or of all commits so far ([`Residency::totals`]).
@@ -307,7 +307,7 @@ impl<D: Device> Shared<D> {
     fn exchange(
         &self,
         limits: &Limits,
-        missing: &[Arc<Residence<D>>],
+        missing: &[Arc<ResidencyState<D>>],
         passed: &mut Passed,
     ) -> Result<(), ResidencyError> {
         self.lifetimes.read(&self.device, passed)?;
@@ -330,7 +330,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Makes memory resident. If there is no room, evicts everything that can be evicted, and tries again.
-    fn bring_back(&self, missing: &[Arc<Residence<D>>], passed: &Passed) -> Result<(), ResidencyError> {
+    fn bring_back(&self, missing: &[Arc<ResidencyState<D>>], passed: &Passed) -> Result<(), ResidencyError> {
         let objects: Vec<_> = missing.iter().map(|residence| residence.pageable.clone()).collect();
         // SAFETY: all belong to this device and are evicted; that state changes only under the lock that is held here.
         let make = || unsafe { self.device.make_resident(&objects) };

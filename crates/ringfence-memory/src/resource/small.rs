@@ -29,8 +29,8 @@ use super::{Buffer, shared_alignment};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Kind, RawBuffer};
 use crate::error::{AccessError, Error};
 use crate::memory::{
-    AllocationDesc, Hold, Item, Location, Place, RawObject, SHARED_BYTES, Shared, SharedBuffer, SmallBound, SmallState,
-    UsageClass, grained, retry_after_eviction,
+    AllocationDesc, Hold, Item, Location, Place, PlacedSmallBuffer, RawObject, SHARED_BYTES, Shared, SharedBuffer,
+    SmallState, UsageClass, grained, retry_after_eviction,
 };
 
 const SMALL_BYTES_MAX: u64 = SHARED_BYTES / 4;
@@ -49,7 +49,7 @@ const SHOWN: BufferUsage = BufferUsage::CONSTANT
 /// callers that know which submissions use it.
 pub struct SmallBuffer<D: Device> {
     shared: ManuallyDrop<Arc<Shared<D>>>,
-    bound: ManuallyDrop<Box<SmallBound<D>>>,
+    bound: ManuallyDrop<Box<PlacedSmallBuffer<D>>>,
 }
 
 impl<D: Device> SmallBuffer<D> {
@@ -82,8 +82,15 @@ impl<D: Device> SmallBuffer<D> {
         shared.note_handed_out(&place, panic::Location::caller(), address);
         let recycling = wanted.and_then(|wanted| shared.recycling_of_small(&wanted, allocation.size()));
         let owner = shared.recycled.take_owner().unwrap_or_else(|| Arc::clone(shared));
-        let bound =
-            shared.shells.small(SmallBound { place, object, offset, size: desc.size, mapped, address, recycling });
+        let bound = shared.shells.small(PlacedSmallBuffer {
+            place,
+            object,
+            offset,
+            size: desc.size,
+            mapped,
+            address,
+            recycling,
+        });
         Ok(Self { shared: ManuallyDrop::new(owner), bound: ManuallyDrop::new(bound) })
     }
 
@@ -158,7 +165,7 @@ impl<D: Device> SmallBuffer<D> {
         Shared::retire_item_after(owner, points, Item::Small(bound));
     }
 
-    fn into_bound(self) -> (Arc<Shared<D>>, Box<SmallBound<D>>) {
+    fn into_bound(self) -> (Arc<Shared<D>>, Box<PlacedSmallBuffer<D>>) {
         let mut held = ManuallyDrop::new(self);
         // SAFETY: `held` is never dropped or used again.
         unsafe { held.take() }
@@ -166,7 +173,7 @@ impl<D: Device> SmallBuffer<D> {
 
     /// # Safety
     /// The value is not used or dropped afterwards.
-    unsafe fn take(&mut self) -> (Arc<Shared<D>>, Box<SmallBound<D>>) {
+    unsafe fn take(&mut self) -> (Arc<Shared<D>>, Box<PlacedSmallBuffer<D>>) {
         // SAFETY: as the caller promises.
         unsafe { (ManuallyDrop::take(&mut self.shared), ManuallyDrop::take(&mut self.bound)) }
     }
@@ -186,7 +193,7 @@ impl<D: Device> Drop for SmallBuffer<D> {
 
 impl<D: Device> fmt::Debug for SmallBuffer<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SmallBound { object, size, offset, .. } = &**self.bound;
+        let PlacedSmallBuffer { object, size, offset, .. } = &**self.bound;
         write!(f, "SmallBuffer({object:?}, {size} bytes from {offset})")
     }
 }

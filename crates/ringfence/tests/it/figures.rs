@@ -44,6 +44,7 @@ fn fast_constants_report_their_name_pages_and_bytes() {
     let figures = fast.snapshot();
     assert_eq!((figures.used_bytes, figures.high_water_bytes, figures.written_bytes), (0, 1 << 10, 600));
     drop(fast);
+    world.memory.reclaim();
     world.finish();
 }
 

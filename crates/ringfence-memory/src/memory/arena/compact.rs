@@ -23,9 +23,9 @@ use super::{Arena, State};
 use crate::device::Device;
 use crate::memory::block_memory::BlockMemory;
 use crate::memory::memory_object::Memory;
-use crate::memory::note::Note;
+use crate::memory::request::RangeInfo;
 use crate::memory::request::Request;
-use crate::memory::residence::Residence;
+use crate::memory::residency_state::ResidencyState;
 use ringfence_lockfree::ticket::{Moves, Standing, Ticket};
 
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +71,7 @@ pub(crate) struct Reserved<D: Device> {
     /// The ticket of the range to move.
     pub(crate) ticket: Arc<Ticket>,
     pub(crate) name: Box<str>,
-    pub(crate) from_residence: Option<Arc<Residence<D>>>,
+    pub(crate) from_residence: Option<Arc<ResidencyState<D>>>,
     pub(crate) memory: BlockMemory<D>,
     pub(crate) allocation: BlockAllocation,
 }
@@ -299,7 +299,7 @@ impl<D: Device, A: Cutter> State<D, A> {
     fn reserved(&mut self, ticket: Arc<Ticket>, allocation: BlockAllocation) -> Reserved<D> {
         let from = self.blocks.get(ticket.allocation().block()).map(|(block, _)| block);
         let note = from.and_then(|block| block.notes.get(&ticket.allocation().range().slot()));
-        let Note { name, user_data, evictable, .. } = note.cloned().unwrap_or_default();
+        let RangeInfo { name, user_data, evictable, .. } = note.cloned().unwrap_or_default();
         let from_residence = from.and_then(|block| block.memory.residence.clone());
         let (size, alignment) = (allocation.size(), ticket.alignment());
         let request = Request { size, alignment, high: false, moves: Moves::Never, evictable, name: &name, user_data };

@@ -22,7 +22,7 @@ use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
 use crate::device::{Device, Priority};
 use crate::timeline::Passed;
 
-pub(crate) struct Residence<D: Device> {
+pub(crate) struct ResidencyState<D: Device> {
     pub(crate) pageable: D::Pageable,
     pub(crate) bytes: u64,
     pub(crate) heap: u32,
@@ -40,7 +40,7 @@ pub(crate) struct Residence<D: Device> {
     tick: AtomicU64,
 }
 
-impl<D: Device> Residence<D> {
+impl<D: Device> ResidencyState<D> {
     pub(crate) fn new(pageable: D::Pageable, bytes: u64, heap: u32, priority: Priority, tick: u64) -> Self {
         Self {
             pageable,
@@ -140,7 +140,7 @@ pub(crate) struct Tally {
 pub(crate) struct Residents<D: Device> {
     /// `true` if the program has promised to declare its uses of evictable memory.
     pub(crate) is_managed: AtomicBool,
-    pub(crate) all: Lock<Vec<Weak<Residence<D>>>>,
+    pub(crate) all: Lock<Vec<Weak<ResidencyState<D>>>>,
     /// Held while the driver evicts memory or makes it resident.
     pub(crate) calls: Lock<Scratch<D>>,
     pub(crate) tick: AtomicU64,
@@ -154,7 +154,7 @@ pub(crate) struct Residents<D: Device> {
 /// Buffers that are kept so that a steady frame allocates no host memory.
 pub(crate) struct Scratch<D: Device> {
     pub(crate) passed: Passed,
-    pub(crate) missing: Vec<Arc<Residence<D>>>,
+    pub(crate) missing: Vec<Arc<ResidencyState<D>>>,
 }
 
 impl<D: Device> Residents<D> {
@@ -172,7 +172,7 @@ impl<D: Device> Residents<D> {
     }
 
     /// Adds new memory.
-    pub(crate) fn enlist(&self, residence: &Arc<Residence<D>>) {
+    pub(crate) fn enlist(&self, residence: &Arc<ResidencyState<D>>) {
         let mut all = self.all.lock();
         if all.len() == all.capacity() {
             all.retain(|held| held.strong_count() > 0);
@@ -180,12 +180,12 @@ impl<D: Device> Residents<D> {
         all.push(Arc::downgrade(residence));
     }
 
-    pub(crate) fn each(&self) -> Vec<Arc<Residence<D>>> {
+    pub(crate) fn each(&self) -> Vec<Arc<ResidencyState<D>>> {
         self.all.lock().iter().filter_map(Weak::upgrade).filter(|held| !held.is_gone()).collect()
     }
 
     /// Adds objects that were evicted, or were made resident, to a tally. Returns their total size in bytes.
-    pub(crate) fn count(&self, tally: impl FnOnce(&Self) -> &Tally, objects: &[Arc<Residence<D>>]) -> u64 {
+    pub(crate) fn count(&self, tally: impl FnOnce(&Self) -> &Tally, objects: &[Arc<ResidencyState<D>>]) -> u64 {
         let bytes = objects.iter().map(|object| object.bytes).sum();
         let tally = tally(self);
         tally.count.fetch_add(objects.len() as u64, Ordering::Relaxed);

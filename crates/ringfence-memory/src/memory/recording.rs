@@ -8,9 +8,8 @@ use ringfence_core::range::Invalid;
 use ringfence_lockfree::delivery::Losses;
 
 use super::memory_object::Memory;
-use super::note::Note;
 use super::place::{ArenaRef, Hold, Place};
-use super::request::{AllocationDesc, Request};
+use super::request::{AllocationDesc, RangeInfo, Request};
 use super::shared::Shared;
 use crate::device::{Device, Mapped};
 use crate::observe::debugging::{
@@ -331,7 +330,7 @@ impl<D: Device> Shared<D> {
 
     /// As [`Shared::rename`], and sets other user data.
     pub(crate) fn renote(&self, place: &mut Place<D>, name: &str, user_data: Option<u64>) {
-        let change = &|note: &mut Note| {
+        let change = &|note: &mut RangeInfo| {
             note.name = name.into();
             note.user_data = user_data.unwrap_or(note.user_data);
         };

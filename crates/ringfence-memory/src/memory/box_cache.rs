@@ -1,7 +1,7 @@
 //! A per-thread free list of the boxes of handles. So a steady frame allocates no host memory.
 //!
 //! ```text
-//!   made ◀── Box<Bound> ◀── this thread's shells, by kind ◀── Box<Bound>, empty ◀── destroyed
+//!   made ◀── Box<PlacedObject> ◀── this thread's shells, by kind ◀── Box<PlacedObject>, empty ◀── destroyed
 //! ```
 //!
 //! All operations are O(1): an exchange, and one move of the value.
@@ -12,19 +12,19 @@ use std::ptr;
 use ringfence_lockfree::recycled::Recycling;
 use ringfence_lockfree::thread_cache::{ROOM_MAX, ThreadCaches};
 
-use super::bound::{Bound, Item, ItemKind, SmallBound};
 use super::memory_object::RawObject;
 use super::place::Place;
+use super::placed_object::{Item, ItemKind, PlacedObject, PlacedSmallBuffer};
 use crate::device::{Buffers, Create, Device, Textures};
 
 /// A box without a value.
-enum Shell<D: Device> {
-    Buffer(Box<MaybeUninit<Bound<D, Buffers>>>),
-    Texture(Box<MaybeUninit<Bound<D, Textures>>>),
-    Small(Box<MaybeUninit<SmallBound<D>>>),
+enum EmptyBox<D: Device> {
+    Buffer(Box<MaybeUninit<PlacedObject<D, Buffers>>>),
+    Texture(Box<MaybeUninit<PlacedObject<D, Textures>>>),
+    Small(Box<MaybeUninit<PlacedSmallBuffer<D>>>),
 }
 
-pub(crate) struct Shells<D: Device>(ThreadCaches<Shell<D>, (), 3>);
+pub(crate) struct BoxCache<D: Device>(ThreadCaches<EmptyBox<D>, (), 3>);
 
 /// Moves parts of the value out with `take`, which must drop the rest. Returns the parts and the empty box.
 fn moved_out<T, P>(value: Box<T>, take: impl FnOnce(*mut T) -> P) -> (P, Box<MaybeUninit<T>>) {
@@ -38,37 +38,37 @@ fn moved_out<T, P>(value: Box<T>, take: impl FnOnce(*mut T) -> P) -> (P, Box<May
 /// # Safety
 /// The value is not used or dropped afterwards.
 unsafe fn parts_of<D: Create<K> + Device, K: ItemKind>(
-    bound: *mut Bound<D, K>,
+    bound: *mut PlacedObject<D, K>,
 ) -> (<D as Create<K>>::Object, Place<D>) {
     const { assert!(!mem::needs_drop::<(K::Desc, K::Parts, Recycling)>(), "what is left needs no drop") };
     // SAFETY: the caller gives up the value; each part is moved or dropped once.
     unsafe {
-        let Bound { placed, place, key, content, .. } = &mut *bound;
+        let PlacedObject { placed, place, key, content, .. } = &mut *bound;
         ptr::drop_in_place(key);
         ptr::drop_in_place(content);
         (ptr::read(&placed.object), ptr::read(place))
     }
 }
 
-impl<D: Device> Shells<D> {
+impl<D: Device> BoxCache<D> {
     pub(crate) fn new() -> Self {
         Self(ThreadCaches::new([ROOM_MAX; 3]))
     }
 
     #[inline(always)]
-    pub(crate) fn buffer(&self, bound: Bound<D, Buffers>) -> Box<Bound<D, Buffers>> {
-        let shell = if let Some(Shell::Buffer(shell)) = self.0.take_item(0) { shell } else { Box::new_uninit() };
+    pub(crate) fn buffer(&self, bound: PlacedObject<D, Buffers>) -> Box<PlacedObject<D, Buffers>> {
+        let shell = if let Some(EmptyBox::Buffer(shell)) = self.0.take_item(0) { shell } else { Box::new_uninit() };
         Box::write(shell, bound)
     }
 
     #[inline(always)]
-    pub(crate) fn texture(&self, bound: Bound<D, Textures>) -> Box<Bound<D, Textures>> {
-        let shell = if let Some(Shell::Texture(shell)) = self.0.take_item(1) { shell } else { Box::new_uninit() };
+    pub(crate) fn texture(&self, bound: PlacedObject<D, Textures>) -> Box<PlacedObject<D, Textures>> {
+        let shell = if let Some(EmptyBox::Texture(shell)) = self.0.take_item(1) { shell } else { Box::new_uninit() };
         Box::write(shell, bound)
     }
 
-    pub(crate) fn small(&self, bound: SmallBound<D>) -> Box<SmallBound<D>> {
-        let shell = if let Some(Shell::Small(shell)) = self.0.take_item(2) { shell } else { Box::new_uninit() };
+    pub(crate) fn small(&self, bound: PlacedSmallBuffer<D>) -> Box<PlacedSmallBuffer<D>> {
+        let shell = if let Some(EmptyBox::Small(shell)) = self.0.take_item(2) { shell } else { Box::new_uninit() };
         Box::write(shell, bound)
     }
 
@@ -79,25 +79,25 @@ impl<D: Device> Shells<D> {
             Item::Buffer(bound) => {
                 // SAFETY: the value is treated as uninitialised afterwards.
                 let ((object, place), shell) = moved_out(bound, |bound| unsafe { parts_of(bound) });
-                self.keep(0, Shell::Buffer(shell));
+                self.keep(0, EmptyBox::Buffer(shell));
                 (Some(RawObject::Buffer(object)), place)
             }
             Item::Texture(bound) => {
                 // SAFETY: as above.
                 let ((object, place), shell) = moved_out(bound, |bound| unsafe { parts_of(bound) });
-                self.keep(1, Shell::Texture(shell));
+                self.keep(1, EmptyBox::Texture(shell));
                 (Some(RawObject::Texture(object)), place)
             }
             Item::Small(bound) => {
                 // SAFETY: as above.
                 let (bound, shell) = moved_out(bound, |bound| unsafe { ptr::read(bound) });
-                self.keep(2, Shell::Small(shell));
+                self.keep(2, EmptyBox::Small(shell));
                 (None, bound.place)
             }
         }
     }
 
-    fn keep(&self, class: usize, shell: Shell<D>) {
+    fn keep(&self, class: usize, shell: EmptyBox<D>) {
         let Err(shell) = self.0.put_item(class, shell) else { return };
         // The cache has no room: the box is the first of its thread, or one beyond the capacity.
         self.0.wanted(class);

@@ -2,12 +2,12 @@
 //! recycled.
 //!
 //! ```text
-//!   Resource ── owns ──▶ Box<Bound> ── drop ──▶ retired ── the device is done with it ──┬─▶ destroyed
+//!   Resource ── owns ──▶ Box<PlacedObject> ── drop ──▶ retired ── the device is done with it ──┬─▶ destroyed
 //!       ▲                                                                               └─▶ Recycled ─┐
 //!       └───────────────────────────── the next request for the same ─────────────────────────────────┘
 //! ```
 //!
-//! A `Bound` stays at one address from the object's creation to its destruction; only its pointer moves.
+//! A `PlacedObject` stays at one address from the object's creation to its destruction; only its pointer moves.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,16 +16,16 @@ use std::sync::{Arc, OnceLock};
 use ringfence_lockfree::delivery::Content;
 use ringfence_lockfree::recycled::Recycling;
 
+use super::box_cache::BoxCache;
 use super::location::Location;
 use super::memory_object::RawObject;
 use super::place::Place;
-use super::shells::Shells;
 use crate::device::record::TextureParts;
 use crate::device::{
     BufferDesc, Buffers, Create, Device, InfoKey, Kind, Mapped, Placed, RawBuffer, TextureDesc, Textures,
 };
 
-pub(crate) struct Bound<D: Create<K> + Device, K: ItemKind> {
+pub(crate) struct PlacedObject<D: Create<K> + Device, K: ItemKind> {
     pub(crate) placed: Placed<<D as Create<K>>::Object>,
     pub(crate) place: Place<D>,
     /// Size of its memory requirements, as the driver measured them. A buffer may be smaller.
@@ -51,7 +51,7 @@ pub(crate) struct Bound<D: Create<K> + Device, K: ItemKind> {
     pub(crate) content: OnceLock<Arc<Content>>,
 }
 
-impl<D: Create<K> + Device, K: ItemKind> Bound<D, K> {
+impl<D: Create<K> + Device, K: ItemKind> PlacedObject<D, K> {
     /// Forgets the copies to the resource of the previous owner.
     #[inline]
     pub(crate) fn renew_content(&mut self) {
@@ -64,7 +64,7 @@ impl<D: Create<K> + Device, K: ItemKind> Bound<D, K> {
 }
 
 /// A range of a driver's buffer that small buffers share, as a handle owns it.
-pub(crate) struct SmallBound<D: Device> {
+pub(crate) struct PlacedSmallBuffer<D: Device> {
     pub(crate) place: Place<D>,
     pub(crate) object: RawBuffer<D>,
     /// Offset in the driver's buffer, in bytes.
@@ -77,9 +77,9 @@ pub(crate) struct SmallBound<D: Device> {
 }
 
 pub(crate) enum Item<D: Device> {
-    Buffer(Box<Bound<D, Buffers>>),
-    Texture(Box<Bound<D, Textures>>),
-    Small(Box<SmallBound<D>>),
+    Buffer(Box<PlacedObject<D, Buffers>>),
+    Texture(Box<PlacedObject<D, Textures>>),
+    Small(Box<PlacedSmallBuffer<D>>),
 }
 
 impl<D: Device> Item<D> {
@@ -166,12 +166,15 @@ pub(crate) trait ItemKind: Kind {
     fn parts_of(said: impl FnOnce() -> Option<TextureParts>) -> Self::Parts;
 
     /// Boxes `bound`, in a recycled box if there is one.
-    fn boxed<D: Device + Create<Self>>(shells: &Shells<D>, bound: Bound<D, Self>) -> Box<Bound<D, Self>>;
+    fn boxed<D: Device + Create<Self>>(
+        shells: &BoxCache<D>,
+        bound: PlacedObject<D, Self>,
+    ) -> Box<PlacedObject<D, Self>>;
 
-    fn item<D: Device + Create<Self>>(bound: Box<Bound<D, Self>>) -> Item<D>;
+    fn item<D: Device + Create<Self>>(bound: Box<PlacedObject<D, Self>>) -> Item<D>;
 
     /// Returns the boxed value; if the item has another kind, returns the item as the error.
-    fn of_item<D: Device + Create<Self>>(item: Item<D>) -> Result<Box<Bound<D, Self>>, Item<D>>;
+    fn of_item<D: Device + Create<Self>>(item: Item<D>) -> Result<Box<PlacedObject<D, Self>>, Item<D>>;
 }
 
 impl ItemKind for Buffers {
@@ -189,15 +192,18 @@ impl ItemKind for Buffers {
     fn parts_of(_: impl FnOnce() -> Option<TextureParts>) -> Self::Parts {}
 
     #[inline(always)]
-    fn boxed<D: Device + Create<Self>>(shells: &Shells<D>, bound: Bound<D, Self>) -> Box<Bound<D, Self>> {
+    fn boxed<D: Device + Create<Self>>(
+        shells: &BoxCache<D>,
+        bound: PlacedObject<D, Self>,
+    ) -> Box<PlacedObject<D, Self>> {
         shells.buffer(bound)
     }
 
-    fn item<D: Device + Create<Self>>(bound: Box<Bound<D, Self>>) -> Item<D> {
+    fn item<D: Device + Create<Self>>(bound: Box<PlacedObject<D, Self>>) -> Item<D> {
         Item::Buffer(bound)
     }
 
-    fn of_item<D: Device + Create<Self>>(item: Item<D>) -> Result<Box<Bound<D, Self>>, Item<D>> {
+    fn of_item<D: Device + Create<Self>>(item: Item<D>) -> Result<Box<PlacedObject<D, Self>>, Item<D>> {
         if let Item::Buffer(bound) = item { Ok(bound) } else { Err(item) }
     }
 }
@@ -220,15 +226,18 @@ impl ItemKind for Textures {
     }
 
     #[inline(always)]
-    fn boxed<D: Device + Create<Self>>(shells: &Shells<D>, bound: Bound<D, Self>) -> Box<Bound<D, Self>> {
+    fn boxed<D: Device + Create<Self>>(
+        shells: &BoxCache<D>,
+        bound: PlacedObject<D, Self>,
+    ) -> Box<PlacedObject<D, Self>> {
         shells.texture(bound)
     }
 
-    fn item<D: Device + Create<Self>>(bound: Box<Bound<D, Self>>) -> Item<D> {
+    fn item<D: Device + Create<Self>>(bound: Box<PlacedObject<D, Self>>) -> Item<D> {
         Item::Texture(bound)
     }
 
-    fn of_item<D: Device + Create<Self>>(item: Item<D>) -> Result<Box<Bound<D, Self>>, Item<D>> {
+    fn of_item<D: Device + Create<Self>>(item: Item<D>) -> Result<Box<PlacedObject<D, Self>>, Item<D>> {
         if let Item::Texture(bound) = item { Ok(bound) } else { Err(item) }
     }
 }
