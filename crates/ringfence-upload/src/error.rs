@@ -74,7 +74,7 @@ pub enum UploadError {
         texture_owner: u32,
     },
     /// There are too few bytes for the texels, or the given pitches make rows or slices overlap.
-    #[error("{given} bytes for {width} × {height} × {depth} texels in {layers} layers ({format}), which need {needed} bytes")]
+    #[error("{given} bytes for {width} × {height} × {depth} texels in {layers} layers ({format}) that need {needed}")]
     TexelSize {
         /// Width in texels.
         width: u32,

@@ -9,7 +9,7 @@
 //! | | offset alignment, in bytes | row alignment, in bytes |
 //! |---|---|---|
 //! | Direct3D 12 | 512 | 256; for depth and stencil 512 if the driver requires it |
-//! | Vulkan | the device's optimal offset alignment, at least 4 and a block | the device's optimal row pitch alignment, in whole blocks |
+//! | Vulkan | the optimal offset alignment, at least 4 and a block | the optimal row pitch alignment, in whole blocks |
 //!
 //! Sizes are in texels for every format, also for block-compressed ones. A partial block at the edge of a mip level
 //! takes the bytes of a whole block.
