@@ -143,12 +143,12 @@ impl Spans {
     pub(super) fn validate(&self, bytes: u64) -> Result<(), Invalid> {
         let mut at = 0;
         for span in &self.0 {
-            Invalid::unless(span.offset == at, "the spans cover the heap without gaps", at)?;
-            Invalid::unless(span.offset < span.end, "no span is empty", at)?;
-            Invalid::unless(!span.in_use || span.tenant != NO_OBJECT, "a span in use has a tenant", at)?;
+            Invalid::unless(span.offset == at, "a gap or an overlap between spans", at)?;
+            Invalid::unless(span.offset < span.end, "a span is empty", at)?;
+            Invalid::unless(!span.in_use || span.tenant != NO_OBJECT, "a span in use has no tenant", at)?;
             at = span.end;
         }
-        Invalid::unless(at == bytes, "the spans cover the heap to its end", at)
+        Invalid::unless(at == bytes, "the last span does not end at the end of the heap", at)
     }
 }
 
