@@ -66,7 +66,6 @@ impl<'a, D: Descriptors> View<'a, D> {
     /// # Errors
     /// The anisotropy is outside 1..=16; the bias is outside -16.0..16.0; or the levels are not finite or not in
     /// ascending order.
-    /// ascending order.
     pub fn sampler(desc: SamplerDesc) -> Result<Self, DescriptorError> {
         check_sampler(&desc)?;
         let (kind, types) = (HeapKind::Samplers, ViewTypes::empty());

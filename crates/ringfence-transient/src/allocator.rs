@@ -102,7 +102,7 @@ impl<D: Device> TransientAllocator<D> {
     /// let shadows = (Described::Texture(&target), &[PassUse::write(0), PassUse::read(3)][..]);
     /// let reflections = (Described::Texture(&target), &[PassUse::write(1), PassUse::read(2)][..]);
     /// let advice = transient.suggest_order(4, &[shadows, reflections], &[], |_| true)?;
-    /// In the suggested order, the two targets are never alive at the same time.
+    /// // In the suggested order, the two targets are never alive at the same time.
     /// assert_eq!(advice.saving(), advice.load_before / 2);
     /// println!("{:?} would save {} bytes", advice.order, advice.saving());
     /// # Ok::<(), ringfence_transient::TransientError>(())

@@ -42,7 +42,6 @@ use super::spans::NO_OBJECT;
 /// The transition of the image barrier writes the texture's bytes, which another resource may have written. Memory
 /// writes as source access order the transition after those writes. Without this access, synchronization validation
 /// reports a hazard.
-/// hazard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Barrier {
     /// The pass that begins with the barrier.
