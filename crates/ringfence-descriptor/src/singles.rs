@@ -178,7 +178,11 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
         }
         let (singles, kept) = (self.singles.len() as u64, self.unused <= self.singles.len());
         Invalid::unless(kept, "more single slots are unused than exist", singles)?;
-        Invalid::unless(!self.is_closed || singles == 0, "a single slot is cached after the caches were disabled", singles)
+        Invalid::unless(
+            !self.is_closed || singles == 0,
+            "a single slot is cached after the caches were disabled",
+            singles,
+        )
     }
 
     /// Checks that a cached run is one slot without a view, and is live in its block.

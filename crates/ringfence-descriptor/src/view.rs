@@ -26,8 +26,8 @@ enum Shown<'a, D: Descriptors> {
 }
 
 /// Error for a resource without a portable description.
-const UNDESCRIBED: &str = "the resource has no portable description (its format has no portable name, or its views have \
-    fewer usages than the resource): use View::native";
+const UNDESCRIBED: &str = "the resource has no portable description (its format has no portable name, or its views \
+    have fewer usages than the resource): use View::native";
 
 impl<'a, D: Descriptors> View<'a, D> {
     /// Creates a view of a range of a buffer.
@@ -114,7 +114,9 @@ pub(super) fn check_kind(heap: HeapKind, found: HeapKind) -> Result<(), Descript
 fn check_buffer(desc: BufferDesc, view: BufferView, support: &DescriptorSupport) -> Result<(), DescriptorError> {
     let BufferView { kind, offset, size } = view;
     if !kind.is_served_by(desc.usage) {
-        return Err(DescriptorError::BadView("the buffer was created without the usage of the view: create it with that usage"));
+        return Err(DescriptorError::BadView(
+            "the buffer was created without the usage of the view: create it with that usage",
+        ));
     }
     if let BufferViewKind::Texels { format, .. } = kind
         && (format.texels().is_compressed() || format.is_depth_stencil())
@@ -142,7 +144,10 @@ fn check_buffer(desc: BufferDesc, view: BufferView, support: &DescriptorSupport)
     }
     let is_texels = matches!(kind, BufferViewKind::Texels { .. });
     if !(is_texels || unit.is_multiple_of(4)) || !offset.is_multiple_of(unit) || !size.is_multiple_of(unit) {
-        return bad("offset and size must be multiples of the element size, which for structures must be a multiple of 4; it is", unit);
+        return bad(
+            "offset and size must be whole elements (of structures: of a multiple of 4 bytes); the element size is",
+            unit,
+        );
     }
     if size > size_max {
         return bad("the largest size of a view of this kind in bytes is", size_max);
@@ -155,7 +160,9 @@ fn check_buffer(desc: BufferDesc, view: BufferView, support: &DescriptorSupport)
 
 fn check_texture(desc: TextureDesc, view: &TextureView) -> Result<(), DescriptorError> {
     if !desc.usage.contains(view.kind.usage()) {
-        return Err(DescriptorError::BadView("the texture was created without the usage of the view: create it with that usage"));
+        return Err(DescriptorError::BadView(
+            "the texture was created without the usage of the view: create it with that usage",
+        ));
     }
     let inside = |range: &std::ops::Range<u32>, count| range.start < range.end && range.end <= count;
     if !inside(&view.mips, desc.mips) || !inside(&view.layers, desc.layers) {

@@ -261,7 +261,10 @@ impl PlacementDesc {
             (self.small_block_bytes.is_power_of_two(), "small_block_bytes is not a power of two"),
             (self.small_granule_bytes.is_power_of_two(), "small_granule_bytes is not a power of two"),
             (self.small_granule_bytes <= self.small_block_bytes, "small_granule_bytes exceeds small_block_bytes"),
-            (self.small_block_bytes / self.small_granule_bytes.max(1) <= 1 << 24, "a buddy has more than 2^24 granules"),
+            (
+                self.small_block_bytes / self.small_granule_bytes.max(1) <= 1 << 24,
+                "a buddy has more than 2^24 granules",
+            ),
             (self.small_upload_bytes_max <= self.small_block_bytes, "small_upload_bytes_max exceeds small_block_bytes"),
             (self.fast_page_bytes <= self.fast_block_bytes, "fast_page_bytes exceeds fast_block_bytes"),
             (self.fast_block_bytes / self.fast_page_bytes.max(1) <= 1 << 24, "a buddy has more than 2^24 fast pages"),

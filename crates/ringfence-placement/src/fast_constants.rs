@@ -15,7 +15,7 @@
 //! | operation | cost |
 //! |---|---|
 //! | write to the page | O(1), the copy; no shared state. A flush if the memory is not coherent |
-//! | take a page | two short locks, O(log pages); without a free page, one driver call per timeline, then perhaps a new buffer |
+//! | take a page | two short locks, O(log pages); without a free page, one driver call per timeline, or a buffer |
 
 use std::cell::Cell;
 use std::fmt;

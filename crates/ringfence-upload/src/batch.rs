@@ -43,9 +43,10 @@ use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
 /// A batch belongs to the frame that its sources were staged for. It stores the drivers' objects, not the resources. If
 /// a destination is dropped before the batch is recorded, its object lives until the frame is complete.
 ///
-/// [`Defrag`](ringfence_memory::defrag::Defrag) does not move a destination while it has copies that are not recorded. If the
-/// destination gets another object (`resize`, `replace`, `swap_mips`), recording fails with [`BatchError::Exchanged`],
-/// because the copies would write to the old object. Record the batch before the exchange, or add the copies after it.
+/// [`Defrag`](ringfence_memory::defrag::Defrag) does not move a destination while it has copies that are not recorded.
+/// If the destination gets another object (`resize`, `replace`, `swap_mips`), recording fails with
+/// [`BatchError::Exchanged`], because the copies would write to the old object. Record the batch before the exchange,
+/// or add the copies after it.
 ///
 /// Copies are lost if their frame is not submitted, or if the batch is cleared or dropped without being recorded. The
 /// batch cannot stage them again, because the ring reuses the bytes after the frame. The program must check

@@ -22,7 +22,7 @@
 //! | operation | cost |
 //! |---|---|
 //! | [`UploadRing::write`] | O(timelines) + the copy; one short lock, which is not held during the copy |
-//! | [`UploadWriter::write`] | the copy, two atomic stores to memory of the thread, two atomic loads; one lock per page |
+//! | [`UploadWriter::write`] | the copy, two atomic stores to its own memory, two atomic loads; a lock per page |
 //! | a write to a full ring | one driver call per timeline, and one wait per submission until the bytes fit |
 #![warn(missing_docs)]
 

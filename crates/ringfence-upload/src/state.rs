@@ -254,7 +254,11 @@ impl<D: Device> RingState<D> {
         let (tail, used) = (tail(&books.ring, &books.segment.released), books.ring.used());
         let released = &books.segment.released;
         Invalid::unless(released.holds(tail), "the oldest byte in use is released", tail)?;
-        Invalid::unless(tail == 0 || !released.holds(tail - 1), "the byte before the oldest byte in use is not released", tail)?;
+        Invalid::unless(
+            tail == 0 || !released.holds(tail - 1),
+            "the byte before the oldest byte in use is not released",
+            tail,
+        )?;
         Invalid::unless(used <= books.segment.buffer.size(), "more bytes are in use than the buffer has", used)
     }
 }
