@@ -102,7 +102,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessEntry<D, A> {
         self.index.slot()
     }
 
-    /// Returns the index of the entry, for calls of the table.
+    /// Returns the index of the entry, for the methods of the table.
     #[must_use]
     pub fn index(&self) -> BindlessIndex {
         self.index
@@ -159,7 +159,7 @@ impl<D: Descriptors, A: SlotAllocator> fmt::Debug for BindlessEntry<D, A> {
 pub struct BindlessTable<D: Descriptors, A: SlotAllocator = FreeList> {
     state: Arc<TableState<D, A>>,
     keeper: Arc<Keeper<D, A>>,
-    /// Staged views of pending updates.
+    /// CPU-only heap for the views of pending updates.
     staging: CpuDescriptorHeap<D>,
 }
 
@@ -458,7 +458,7 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
                     return;
                 }
                 if self.clear_freed || self.heap.owning {
-                    // SAFETY: the entry was removed, and every submission that had begun by then is complete.
+                    // SAFETY: the entry was removed, and every submission that had begun at the removal is complete.
                     unsafe { self.heap.clear_passed(device, self.base + slot) };
                 }
                 returned.push(slot);
@@ -696,7 +696,7 @@ mod tests {
         let first = table.insert_index(&view).expect("room");
         table.remove(first).expect("live");
         memory.reclaim();
-        // 2³¹ inserts later.
+        // Simulates 2³¹ inserts into the slot.
         table.state.entries.lock().generations[0] = u32::MAX - 1;
         let last = table.insert_index(&view).expect("the last generation");
         assert_eq!(last.generation(), u32::MAX);

@@ -37,7 +37,7 @@ use ringfence_memory::trace::Event;
 
 /// Largest number of slots of one heap: the limit of every Direct3D 12 device, rounded up to a power of two.
 const BLOCK_SLOTS_MAX: u32 = 1 << 20;
-/// The only class of the thread caches.
+/// Index of the only class in the thread caches: single slots.
 const SINGLES: usize = 0;
 
 /// Description of an allocator of CPU-only descriptors.
@@ -544,7 +544,7 @@ fn put_cached<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) -> Result<(
 /// too.
 #[cold]
 fn put_back<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) {
-    // Must outlive the lock, even if this drops the last run.
+    // Keeps the lock alive, even if the last run is dropped here.
     let keeper = Arc::clone(&run.held().keeper);
     let older = (run.contents.len() == 1).then(|| keeper.state.thread_caches.older(SINGLES));
     let mut slots = keeper.state.slots.lock();

@@ -5,8 +5,8 @@ use std::fmt;
 use crate::device::DeviceError;
 use crate::device::descriptors::{CpuHandle, Descriptors, GpuHandle, HeapDesc, HeapKind, HeapStart, ViewTypes};
 
-/// A heap of descriptors. The address of its first slot for the host, that for shaders, and the distance between slots
-/// are read from the driver once.
+/// A heap of descriptors. The host address and the shader address of its first slot, and the distance between two
+/// slots, are read from the driver once.
 pub struct Heap<D: Descriptors> {
     object: D::Heap,
     start: HeapStart,
@@ -31,7 +31,7 @@ impl<D: Descriptors> Heap<D> {
     /// # Safety
     /// No pending work uses the heap, and this device created it.
     pub(super) unsafe fn destroy(self, device: &D) {
-        // SAFETY: the caller promises that it is unused. It is destroyed once, since `self` is consumed.
+        // SAFETY: the caller promises that the heap is unused. It is destroyed once, because `self` is consumed.
         unsafe { device.destroy_heap(self.object) };
     }
 

@@ -9,7 +9,8 @@ use ringfence_core::tlsf::Tlsf;
 /// for single slots, which are the most frequent ones. The default for the shader-visible heap is the free list.
 ///
 /// # Safety
-/// Allocated ranges are inside `0..slots` and do not overlap, because descriptors are written there without checks.
+/// Allocated ranges must be inside `0..slots` and must not overlap, because descriptors are written to them without
+/// checks.
 pub unsafe trait SlotAllocator: RangeAllocator + Send + 'static {
     /// Creates an allocator over this many slots, at least 1.
     fn with_slots(slots: u32) -> Self;

@@ -332,7 +332,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         drop(blocks);
         if self.owning {
             for slot in start..start + allocation.size() as u32 {
-                // SAFETY: the run was released, and every submission that had begun by then is complete.
+                // SAFETY: the run was released, and every submission that had begun at the release is complete.
                 unsafe { self.clear_passed(&shared.device, slot) };
             }
         }

@@ -63,8 +63,8 @@ impl<D: Device> AliasedHeap<D> {
         self.bytes
     }
 
-    /// Creates a texture at `offset`, in bytes. It may overlap other textures of the heap. Its initial contents are
-    /// undefined.
+    /// Creates a texture at `offset`, in bytes. The texture may overlap other textures of the heap. Its initial
+    /// contents are undefined.
     ///
     /// # Errors
     /// The texture does not fit the heap (size, alignment, memory type or class), or the driver refuses the texture.

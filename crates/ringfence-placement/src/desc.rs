@@ -11,9 +11,9 @@ pub struct PlacementDesc {
     /// Largest size of an upload that gets a range of the pool, in bytes. Each larger upload gets its own driver
     /// buffer.
     pub big_upload_bytes_max: u64,
-    /// Largest size of a default buffer in a pool, in bytes. Each larger one gets its own memory.
+    /// Largest size of a default buffer in a pool, in bytes. A larger buffer gets dedicated memory.
     pub default_buffer_bytes_max: u64,
-    /// Largest size of a texture in a pool, in bytes. Each larger one gets its own memory.
+    /// Largest size of a texture in a pool, in bytes. A larger texture gets dedicated memory.
     pub texture_bytes_max: u64,
     /// Largest size of a sampled texture in the pool of small textures, in bytes. Small textures need a small
     /// alignment.

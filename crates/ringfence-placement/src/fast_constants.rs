@@ -15,7 +15,7 @@
 //! | operation | cost |
 //! |---|---|
 //! | write to the page | O(1), the copy; no shared state. A flush if the memory is not coherent |
-//! | take a page | two short locks, O(log pages); without a free page, one driver call per timeline, or a buffer |
+//! | take a page | two short locks, O(log pages); if no page is free, driver calls, at worst a new buffer |
 
 use std::cell::Cell;
 use std::fmt;
@@ -102,7 +102,7 @@ struct Books<D: Device> {
 pub(super) enum Cleaning {
     /// Each `reclaim` destroys buddies that were empty for long enough.
     Own,
-    /// The placement policy destroys them.
+    /// The placement policy destroys empty buddies.
     Others,
 }
 
@@ -418,7 +418,7 @@ impl<D: Device> FastWriter<D> {
     /// Starts the next frame: later constants are for `frame`.
     ///
     /// # Errors
-    /// The frame belongs to another allocator. The writer is unchanged then.
+    /// The frame belongs to another allocator. After this error, the writer is unchanged.
     pub fn begin(&mut self, frame: &Frame) -> Result<(), UploadError> {
         self.state.check(frame)?;
         self.retire();

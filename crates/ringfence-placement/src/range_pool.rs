@@ -111,8 +111,8 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
         pool
     }
 
-    /// Allocates a range in an existing block, or in a new block that `make` creates with the given bytes. While `make`
-    /// runs, no lock is held that an allocation in an existing block needs.
+    /// Allocates a range in an existing block, or in a new block that `make` creates with the given size in bytes.
+    /// While `make` runs, no lock is held that an allocation in an existing block needs.
     pub(super) fn allocate(
         self: &Arc<Self>,
         size: u64,

@@ -186,8 +186,7 @@ impl<D: Device> TransientAllocator<D> {
     /// Returns the handle of the resource at index `place` of the list that the frame was planned from.
     ///
     /// # Errors
-    /// [`TransientError::NotPlanned`] if the index is out of range, or if the resource is a texture and `K` is buffers
-    /// or vice versa.
+    /// [`TransientError::NotPlanned`] if the index is out of range, or if the resource is not of kind `K`.
     pub fn planned<K: TransientKind>(&self, place: usize) -> Result<Transient<K>, TransientError> {
         let placed = self.0.plans.placed.get(place);
         let &(object, acquire) = placed.ok_or(TransientError::NotPlanned { place })?;

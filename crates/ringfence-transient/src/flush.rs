@@ -85,7 +85,7 @@ impl<D: Device> State<D> {
         (self.figures.released - before) as usize
     }
 
-    /// Releases an object. It is destroyed once every submission that had begun is complete.
+    /// Releases an object. It is destroyed once every submission that has begun by now is complete.
     fn release(&mut self, number: u32) {
         let object = self.objects[number as usize].take().expect("the number belongs to an object");
         self.free_objects.push(number);
@@ -103,7 +103,7 @@ impl<D: Device> State<D> {
             (None, Some(key)) => self.solo.remove(key, number),
             (None, None) => {}
         }
-        // SAFETY: this allocator created it there and is its only owner, and gives up that ownership here.
+        // SAFETY: this allocator created the object at this place, is its only owner, and gives up the ownership here.
         unsafe { self.shared.retire(Some(object.raw), object.place) };
     }
 
@@ -154,7 +154,7 @@ impl<D: Device> State<D> {
         count
     }
 
-    /// Releases an empty heap. It is freed once every submission that had begun is complete.
+    /// Releases an empty heap. It is freed once every submission that has begun by now is complete.
     fn release_heap(&self, heap: Heap<D>) {
         // SAFETY: the heap belongs to this allocator, and all objects in it were retired before.
         unsafe { self.shared.retire(None, Place::share_of(heap.whole)) };

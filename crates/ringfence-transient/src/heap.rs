@@ -77,9 +77,9 @@ pub(super) struct Object<D: Device> {
     /// `true` if other objects may have used the object's bytes since it was last active, and the spans do not show
     /// this: either the object's activation was not recorded, or the other objects were released.
     pub(super) is_forgotten: bool,
-    /// Number of its last acquire.
+    /// Number of the object's last acquire.
     pub(super) last_acquire: u32,
-    /// Frame and execution of its last acquire.
+    /// Frame and execution of the object's last acquire.
     pub(super) last_frame: u64,
     pub(super) last_execution: u64,
 }
@@ -110,7 +110,8 @@ impl<D: Device> Object<D> {
 
 /// A heap of aliased memory, with the history of its bytes and the objects in it.
 pub(super) struct Heap<D: Device> {
-    /// The memory. It is freed with the last reference: this one, or that of the last object that waits for the device.
+    /// The memory. It is freed with its last reference: this reference, or the reference of the last object that waits
+    /// for the device.
     pub(super) whole: Arc<Place<D>>,
     pub(super) arena: u32,
     pub(super) bytes: u64,

@@ -27,7 +27,7 @@ use super::pass::{Clock, Pass, QUEUES_MAX};
 /// State of one queue.
 struct Queue {
     timeline: TimelineId,
-    /// Clocks of the passes `first..first + clocks.len()`: those of this execution and of the previous one.
+    /// Clocks of the passes `first..first + clocks.len()`: the passes of this execution and of the previous execution.
     clocks: VecDeque<Clock>,
     first: u64,
     /// Number of `clocks` that belong to the previous execution.
@@ -44,7 +44,7 @@ impl Queue {
     }
 }
 
-/// The order of all passes of a transient allocator. See the [module](self).
+/// The order of all passes of a transient allocator.
 pub(super) struct Order {
     owner: u32,
     /// Number of the allocator that created the timelines. Timelines of other allocators are rejected.

@@ -78,18 +78,20 @@ pub struct UploadBatch<D: Device> {
 /// Statistics of a batch: its copies, calls and barriers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct BatchFigures {
-    /// Requested copies, including copies of texels.
+    /// Number of requested copies, including copies of texels.
     pub copy_count: u64,
-    /// Bytes of the copies. For textures, the padding between rows and layers is included.
+    /// Total size of the copies, in bytes. For textures, the padding between rows and layers is included.
     pub copy_bytes: u64,
-    /// Regions after merging: one per layer for texels, and at most one per copy for buffers, unless copies overlap.
+    /// Number of regions after merging: one per layer for texels, and at most one per copy for buffers, unless copies
+    /// overlap.
     pub region_count: u64,
     /// Number of copy commands.
     pub call_count: u64,
-    /// Destinations: buffers, and mip levels of texture layers. Each needs one barrier before the copies and one after
-    /// them. All barriers before the copies are in one call, and all barriers after them in another.
+    /// Number of destinations: buffers, and mip levels of texture layers. Each destination needs one barrier before the
+    /// copies and one after them. All barriers before the copies are in one call, and all barriers after them in
+    /// another.
     pub target_count: u64,
-    /// Bytes that are not copied, because a later copy of the batch overwrites them.
+    /// Number of bytes that are not copied, because a later copy of the batch overwrites them.
     pub hidden_bytes: u64,
 }
 
@@ -117,7 +119,7 @@ pub enum BatchError {
     /// The copy writes outside the destination, or the bytes for [`Staged::of`] are outside the buffer.
     #[error("bytes {offset}..{offset}+{size} are outside the buffer of {target_size} bytes")]
     OutOfRange {
-        /// Offset of the first requested byte.
+        /// Offset of the first requested byte, in bytes.
         offset: u64,
         /// Size in bytes.
         size: u64,
@@ -163,7 +165,7 @@ pub enum BatchError {
     /// source.
     #[error("the batch writes the source of a copy of {size} bytes at {offset}: record that copy in a later batch")]
     ReadsTarget {
-        /// Offset of the first byte in the source.
+        /// Offset of the first byte in the source, in bytes.
         offset: u64,
         /// Size in bytes.
         size: u64,
@@ -171,7 +173,7 @@ pub enum BatchError {
     /// Another copy of the batch reads from the destination.
     #[error("the batch reads the destination of a copy of {size} bytes at {offset}: record that copy in a later batch")]
     WritesSource {
-        /// Offset of the first byte in the destination.
+        /// Offset of the first byte in the destination, in bytes.
         offset: u64,
         /// Size in bytes.
         size: u64,

@@ -113,11 +113,11 @@ pub struct ConstantsDesc<'a> {
     pub shrink_after: u32,
     /// Number of slots of each static pool.
     pub static_slots: u32,
-    /// Number of binds per copy from which on constants are promoted. If constants were bound at least this often per
-    /// copy in the previous frame, shaders read them from device memory. [`ConstantWriter::promoted`] collects the
-    /// copies, which run once, before the frame's draws. `None`, the default, promotes no constants, because
-    /// [`ConstantsDesc::location`] is faster on devices with host-visible device memory.
-    /// [`ConstantsDesc::PROMOTE_READS`] is the measured threshold for the other devices.
+    /// Threshold of promotion, in binds per copy. If constants were bound at least this often per copy in the previous
+    /// frame, shaders read them from device memory. [`ConstantWriter::promoted`] collects the copies, which run once,
+    /// before the frame's draws. `None`, the default, promotes no constants, because [`ConstantsDesc::location`] is
+    /// faster on devices with host-visible device memory. [`ConstantsDesc::PROMOTE_READS`] is the measured threshold
+    /// for the other devices.
     pub promote_reads: Option<u32>,
     /// `true` if equal contents of one frame and writer share one copy. This costs a hash of the content per copy.
     pub share_equal: bool,
@@ -133,10 +133,10 @@ pub struct ConstantsDesc<'a> {
 }
 
 impl ConstantsDesc<'_> {
-    /// Number of reads per frame from which on a copy to device memory saves more time than it costs. Measured on an
-    /// NVIDIA H200 by the example `constants_placement`, relative to the time with upload memory: 0.97 at 32 reads,
-    /// 0.93 at 64 reads, and up to 1.1 at fewer than 32 reads. If each draw reads a different slot, the cost of
-    /// starting the draws hides the difference.
+    /// Recommended value of [`ConstantsDesc::promote_reads`]: with at least this many reads per frame, a copy to device
+    /// memory saves more time than it costs. Measured on an NVIDIA H200 by the example `constants_placement`, relative
+    /// to the time with upload memory: 0.97 at 32 reads, 0.93 at 64 reads, and up to 1.1 at fewer than 32 reads. If
+    /// each draw reads a different slot, the cost of starting the draws hides the difference.
     pub const PROMOTE_READS: u32 = 32;
 }
 
@@ -184,19 +184,19 @@ impl<D: Device, V: fmt::Debug> fmt::Debug for BoundConstants<D, V> {
     }
 }
 
-/// Statistics of constants: binds, copies, and copies that were saved.
+/// Statistics of constants: binds, copies, and copies that were avoided.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ConstantFigures {
-    /// Binds of dynamic buffers.
+    /// Number of binds of dynamic buffers.
     pub bind_count: u64,
-    /// Copies of content for these binds.
+    /// Number of copies of content for these binds.
     pub copy_count: u64,
-    /// Bytes of these copies.
+    /// Total size of these copies, in bytes.
     pub copy_bytes: u64,
-    /// Binds without a copy, because the content was copied in the same frame to the same pool.
+    /// Number of binds without a copy, because the content was copied in the same frame to the same pool.
     pub unchanged_count: u64,
-    /// Binds without a copy, because another buffer with equal content, or the same buffer with an earlier equal
-    /// content, was already copied in the frame.
+    /// Number of binds without a copy, because equal content was already copied in the frame, for another buffer or
+    /// earlier for the same buffer.
     pub shared_count: u64,
     /// Number of contents of static buffers that were staged.
     pub static_count: u64,

@@ -1,4 +1,4 @@
-//! Copies into a ring's buffer, and a mark for each thread that is copying, which must not wait for itself.
+//! Copies into a ring's buffer. A thread is marked while it copies, so that it does not wait for itself.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;

@@ -226,7 +226,7 @@ impl<D: Device> Readback<D> {
         self.segment.buffer.object()
     }
 
-    /// Returns the offset of the first byte in the buffer.
+    /// Returns the offset of the first byte in the buffer, in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset

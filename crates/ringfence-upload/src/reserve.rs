@@ -150,7 +150,7 @@ impl<D: Device> RingState<D> {
             return Err(UploadError::Unread { size, capacity: self.books.lock().ring.capacity() });
         }
         if Filling::is_under_way() {
-            // It may be this thread, if its copy called this function again.
+            // The pin may belong to this thread: its copy may have called this function again.
             return Err(self.full(size, None));
         }
         if deadline.is_some_and(|at| Instant::now() >= at) {

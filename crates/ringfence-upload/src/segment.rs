@@ -14,7 +14,7 @@ use ringfence_memory::memory::Location;
 use ringfence_memory::{AllocationDesc, Allocator, Buffer, Error};
 
 /// Creates a buffer that the library divides into parts. Its alignment suits each part, for every usage. The last
-/// argument is the buffer's name, and the line of the program that reports name as its creator.
+/// argument is the name of the buffer, and the line of the program that reports give as its origin.
 pub(super) fn divided_buffer<D: Device>(
     memory: &Allocator<D>,
     size: u64,
@@ -42,8 +42,8 @@ pub(super) struct Config<D: Device> {
     /// The line of the program that created the ring, for reports.
     pub(super) at: &'static Line<'static>,
     pub(super) desc: UploadDesc<'static>,
-    /// `true` if a pin is set only during a copy; `false` for a readback ring, where a pin is set until its result is
-    /// dropped.
+    /// `true` if a thread pins bytes ([`ringfence_lockfree::pin`]) only while it copies; `false` for a readback ring,
+    /// where the bytes of a result are pinned until the result is dropped.
     pub(super) short_pins: bool,
     /// Creates the companion of each buffer (the views of its slots), if the ring has companions.
     pub(super) pair: Option<Pair<D>>,

@@ -175,7 +175,7 @@ impl Layout {
         Self { row: size, row_bytes: size, rows, slices, layers, layer_bytes: size, size, multiple }
     }
 
-    /// Returns the layout of the texels of a box. It does not depend on their mip level and first layer.
+    /// Returns the layout of the texels of a box. The mip level and the first layer do not affect it.
     pub(super) fn of(capabilities: &Capabilities, format: TexelFormat, texels: &TexelBox) -> Result<Self, UploadError> {
         let [across, down] = format.block();
         let block = u64::from(format.block_bytes(texels.aspect).unwrap_or(0));

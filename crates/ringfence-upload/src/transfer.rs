@@ -20,8 +20,8 @@ use crate::device::{Create, Device};
 use ringfence_memory::lifetime::{Frame, FrameError, Timeline};
 use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
 
-/// Collects uploads for one submission of a copy queue at a time. Only one thread can use a value; each thread may have
-/// its own.
+/// Collects uploads for one submission of a copy queue at a time. A collector is used by one thread; each thread may
+/// have its own collector.
 pub struct TransferQueue<D: Device> {
     timeline: Timeline<D>,
     writer: Option<UploadWriter<D>>,

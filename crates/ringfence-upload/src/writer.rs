@@ -57,9 +57,9 @@ pub struct UploadWriter<D: Device> {
 /// A part of the ring that belongs to one writer.
 struct Page<D: Device> {
     segment: Arc<Segment<D>>,
-    /// Position in the sequence of all bytes that the segment has handed out.
+    /// Position of the page in the sequence of all bytes that the segment has handed out.
     position: u64,
-    /// Offset of the next write, before padding.
+    /// Offset of the next write in the buffer, before padding, in bytes.
     next: u64,
     end: u64,
 }
@@ -97,7 +97,7 @@ impl<D: Device> UploadWriter<D> {
     /// Starts the next frame: later writes are for `frame`.
     ///
     /// # Errors
-    /// The frame belongs to another allocator. The writer is unchanged then.
+    /// The frame belongs to another allocator. After this error, the writer is unchanged.
     pub fn begin(&mut self, frame: &Frame) -> Result<(), UploadError> {
         self.users = self.state.users_of(frame)?;
         self.frame = OpenFrame::of(frame);

@@ -134,9 +134,9 @@ impl<D: Device, V: ConstantViews<D>> DynamicConstants<D, V> {
     }
 }
 
-/// The right to read and replace the last bind of a buffer. Only one thread has it at a time. It is not a lock, because
-/// the thread that has it calls the program's code (`Clone` and `Drop` of views). If that code panics, the turn ends
-/// too.
+/// The right to read and replace the last bind of a buffer. Only one thread has it at a time. A turn is used instead of
+/// a lock, because the thread calls the program's code during its turn (`Clone` and `Drop` of views). If that code
+/// panics, the turn ends too.
 struct Turn<'a, D: Device, V: ConstantViews<D>> {
     constants: &'a DynamicConstants<D, V>,
     last: Option<Last<D, V::View>>,
@@ -209,7 +209,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
     /// Starts the next frame: later binds are for `frame`.
     ///
     /// # Errors
-    /// The frame belongs to another allocator. The writer is unchanged then.
+    /// The frame belongs to another allocator. After this error, the writer is unchanged.
     pub fn begin(&mut self, frame: &Frame) -> Result<(), UploadError> {
         for writer in &mut self.writers {
             writer.begin(frame)?;
@@ -221,8 +221,8 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
     }
 
     /// Returns the copies of promoted constants to device memory (see [`ConstantsDesc::promote_reads`]). After all
-    /// constants of the frame are bound, record them into a command list that is submitted in the same frame, before
-    /// the lists that use the constants.
+    /// constants of the frame are bound, record these copies into a command list that is submitted in the same frame,
+    /// before the lists that use the constants.
     ///
     /// [`ConstantsDesc::promote_reads`]: super::ConstantsDesc::promote_reads
     pub fn promoted(&mut self) -> &mut UploadBatch<D> {
