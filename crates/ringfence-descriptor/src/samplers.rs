@@ -35,7 +35,7 @@ impl<D: Descriptors, A: SlotAllocator> Clone for SamplerTable<D, A> {
 
 struct State<D: Descriptors, A: SlotAllocator> {
     table: BindlessTable<D, A>,
-    /// Samplers in use, and removed samplers whose slots may not be free yet.
+    /// Samplers in use, and removed samplers, which may still have their slots.
     held: Lock<HashMap<Key, Held>>,
 }
 

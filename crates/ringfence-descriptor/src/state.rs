@@ -39,11 +39,11 @@ pub(super) struct State<D: Descriptors, A: SlotAllocator> {
     /// number of its first slot.
     pub(super) persistent: Lock<Blocks<A, u32>>,
     pub(super) ring: Lock<Ring<SyncPoint>>,
-    /// Emptied tables of earlier frames, kept so that a steady frame allocates no host memory.
+    /// Emptied tables of earlier frames, kept to reuse their host memory.
     pub(super) spare_tables: Lock<Vec<TableCache>>,
     pub(super) frames: Lock<FrameTables>,
     pub(super) core: Arc<Core<D>>,
-    /// Result of the last poll for the frame region. Kept so that a poll allocates no host memory.
+    /// Result of the last poll for the frame region. Kept to reuse its host memory.
     pub(super) scratch: Lock<Passed>,
     pub(super) tables_made: AtomicU64,
     pub(super) tables_shared: AtomicU64,

@@ -1,4 +1,4 @@
-//! Finds identical tables of a frame, so that they share one copy.
+//! Finds identical tables of a frame, which share one copy.
 //!
 //! Each write of a slot has a unique number. The *row* of a table is the sequence of the numbers of its descriptors, so
 //! two tables are identical if and only if their rows are equal. Rows are compared, not only their hashes.

@@ -88,7 +88,7 @@ struct Page<D: Device> {
 
 struct Books<D: Device> {
     retired: RetireQueue<Page<D>>,
-    /// Empty between calls. Kept so that its host memory is reused.
+    /// Empty between calls. Kept to reuse its host memory.
     passed: Vec<Page<D>>,
     /// Number of pages that are being written or wait for the device.
     in_use: u32,
@@ -445,7 +445,7 @@ impl<D: Device> FastWriter<D> {
         let size = bytes.len() as u64;
         self.written_bytes += size;
         self.written_count += 1;
-        // The value is constructed only here, so that it need not be copied through memory.
+        // The value is constructed only here, to avoid a copy through memory.
         let Page { bytes: held, address } = &self.page.as_ref().expect("the write was in a page").page;
         let address = address.map(|base| base + offset);
         let point = self.frame.point();

@@ -84,7 +84,7 @@ impl<D: Device> TransientAllocator<D> {
     /// # Errors
     /// - [`TransientError::NotPlanned`]: a pass does not exist, a resource has no use, or the passes of a pair are not
     ///   in order at present.
-    /// - [`TransientError::Passes`]: there are more than 92,680 passes, so that their table would exceed 1 GiB.
+    /// - [`TransientError::Passes`]: there are more than 92,680 passes, and their table would exceed 1 GiB.
     /// - The driver rejects a description.
     ///
     /// # Example

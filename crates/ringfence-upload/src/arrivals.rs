@@ -20,7 +20,7 @@ type Delivery = delivery::Delivery<Leak>;
 #[derive(Default)]
 pub(super) struct Arrivals {
     delivery: Option<Arc<Delivery>>,
-    /// Earlier deliveries, kept so that their host memory is reused. Some may still wait for the end of their frames.
+    /// Earlier deliveries, kept to reuse their host memory. Some may still wait for the end of their frames.
     spares: SmallVec<[Arc<Delivery>; 4]>,
 }
 
@@ -90,7 +90,7 @@ impl Arrivals {
         self.delivery.as_mut().and_then(Arc::get_mut).expect("not shared")
     }
 
-    /// Keeps a delivery, so that its host memory is reused.
+    /// Keeps a delivery, to reuse its host memory.
     fn keep(&mut self, delivery: Arc<Delivery>) {
         if self.spares.len() < self.spares.inline_size() {
             self.spares.push(delivery);

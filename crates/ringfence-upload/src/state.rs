@@ -99,7 +99,7 @@ pub(crate) struct RingState<D: Device> {
     /// is not held while the program's code runs, so a second thread may create a buffer too, which is then dropped.
     /// Never taken while `books` is held.
     pub(super) resizing: Lock<()>,
-    /// Result of the last poll. Kept so that a poll allocates no host memory.
+    /// Result of the last poll. Kept to reuse its host memory.
     polled: Lock<Passed>,
     pub(super) figures: Figures,
 }

@@ -69,7 +69,7 @@ impl Churn {
         let mut steps: Vec<_> = (0..OPERATIONS).map(|_| (0, size())).collect();
         steps.iter_mut().for_each(|(at, _)| *at = (random.next() % live as u64) as usize);
         let mut churn = Self { memory, live: held, steps };
-        // Reaches the steady state, so that the number of holes no longer changes.
+        // Reaches the steady state, in which the number of holes no longer changes.
         churn.run(|held, _| free(held));
         churn.memory.reclaim();
         churn.steps.truncate(OPERATIONS / 2);

@@ -58,7 +58,7 @@ impl<T: Copy> Churn<T> {
         let live = (0..count).map(|_| allocator.allocate(size(&mut random), 1).expect("it fits")).collect();
         let step = |_| ((random.next() % count as u64) as usize, size(&mut random));
         let mut churn = Self { live, steps: (0..operations).map(step).collect() };
-        // Reaches the steady state, so that the number of holes no longer changes.
+        // Reaches the steady state, in which the number of holes no longer changes.
         churn.play(allocator);
         churn.steps.truncate(operations / 2);
         churn

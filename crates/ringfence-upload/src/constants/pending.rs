@@ -104,7 +104,7 @@ pub(super) struct Contents<P> {
     /// Lists that were staged in frames that are not known to be submitted. A slot is in at most one of these lists,
     /// the latest.
     staged: Vec<(Watch, Gathered<P>)>,
-    /// Empty lists, kept so that a steady frame allocates no host memory.
+    /// Empty lists, kept to reuse their host memory.
     spare: Vec<Gathered<P>>,
     turns: u64,
     /// Number of lists that were taken out and not put back. While it is not 0, the contents of submitted frames are

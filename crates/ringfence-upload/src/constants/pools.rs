@@ -43,7 +43,7 @@ impl<P: Clone> Pools<P> {
         self.listed.len() - self.vacant.len()
     }
 
-    /// Adds a pool whose slots are all free. `tick` is the present tick.
+    /// Adds a pool with free slots only. `tick` is the present tick.
     pub(super) fn add(&mut self, pool: P, slots: u32, tick: u64) {
         let listed = Listed { pool, slots, free: (0..slots).rev().collect(), empty_since: Some(tick), queued: true };
         let index = self.vacant.pop().unwrap_or_else(|| {

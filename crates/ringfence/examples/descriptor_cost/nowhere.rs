@@ -1,4 +1,4 @@
-//! A device whose descriptors are only numbers, so that a measurement contains only the library's time. All other calls
+//! A device with numbers as descriptors, so that a measurement contains only the library's time. All other calls
 //! go to the simulated device.
 
 use std::time::Duration;
