@@ -48,7 +48,7 @@ pub struct Barrier {
     pub pass: Pass,
     /// Previous resource in these bytes; `None` if there were several, or if the previous one was released.
     pub before: Option<TransientId>,
-    /// Resource that is first used in the pass.
+    /// Resource that the pass acquires.
     pub after: TransientId,
     /// `true` if all earlier commands on the queue of the pass must be complete. At most one barrier of a pass sets
     /// this.
