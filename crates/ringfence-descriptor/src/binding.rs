@@ -11,8 +11,8 @@ use super::{DescriptorError, ShaderVisibleHeap, SlotAllocator};
 use crate::device::descriptors::{Descriptors, HeapKind};
 use ringfence_memory::lifetime::Frame;
 
-/// The heaps of one command list: at most one of resources and one of samplers. They are chosen before the list is
-/// recorded and cannot change later. Each backend has a function that sets them on the driver's list, once.
+/// The heaps of one command list: at most one heap of resources and one heap of samplers. They are chosen before the
+/// list is recorded and cannot change later. Each backend has a function that sets them on the driver's list, once.
 ///
 /// Drop the binding when the list is submitted or discarded. The heaps stay alive until the frame is complete.
 #[must_use = "a command list sees no descriptors until the binding is set on it"]
@@ -37,11 +37,14 @@ impl<D: Descriptors> Binding<D> {
         Self { frame: frame.point(), owner: None, bound: SmallVec::new(), is_set: false }
     }
 
-    /// Adds the heap of the other kind to the binding.
+    /// Adds a heap to a binding that has no heap of its kind yet.
     ///
     /// # Errors
-    /// [`DescriptorError::AlreadyBound`] if the binding has a heap of this kind or was set on its list already; the
-    /// heap belongs to another allocator; or the driver is out of memory. The heaps of this binding are released then.
+    /// - [`DescriptorError::AlreadyBound`] if the binding has a heap of this kind, or was already set on its list.
+    /// - [`DescriptorError::Foreign`] if the heap belongs to another allocator than the binding.
+    /// - The driver is out of memory.
+    ///
+    /// After an error, the heaps of the binding are released.
     pub fn and<A: SlotAllocator>(mut self, heap: &ShaderVisibleHeap<D, A>) -> Result<Self, DescriptorError> {
         let kind = heap.kind();
         let owner = heap.keeper.shared.owner();
@@ -59,7 +62,8 @@ impl<D: Descriptors> Binding<D> {
         Ok(self)
     }
 
-    /// Returns the device's object that the command list binds for a kind; `None` if the binding has no such heap.
+    /// Returns the device's object that the command list binds for the heap of a kind; `None` if the binding has no
+    /// heap of this kind.
     #[must_use]
     pub fn bound(&self, kind: HeapKind) -> Option<&D::Bound> {
         self.bound.iter().find(|bound| bound.core.kind == kind).map(|bound| &bound.raw)

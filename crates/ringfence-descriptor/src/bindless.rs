@@ -41,12 +41,13 @@ pub struct BindlessDesc {
     /// run of that length, the table gets half of the longest run. [`BindlessTable::capacity`] returns the actual
     /// number.
     pub capacity: u32,
-    /// `true` overwrites freed slots with null descriptors, to detect uses after removal. Costs one driver call a slot.
+    /// If `true`, freed slots are overwritten with null descriptors, to detect uses after removal. Costs one driver
+    /// call per slot.
     pub clear_freed: bool,
 }
 
 impl BindlessDesc {
-    /// Default of [`BindlessDesc::capacity`]: 4096, or less if the heap has fewer slots.
+    /// Default of [`BindlessDesc::capacity`]: 4,096. Reduced if the heap has too few free slots.
     pub const CAPACITY: u32 = 4096;
 }
 
@@ -74,8 +75,8 @@ impl BindlessIndex {
         self.slot
     }
 
-    /// Returns the generation of the slot, which each begin and each end of an entry increments: 1 for the first entry,
-    /// 3 for the second. Always odd.
+    /// Returns the generation of the slot: 1 for the first entry in the slot, 3 for the second, and so on. Always odd,
+    /// because each insertion and each removal increments it.
     #[must_use]
     pub const fn generation(self) -> u32 {
         self.generation
@@ -83,7 +84,7 @@ impl BindlessIndex {
 }
 
 /// An entry of a [`BindlessTable`]. Dropping it removes the entry: its slot is freed once every submission that had
-/// begun by then is complete.
+/// begun at the drop is complete.
 ///
 /// [`BindlessEntry::into_index`] leaves the entry in the table until [`BindlessTable::remove`], for programs that store
 /// plain indices.
@@ -101,7 +102,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessEntry<D, A> {
         self.index.slot()
     }
 
-    /// Returns the index of the entry, for calls of the table.
+    /// Returns the index of the entry, for the methods of the table.
     #[must_use]
     pub fn index(&self) -> BindlessIndex {
         self.index
@@ -119,11 +120,11 @@ impl<D: Descriptors, A: SlotAllocator> BindlessEntry<D, A> {
         index
     }
 
-    /// Replaces the entry with another view in another slot. Pending submissions use the old slot, later ones the new
-    /// slot.
+    /// Replaces the entry with another view in another slot. Pending submissions use the old slot. Later submissions
+    /// must use the new slot.
     ///
     /// # Errors
-    /// As [`BindlessTable::replace`]. The old entry is unchanged then.
+    /// As [`BindlessTable::replace`]. After an error, the old entry is unchanged.
     pub fn replace(&mut self, view: &View<'_, D>) -> Result<(), DescriptorError> {
         self.index = self.state.replace(&self.keeper, self.index, view)?;
         Ok(())
@@ -153,11 +154,12 @@ impl<D: Descriptors, A: SlotAllocator> fmt::Debug for BindlessEntry<D, A> {
     }
 }
 
-/// A table of entries that shaders access by index. See the [crate](crate). All threads may use it.
+/// A table of entries that shaders access by index. All threads may use it. See the [crate](crate) for the rules of
+/// slots.
 pub struct BindlessTable<D: Descriptors, A: SlotAllocator = FreeList> {
     state: Arc<TableState<D, A>>,
     keeper: Arc<Keeper<D, A>>,
-    /// Staged views of pending updates.
+    /// CPU-only heap for the views of pending updates.
     staging: CpuDescriptorHeap<D>,
 }
 
@@ -165,7 +167,8 @@ struct TableState<D: Descriptors, A: SlotAllocator> {
     heap: Arc<State<D, A>>,
     base: u32,
     clear_freed: bool,
-    /// `true` if only later binds see a write, so that a write never affects pending work.
+    /// `true` if the device binds snapshots of heaps: only later binds see a write, so a write never affects pending
+    /// work.
     is_snapshot: bool,
     entries: Lock<Entries>,
     waiting: RetireBin<Retired<D>>,
@@ -195,7 +198,8 @@ struct Entries {
 }
 
 enum Retired<D: Descriptors> {
-    /// Slot and generation at the removal. If the entry was revived, the slot has another generation.
+    /// Slot of a removed entry, and the slot's generation after the removal. If the entry is revived, the slot has
+    /// another generation.
     Slot(u32, u32),
     Update {
         index: BindlessIndex,
@@ -208,7 +212,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     /// Creates a table in a run of the heap's persistent region.
     ///
     /// # Errors
-    /// The region has no free run of that length, or the heap belongs to another allocator.
+    /// The region has no free run of `capacity` slots, or the heap belongs to another allocator.
     pub fn new(
         memory: &Allocator<D>,
         heap: &ShaderVisibleHeap<D, A>,
@@ -257,8 +261,8 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     /// Adds an entry, which lives until the returned value is dropped.
     ///
     /// # Errors
-    /// No slot is free (slots of removed entries are freed when the device no longer uses them), or the heap does not
-    /// support such a view.
+    /// No slot is free, or the heap does not support the view. Slots of removed entries are freed once the device no
+    /// longer uses them.
     pub fn insert(&self, view: &View<'_, D>) -> Result<BindlessEntry<D, A>, DescriptorError> {
         let index = self.insert_index(view)?;
         Ok(BindlessEntry { state: Arc::clone(&self.state), keeper: Arc::clone(&self.keeper), index })
@@ -270,7 +274,8 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     }
 
     /// Removes an entry by its index ([`BindlessEntry::into_index`]). Its slot is freed once every submission that has
-    /// begun by now is complete. If the entry has an owner, the owner's drop has no effect afterwards.
+    /// begun by now is complete. If the program still has the [`BindlessEntry`], its drop has no effect after this
+    /// call.
     ///
     /// # Errors
     /// The entry was removed, or belongs to another table.
@@ -279,7 +284,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     }
 
     /// Revives a removed entry, in its slot and with its view, under a new generation. Returns `None` if the slot is
-    /// free by now or has another entry.
+    /// already free or has another entry.
     pub(super) fn revive(&self, index: BindlessIndex) -> Option<BindlessIndex> {
         let generation = self.state.entries.lock().revive(self.state.base, index)?;
         let Keeper { shared, state: heap } = &*self.keeper;
@@ -296,13 +301,15 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     /// Changes the view of an entry and keeps its index.
     ///
     /// The slot is written by the first [`Allocator::reclaim`] after every submission that has begun by now is
-    /// complete: by the next one if no submission is pending. Submissions that begin before
-    /// [`BindlessTable::is_settled`] must not use the entry. Of several updates, from any threads, the last one stays.
-    /// If the device binds snapshots of heaps, the next bind has the new view. To change an entry that every frame
-    /// uses, call [`BindlessEntry::replace`].
+    /// complete; if no submission is pending, by the next one. Submissions that begin before
+    /// [`BindlessTable::is_settled`] returns `true` must not use the entry. If an entry has several pending updates,
+    /// the last one wins. If the device binds snapshots of heaps, the slot is written immediately, and the next bind
+    /// has the new view.
+    ///
+    /// To change an entry that every frame uses, call [`BindlessEntry::replace`].
     ///
     /// # Errors
-    /// The entry is not in the table, or the heap does not support such a view.
+    /// The entry is not in the table, or the heap does not support the view.
     pub fn update(&self, index: impl Into<BindlessIndex>, view: &View<'_, D>) -> Result<(), DescriptorError> {
         let index = index.into();
         self.state.check(index)?;
@@ -317,11 +324,12 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         Ok(())
     }
 
-    /// Replaces an entry without an owner by another view with another index. Pending submissions use the old entry,
-    /// later ones the new entry. For an entry with an owner, call [`BindlessEntry::replace`].
+    /// Inserts a view and removes the entry at `index`, which must have no owner ([`BindlessEntry::into_index`]).
+    /// Returns the new index. Pending submissions use the old entry. Later submissions must use the new entry. For an
+    /// entry with an owner, call [`BindlessEntry::replace`].
     ///
     /// # Errors
-    /// As [`BindlessTable::insert`] and [`BindlessTable::remove`]. The old entry is unchanged then.
+    /// As [`BindlessTable::insert`] and [`BindlessTable::remove`]. After an error, the old entry is unchanged.
     pub fn replace(&self, index: BindlessIndex, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
         self.state.replace(&self.keeper, index, view)
     }
@@ -356,22 +364,22 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         self.state.entries.lock().generations.len() as u32
     }
 
-    /// Checks every rule of the structure. For tests; no other thread may use the table meanwhile.
+    /// Checks every invariant of the structure. For tests; no other thread may use the table during the call.
     ///
     /// # Errors
-    /// The first broken rule.
+    /// The first violated invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.state.waiting.validate()?;
         let entries = self.state.entries.lock();
         let mut free = vec![false; entries.generations.len()];
         for &slot in &entries.free {
             let at = slot as usize;
-            Invalid::unless(!free[at], "a slot is in the free list once", slot.into())?;
-            Invalid::unless(entries.generations[at].is_multiple_of(2), "a free slot has no live entry", slot.into())?;
+            Invalid::unless(!free[at], "a slot is in the free list twice", slot.into())?;
+            Invalid::unless(entries.generations[at].is_multiple_of(2), "a free slot has a live entry", slot.into())?;
             free[at] = true;
         }
         let live = entries.generations.iter().filter(|generation| **generation % 2 == 1).count();
-        Invalid::unless(live == entries.live_count as usize, "the count of live entries is right", live as u64)
+        Invalid::unless(live == entries.live_count as usize, "the count of live entries is wrong", live as u64)
     }
 }
 
@@ -417,7 +425,8 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
         Ok(new)
     }
 
-    /// Ends the entry of a dropped owner. If the table was dropped before, its slots belong to the heap.
+    /// Removes the entry of a dropped owner. If the table was dropped earlier, does nothing, because the slots belong
+    /// to the heap.
     fn end_entry(&self, keeper: &Keeper<D, A>, index: BindlessIndex) {
         if self.run.lock().is_some() {
             // The program may have removed the entry by its index.
@@ -429,9 +438,10 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
         self.entries.lock().find(self.base, index)
     }
 
-    /// Writes an entry on a device of snapshots, where no pending work reads slots. Keeps the table's lock, so that the
-    /// slot cannot get another entry, and of two updates the later one stays. The driver created its objects before: on
-    /// such devices, a copy of slots only copies host memory.
+    /// Writes an entry immediately, on a device that binds snapshots of heaps, where pending work never reads a slot
+    /// that is written. Holds the table's lock during the write, so that the slot cannot get another entry, and the
+    /// later of two updates wins. The driver has already created its objects for the staged view: on these devices, a
+    /// copy of slots only copies host memory.
     fn show(&self, device: &D, index: BindlessIndex, staged: &CpuDescriptors<D>) -> Result<(), DescriptorError> {
         let entries = self.entries.lock();
         entries.find(self.base, index)?;
@@ -448,7 +458,7 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
                     return;
                 }
                 if self.clear_freed || self.heap.owning {
-                    // SAFETY: the entry was removed, and every submission that had begun by then is complete.
+                    // SAFETY: the entry was removed, and every submission that had begun at the removal is complete.
                     unsafe { self.heap.clear_passed(device, self.base + slot) };
                 }
                 returned.push(slot);
@@ -466,7 +476,7 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
 }
 
 impl Entries {
-    /// Begins an entry in the slot that was free longest. Returns the slot and its generation.
+    /// Begins an entry in the slot that has been free for the longest time. Returns the slot and its generation.
     fn begin(&mut self) -> Option<(u32, u32)> {
         let slot = self.free.pop_front()?;
         let generation = &mut self.generations[slot as usize];
@@ -493,7 +503,7 @@ impl Entries {
         Ok((slot, *generation))
     }
 
-    /// Returns the slot of a removed entry, if the slot still has its view.
+    /// Returns the slot of a removed entry, if the slot still has the view of that entry.
     fn find_removed(&self, base: u32, index: BindlessIndex) -> Option<u32> {
         let slot = index.slot.wrapping_sub(base);
         let generation = *self.generations.get(slot as usize)?;
@@ -501,7 +511,7 @@ impl Entries {
         (is_last && self.removed[slot as usize]).then_some(slot)
     }
 
-    /// Begins an entry in the slot of a removed one, with the same view. Returns the new generation.
+    /// Begins a new entry in the slot of a removed entry, with the same view. Returns the new generation.
     fn revive(&mut self, base: u32, index: BindlessIndex) -> Option<u32> {
         let slot = self.find_removed(base, index)? as usize;
         self.removed[slot] = false;
@@ -510,8 +520,8 @@ impl Entries {
         Some(self.generations[slot])
     }
 
-    /// Returns `true` if a retired slot can be freed: its entry was not revived since. Afterwards the entry cannot be
-    /// revived.
+    /// Returns `true` if a retired slot can be freed, because its entry was not revived. After that, the entry cannot
+    /// be revived.
     fn is_over(&mut self, slot: u32, generation: u32) -> bool {
         let is_last = self.generations[slot as usize] == generation;
         if is_last {
@@ -527,8 +537,8 @@ impl Entries {
         Ok(self.updates)
     }
 
-    /// Returns `true` if the update must be written to the slot. Updates of several threads come back in any order, so
-    /// an update that began before the last applied one is outdated.
+    /// Returns `true` if the update must be written to the slot. Updates of several threads complete in any order, so
+    /// an update that began before the last applied update is outdated.
     fn apply_update(&mut self, base: u32, index: BindlessIndex, number: u64) -> bool {
         let Ok(slot) = self.find(base, index) else { return false };
         let applied = &mut self.applied[slot as usize];
@@ -537,8 +547,8 @@ impl Entries {
         is_newer
     }
 
-    /// Returns `true` if a released slot has used up its generations. The next generation would equal that of an early
-    /// entry whose index the program may still have. This happens after 2³¹ inserts into one slot.
+    /// Returns `true` if a released slot has used up its generations. Its next generation would equal the generation of
+    /// an early entry, whose index the program may still have. This happens after 2³¹ inserts into one slot.
     fn is_worn_out(&self, slot: u32) -> bool {
         self.generations[slot as usize] == 0
     }
@@ -686,7 +696,7 @@ mod tests {
         let first = table.insert_index(&view).expect("room");
         table.remove(first).expect("live");
         memory.reclaim();
-        // 2³¹ inserts later.
+        // Simulates 2³¹ inserts into the slot.
         table.state.entries.lock().generations[0] = u32::MAX - 1;
         let last = table.insert_index(&view).expect("the last generation");
         assert_eq!(last.generation(), u32::MAX);

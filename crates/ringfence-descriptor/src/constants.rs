@@ -7,10 +7,10 @@
 //!                                        └ ConstantView ── source() ──▶ FrameDescriptors::table, Persistent::copy
 //! ```
 //!
-//! Pass the heap, or a clone of it, to [`ConstantBuffers::new`](ringfence_upload::ConstantBuffers::new). Then bound constants have
-//! a [`ConstantView`]. The views are released with their pool, or later if a [`ConstantView`] is still alive. The view
-//! of dynamic constants is valid for the frame that bound it: the pool's buffer lives until that frame is complete,
-//! even if the pool grows or shrinks.
+//! Pass the heap, or a clone of it, to [`ConstantBuffers::new`](ringfence_upload::ConstantBuffers::new). Bound
+//! constants then have a [`ConstantView`]. The views are released with their pool, or later if a [`ConstantView`] is
+//! still alive. The view of dynamic constants is valid for the frame that bound them: the pool's buffer lives until
+//! that frame is complete, even if the pool grows or shrinks.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -71,8 +71,9 @@ impl<D: Descriptors, A: SlotAllocator> ConstantViews<D> for CpuDescriptorHeap<D,
     type View = ConstantView<D, A>;
 
     /// # Errors
-    /// The heap does not hold resources, lacks constants among its types, or belongs to another allocator; it cannot
-    /// allocate `slot_count` slots; or the pool lacks the usage for constants.
+    /// - The heap is not a heap of resources, does not support views of constants, or belongs to another allocator.
+    /// - The heap cannot allocate `slot_count` slots.
+    /// - The pool was created without the usage for constants.
     fn make(&self, pool: &Buffer<D>, slot_bytes: u64, slot_count: u32) -> Result<Self::Heap, Error> {
         let mut run = self.allocate(slot_count)?;
         for slot in 0..slot_count {

@@ -10,7 +10,7 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | allocate or drop one slot | O(1), one atomic exchange, with the thread's cache |
+//! | allocate or drop one slot, through the thread's cache | O(1), one atomic exchange |
 //! | allocate or drop other runs | O(log slots), one short lock; a driver call for a new block, without the lock |
 //! | write | one driver call |
 //! | reclaim | O(1), and a driver call for each block that has been empty for its grace period |
@@ -37,7 +37,7 @@ use ringfence_memory::trace::Event;
 
 /// Largest number of slots of one heap: the limit of every Direct3D 12 device, rounded up to a power of two.
 const BLOCK_SLOTS_MAX: u32 = 1 << 20;
-/// The only class of the thread caches.
+/// Index of the only class in the thread caches: single slots.
 const SINGLES: usize = 0;
 
 /// Description of an allocator of CPU-only descriptors.
@@ -45,13 +45,14 @@ const SINGLES: usize = 0;
 pub struct CpuHeapDesc<'a> {
     /// Kind of the descriptors.
     pub kind: HeapKind,
-    /// View types, for resources: the same as in the shader-visible heap that the descriptors are copied to.
+    /// View types of a heap of resources. They must equal those of the shader-visible heap that the descriptors are
+    /// copied to.
     pub types: ViewTypes,
-    /// Slots of a block. A larger request gets a block of the request's size.
+    /// Number of slots of a block. A larger request gets a block of the request's size.
     pub block_slots: u32,
     /// Number of empty blocks that are kept permanently.
     pub empty_blocks_kept: usize,
-    /// Number of calls of [`Allocator::reclaim`] for which further empty blocks are kept.
+    /// Number of calls of [`Allocator::reclaim`] after which further empty blocks are destroyed.
     pub empty_block_grace: u64,
     /// Name for debuggers.
     pub name: &'a str,
@@ -90,8 +91,8 @@ pub(super) struct Keeper<D: Descriptors, A: SlotAllocator> {
     state: Arc<State<D, A>>,
 }
 
-/// State that handles share. When the last handle is dropped, the caches are emptied, so that no cached slot keeps a
-/// heap.
+/// State that the handles share. When the last handle is dropped, the caches are emptied, so that no cached slot keeps
+/// a heap alive.
 struct Open<D: Descriptors, A: SlotAllocator> {
     keeper: Arc<Keeper<D, A>>,
 }
@@ -107,20 +108,21 @@ impl<D: Descriptors, A: SlotAllocator> Drop for Open<D, A> {
     }
 }
 
-/// State that `reclaim` works on.
+/// State of a CPU-only heap, which `reclaim` also accesses.
 struct State<D: Descriptors, A: SlotAllocator> {
     kind: HeapKind,
     types: ViewTypes,
     name: Box<str>,
-    /// Number in a trace.
+    /// Number of the allocator in a trace.
     number: u64,
     /// `true` if slots own objects of the driver.
     owning: bool,
     slots: Lock<Slots<D, A>>,
-    /// Cached single slots without a view. Each keeps the heap alive, as a descriptor does.
+    /// Free single slots in the caches of threads, without views. Like an allocated descriptor, each keeps its heap
+    /// alive.
     thread_caches: ThreadCaches<BoxedRun<D, A>>,
     leftovers: RetireBin<D::Leftover>,
-    /// Number of calls of reclaim: the clock for empty blocks.
+    /// Number of calls of `reclaim`: the clock for empty blocks.
     tick: AtomicU64,
     closed: AtomicBool,
 }
@@ -137,7 +139,7 @@ impl<D: Descriptors> CpuDescriptorHeap<D> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
-    /// As [`CpuDescriptorHeap::new`], with another range allocator.
+    /// As [`CpuDescriptorHeap::new`], with the range allocator `A` in each heap.
     ///
     /// # Errors
     /// As [`CpuDescriptorHeap::new`].
@@ -173,7 +175,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     ///
     /// # Errors
     /// `count` is 0, or more than 2²⁰, the largest number of slots of a heap; or the driver cannot create another heap.
-    /// The state is unchanged then.
+    /// After an error, no slot is allocated.
     #[inline]
     pub fn allocate(&self, count: u32) -> Result<CpuDescriptors<D, A>, DescriptorError> {
         if count == 1
@@ -204,7 +206,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         descriptors
     }
 
-    /// Allocates from the existing blocks. With a single slot, also takes a batch for the thread's cache.
+    /// Allocates from the existing blocks. For a single slot, also takes a batch of slots for the thread's cache.
     fn allocate_from_slots(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, AllocError> {
         let (keeper, state) = (&self.keeper, &self.keeper.state);
         let is_single = (count, alignment) == (1, 1);
@@ -224,7 +226,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         found
     }
 
-    /// Frees all cached slots and tries again, before a block is created.
+    /// Frees all cached slots, then allocates from the existing blocks. Called before a block is created.
     #[cold]
     fn allocate_without_caches(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, AllocError> {
         let (keeper, state) = (&self.keeper, &self.keeper.state);
@@ -234,7 +236,8 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         slots.take(keeper, count, alignment)
     }
 
-    /// Creates a heap, without the lock. Another thread may create one at the same time.
+    /// Creates a heap and allocates from it. Holds no lock during the creation, so another thread may create a heap at
+    /// the same time.
     fn allocate_from_new_block(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, DescriptorError> {
         let Keeper { shared, state } = &*self.keeper;
         let slots = state.slots.lock().blocks.new_block_size(count);
@@ -280,10 +283,10 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         self.keeper.state.statistics()
     }
 
-    /// Checks every rule of the structure. For tests.
+    /// Checks every invariant of the structure. For tests.
     ///
     /// # Errors
-    /// The first broken rule.
+    /// The first violated invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
         let State { leftovers, slots, thread_caches, .. } = &*self.keeper.state;
         leftovers.validate()?;
@@ -309,7 +312,7 @@ impl<D: Descriptors, A: SlotAllocator> Allocate for CpuDescriptorHeap<D, A> {
         self.allocate_aligned(size, alignment)
     }
 
-    /// As dropping the allocation. An allocation of another heap is freed there, and this heap does not change.
+    /// Drops the allocation. If it belongs to another heap, it is freed in that heap, and an error is returned.
     fn free(&mut self, allocation: CpuDescriptors<D, A>) -> Result<(), FreeError> {
         let (offset, size) = (allocation.start().into(), allocation.len() as u64);
         let own = Arc::ptr_eq(&allocation.held().keeper, &self.keeper);
@@ -326,7 +329,8 @@ impl<D: Descriptors, A: SlotAllocator> fmt::Debug for CpuDescriptorHeap<D, A> {
 /// Content number of a slot that was never written.
 pub(super) const UNWRITTEN: u64 = 0;
 
-/// Returns a new, unique content number. Tables are equal if and only if their numbers are, so no bytes are compared.
+/// Returns a new, unique content number for a slot that is written. Tables are compared by the content numbers of their
+/// slots, not by their bytes.
 fn new_content() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(UNWRITTEN + 1);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -334,7 +338,7 @@ fn new_content() -> u64 {
 
 /// A run of CPU-only descriptors: heap, start and length. Dropping it frees the slots immediately.
 pub struct CpuDescriptors<D: Descriptors, A: SlotAllocator = Buddy> {
-    /// Taken on drop.
+    /// `None` only during the drop.
     run: Option<BoxedRun<D, A>>,
 }
 
@@ -368,10 +372,10 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
         self.run().contents.len() as u32
     }
 
-    /// Returns the host's handle of the slot, as the API defines it.
+    /// Returns the API's host handle of slot `index` of the run.
     ///
     /// # Panics
-    /// If there is no such slot.
+    /// If `index` is not less than [`CpuDescriptors::len`].
     #[must_use]
     pub fn cpu_handle(&self, index: u32) -> CpuHandle {
         assert!(index < self.len(), "descriptor {index} of {}", self.len());
@@ -381,8 +385,8 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
     /// Writes a view into a slot. Earlier copies of the slot do not change.
     ///
     /// # Errors
-    /// There is no such slot; the heap or the device does not support such a view; or the resource belongs to another
-    /// allocator. The slot is unchanged then.
+    /// `index` is outside the run; the heap or the device does not support the view; or the resource belongs to another
+    /// allocator. After an error, the slot is unchanged.
     pub fn write(&mut self, index: u32, view: &View<'_, D>) -> Result<(), DescriptorError> {
         self.check_index(index)?;
         let Keeper { shared, state } = &*self.held().keeper;
@@ -452,7 +456,8 @@ impl<D: Descriptors> Copy for TableSource<'_, D> {}
 
 impl<D: Descriptors> TableSource<'_, D> {
     /// # Errors
-    /// The source has another kind, other types or another allocator, or one of its slots was never written.
+    /// The source has another kind, other types or another allocator than the heap, or one of its slots was never
+    /// written.
     pub(super) fn check(&self, shared: &Shared<D>, kind: HeapKind, types: ViewTypes) -> Result<(), DescriptorError> {
         super::view::check_kind(kind, self.heap.kind())?;
         if !std::ptr::eq(self.owner, shared) {
@@ -521,8 +526,8 @@ fn clear<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
     }
 }
 
-/// Puts a cleared single slot into this thread's cache, for the next request. Returns the run if it is longer or the
-/// cache is full.
+/// Puts a cleared single slot into this thread's cache, for the next request. Returns the run as an error if it has
+/// several slots or if the cache is full.
 #[inline]
 fn put_cached<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) -> Result<(), BoxedRun<D, A>> {
     if run.contents.len() != 1 {
@@ -535,10 +540,11 @@ fn put_cached<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) -> Result<(
     unsafe { thread_cache::put(thread_cache, SINGLES, || run, ()) }.map_err(|(run, ())| run())
 }
 
-/// Frees slots under the lock; for a single slot also the older half of this thread's full cache.
+/// Frees slots under the lock. For a single slot, this thread's cache is full, so the older half of the cache is freed
+/// too.
 #[cold]
 fn put_back<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) {
-    // Must outlive the lock, even if this drops the last run.
+    // Keeps the lock alive, even if the last run is dropped here.
     let keeper = Arc::clone(&run.held().keeper);
     let older = (run.contents.len() == 1).then(|| keeper.state.thread_caches.older(SINGLES));
     let mut slots = keeper.state.slots.lock();
@@ -565,7 +571,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         unsafe { heap.destroy(&shared.device) };
     }
 
-    /// Returns the statistics. Threads that use their cache do not wait for this lock.
+    /// Returns the statistics. Threads that allocate from their cache do not wait for this lock.
     fn statistics(&self) -> BlocksStatistics {
         let slots = self.slots.lock();
         slots.statistics(self.thread_caches.count(SINGLES))

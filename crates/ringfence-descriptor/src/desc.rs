@@ -1,4 +1,4 @@
-//! Description and figures of a shader-visible heap.
+//! Description and statistics of a shader-visible heap.
 
 use super::DescriptorError;
 use crate::device::descriptors::{Descriptors, HeapKind, ViewTypes};
@@ -8,33 +8,36 @@ use crate::device::descriptors::{Descriptors, HeapKind, ViewTypes};
 pub struct ShaderVisibleDesc<'a> {
     /// [`HeapKind::Resources`] or [`HeapKind::Samplers`].
     pub kind: HeapKind,
-    /// View types, for resources.
+    /// View types of a heap of resources.
     pub types: ViewTypes,
-    /// Slots for tables that live for a frame; may be 0. The value [`ShaderVisibleDesc::FRAME_SLOTS`] is reduced if the
-    /// device has fewer slots. [`ShaderVisibleHeap::statistics`](super::ShaderVisibleHeap::statistics) returns the
-    /// actual number.
+    /// Number of slots of the frame region, for tables that live for a frame; may be 0. The default,
+    /// [`ShaderVisibleDesc::FRAME_SLOTS`], is reduced if the device has fewer slots.
+    /// [`ShaderVisibleHeap::statistics`](super::ShaderVisibleHeap::statistics) returns the actual number.
     pub frame_slots: u32,
-    /// Slots for descriptors that live until they are released; may be 0. The value
-    /// [`ShaderVisibleDesc::PERSISTENT_SLOTS`] is reduced in the same way.
+    /// Number of slots of the persistent region, for descriptors that live until they are released; may be 0. The
+    /// default, [`ShaderVisibleDesc::PERSISTENT_SLOTS`], is reduced if the device has fewer slots.
     pub persistent_slots: u32,
-    /// Slots that a thread takes from the frame region at a time; at least 1. Reduced together with the frame region.
+    /// Number of slots that a thread takes from the frame region at a time; at least 1. If the frame region is reduced,
+    /// this is limited to an eighth of it.
     pub chunk_slots: u32,
-    /// Largest number of slots of the whole heap for [`ShaderVisibleHeap::grow`](super::ShaderVisibleHeap::grow). 0 if
-    /// the heap never grows, which saves the CPU-only shadow.
+    /// Largest number of slots that the whole heap may have after
+    /// [`ShaderVisibleHeap::grow`](super::ShaderVisibleHeap::grow). With 0, the heap never grows and needs no CPU-only
+    /// shadow.
     pub slots_max: u32,
     /// Name for debuggers.
     pub name: &'a str,
 }
 
 impl ShaderVisibleDesc<'_> {
-    /// Default of [`ShaderVisibleDesc::frame_slots`]: 16,384, or less if the device has fewer slots. Then it is a
-    /// quarter of the device's slots if the persistent region has its default too, else the slots that the persistent
-    /// region leaves.
+    /// Default of [`ShaderVisibleDesc::frame_slots`]: 16,384. If the device has too few slots for both regions, the
+    /// frame region gets a quarter of the device's slots if the persistent region has its default too; otherwise it
+    /// gets the slots that the persistent region leaves.
     pub const FRAME_SLOTS: u32 = 16 << 10;
-    /// Default of [`ShaderVisibleDesc::persistent_slots`]: 49,152, or less if the device has fewer slots.
+    /// Default of [`ShaderVisibleDesc::persistent_slots`]: 49,152. If the device has too few slots for both regions,
+    /// the persistent region gets the slots that the frame region leaves.
     pub const PERSISTENT_SLOTS: u32 = 48 << 10;
 
-    /// Reduces default numbers of slots to those that the device has. Other numbers are unchanged.
+    /// Reduces default numbers of slots until both regions fit in `slots_max` slots. Does not change other numbers.
     fn fitted(self, slots_max: u32) -> Self {
         let (frame, persistent) = (self.frame_slots, self.persistent_slots);
         if u64::from(frame) + u64::from(persistent) <= slots_max.into() {
@@ -50,7 +53,7 @@ impl ShaderVisibleDesc<'_> {
 }
 
 impl Default for ShaderVisibleDesc<'_> {
-    /// Supports all view types, with up to 65,536 slots, or as many as the device has.
+    /// Describes a heap of resources with all view types and 65,536 slots, or all slots of the device if it has fewer.
     fn default() -> Self {
         Self {
             kind: HeapKind::Resources,
@@ -64,30 +67,31 @@ impl Default for ShaderVisibleDesc<'_> {
     }
 }
 
-/// Figures of a shader-visible heap.
+/// Statistics of a shader-visible heap.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct VisibleStatistics {
-    /// Slots of the frame region.
+    /// Number of slots of the frame region.
     pub frame_slots: u64,
-    /// Slots of the frame region in use.
+    /// Number of slots of the frame region that are in use.
     pub frame_used: u64,
-    /// The most frame slots that were in use at once: the size that the region needs.
+    /// Largest number of slots of the frame region that were in use at the same time: the size that the region needs.
     pub frame_high_water: u64,
-    /// Slots of the persistent region.
+    /// Number of slots of the persistent region.
     pub persistent_slots: u64,
-    /// Free slots of the persistent region.
+    /// Number of free slots of the persistent region.
     pub persistent_free: u64,
-    /// Released objects that wait for the device.
+    /// Number of released objects that the device may still use.
     pub waiting_count: u64,
-    /// Tables that were written.
+    /// Number of tables that were written.
     pub tables_made: u64,
-    /// Tables that share an earlier copy.
+    /// Number of requested tables that got the slots of an identical table.
     pub tables_shared: u64,
-    /// Heaps of the driver: more than 1 while frames still use an old heap.
+    /// Number of heaps of the driver. More than 1 while frames still use a heap that was replaced by a larger one.
     pub heap_count: u64,
 }
 
-/// Returns the description, reduced to the device's slots, and the slots of the whole heap.
+/// Returns the description, with its default numbers of slots reduced to those of the device, and the total number of
+/// slots.
 pub(super) fn check_desc<'a, D: Descriptors>(
     device: &D,
     requested: ShaderVisibleDesc<'a>,

@@ -8,8 +8,8 @@
 //!                     └ ▓▓▓░░░░░  tables: allocated linearly, no lock
 //! ```
 //!
-//! Identical tables of a frame share one copy. This always holds within one [`FrameDescriptors`]. Two of them that
-//! access the shared tables at the same moment do not wait: each writes its own copy.
+//! Identical tables of a frame share one copy. This always holds within one [`FrameDescriptors`]. If two of them access
+//! the frame's shared tables at the same moment, neither waits, and each may write its own copy.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -61,7 +61,7 @@ pub struct FrameDescriptors<'f, D: Descriptors, A: SlotAllocator> {
     end: u32,
     /// The tables that this value has written.
     tables: TableCache,
-    /// Borrows the frame, so that it is not submitted while tables are written.
+    /// Borrows the frame, so that the program cannot submit it while tables are written.
     _frame: PhantomData<&'f Frame>,
 }
 
@@ -71,12 +71,13 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
         Self { keeper, epoch, frame, next: 0, end: 0, tables, _frame: PhantomData }
     }
 
-    /// Creates a table with copies of CPU-only descriptors, in order. If the frame has an identical table already,
-    /// returns that one.
+    /// Creates a table with copies of CPU-only descriptors, in order. If the frame already has an identical table,
+    /// returns that table.
     ///
     /// # Errors
-    /// There is no source; a source has another kind or allocator, or was never written; or the region is full. If it
-    /// is full, wait for frames to complete, or create it larger ([`VisibleStatistics`](super::VisibleStatistics)).
+    /// There is no source; a source has another kind or allocator, or was never written; or the frame region is full.
+    /// If it is full, wait until frames are complete, or create the heap with a larger region
+    /// ([`VisibleStatistics`](super::VisibleStatistics)).
     pub fn table(&mut self, sources: &[TableSource<'_, D>]) -> Result<Table, DescriptorError> {
         let keeper = Arc::clone(&self.keeper);
         let (shared, state) = (&keeper.shared, &keeper.state);
@@ -100,11 +101,11 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
         Ok(Table { start, len, frame: self.frame })
     }
 
-    /// Creates a table of views, which are written directly into the slots.
+    /// Creates a table of views. They are written directly into the slots, without CPU-only descriptors.
     ///
     /// # Errors
-    /// As [`FrameDescriptors::table`]; or the driver refuses a view. Then the slots stay unused until the frame is
-    /// complete.
+    /// As [`FrameDescriptors::table`]; or the driver refuses a view. If the driver refuses a view, the slots stay
+    /// unused until the frame is complete.
     pub fn table_of(&mut self, views: &[View<'_, D>]) -> Result<Table, DescriptorError> {
         let keeper = Arc::clone(&self.keeper);
         let (shared, state) = (&keeper.shared, &keeper.state);
@@ -148,7 +149,8 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
         frames.of((self.frame, self.epoch.number)).find(hash, contents)
     }
 
-    /// Takes slots from the present chunk, or from a new one. The rest of the old chunk is freed with the frame.
+    /// Takes slots from the present chunk, or from a new one. The rest of the old chunk is freed when the frame is
+    /// complete.
     fn take(&mut self, count: u32) -> Result<u32, DescriptorError> {
         if count > self.end - self.next {
             (self.next, self.end) = self.take_chunk(count)?;

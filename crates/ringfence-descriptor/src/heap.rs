@@ -5,15 +5,15 @@ use std::fmt;
 use crate::device::DeviceError;
 use crate::device::descriptors::{CpuHandle, Descriptors, GpuHandle, HeapDesc, HeapKind, HeapStart, ViewTypes};
 
-/// A heap of descriptors. Its start for the host, its start for shaders and its increment are read from the driver
-/// once.
+/// A heap of descriptors. The host address and the shader address of its first slot, and the distance between two
+/// slots, are read from the driver once.
 pub struct Heap<D: Descriptors> {
     object: D::Heap,
     start: HeapStart,
     kind: HeapKind,
     types: ViewTypes,
     slots: u32,
-    /// Number in a trace.
+    /// Number of the heap in a trace.
     number: u64,
 }
 
@@ -23,7 +23,7 @@ impl<D: Descriptors> Heap<D> {
         Ok(Self { object, start, kind: desc.kind, types: desc.types, slots: desc.slots, number })
     }
 
-    /// Returns the number in a trace.
+    /// Returns the number of the heap in a trace.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
@@ -31,7 +31,7 @@ impl<D: Descriptors> Heap<D> {
     /// # Safety
     /// No pending work uses the heap, and this device created it.
     pub(super) unsafe fn destroy(self, device: &D) {
-        // SAFETY: the caller promises that it is unused. It is destroyed once, since `self` is consumed.
+        // SAFETY: the caller promises that the heap is unused. It is destroyed once, because `self` is consumed.
         unsafe { device.destroy_heap(self.object) };
     }
 
@@ -59,10 +59,10 @@ impl<D: Descriptors> Heap<D> {
         self.slots
     }
 
-    /// Returns the host's handle of the slot. O(1), no driver call.
+    /// Returns the API's host handle of the slot. O(1), no driver call.
     ///
     /// # Panics
-    /// If there is no such slot.
+    /// If `slot` is not less than [`Heap::slots`].
     #[must_use]
     pub fn cpu_handle(&self, slot: u32) -> CpuHandle {
         CpuHandle(self.start.cpu + self.distance(slot))
@@ -72,7 +72,7 @@ impl<D: Descriptors> Heap<D> {
     /// driver call.
     ///
     /// # Panics
-    /// If there is no such slot.
+    /// If `slot` is not less than [`Heap::slots`].
     #[must_use]
     pub fn gpu_handle(&self, slot: u32) -> Option<GpuHandle> {
         let distance = self.distance(slot);

@@ -16,13 +16,13 @@
 //!
 //! # Rules
 //!
-//! - *A slot that a shader may still read is never written.* A released slot is freed after every submission that had
-//!   begun by then; the slots of a frame's tables are freed after that frame. [`Allocator::reclaim`](ringfence_memory::Allocator)
-//!   frees them.
+//! - *A slot that a shader may still read is never written.* A released slot is freed once every submission that had
+//!   begun at its release is complete. The slots of a frame's tables are freed once that frame is complete.
+//!   [`Allocator::reclaim`](ringfence_memory::Allocator) frees both.
 //! - *A CPU-only descriptor is a value*: it may be written, copied and released at any time. If it has a driver object
 //!   (Vulkan's image views and samplers), the object lives until no pending submission can use it.
-//! - *The device only has the mechanism* ([`device::descriptors`](crate::device::descriptors)); this module has the
-//!   policy, for every device.
+//! - *A device implements only the mechanism* ([`device::descriptors`](crate::device::descriptors)). This crate
+//!   implements the policy, which is the same for every device.
 //!
 //! # Models
 //!
@@ -40,11 +40,11 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | allocate a CPU-only slot | O(1), one atomic exchange |
-//! | – a run of several | O(log slots) under a short lock; a driver call for a new block |
-//! | table of a frame | one lock a chunk, O(slots of the table); one driver call for 32 runs of slots |
+//! | allocate one CPU-only slot | O(1), one atomic exchange |
+//! | allocate several consecutive CPU-only slots | O(log slots) under a short lock; a driver call for a new block |
+//! | table of a frame | one lock per chunk, O(slots of the table); one driver call for 32 runs of slots |
 //! | bindless insert, remove | O(1) under a short lock, one driver call without the lock |
-//! | bind | on plain sets O(slots) if the heap was written since the last bind; else free |
+//! | bind | on plain sets, O(slots) if the heap was written since the last bind; otherwise no cost |
 //! | reclaim | O(freed slots) |
 //!
 //! The design allows for `VK_EXT_descriptor_heap`, whose heaps are byte ranges with a reserved part:

@@ -13,7 +13,7 @@ use super::{DescriptorError, SlotAllocator, TableSource, View};
 use crate::device::descriptors::Descriptors;
 
 /// A run of persistent slots. Each slot is written once; to change a slot, allocate another run. Dropping the run
-/// releases the slots, which are freed once every submission that had begun by then is complete.
+/// releases the slots, which are freed once every submission that had begun at the drop is complete.
 pub struct Persistent<D: Descriptors, A: SlotAllocator = FreeList> {
     pub(super) keeper: Arc<Keeper<D, A>>,
     pub(super) allocation: BlockAllocation,
@@ -36,11 +36,11 @@ impl<D: Descriptors, A: SlotAllocator> Persistent<D, A> {
         self.allocation.size() as u32
     }
 
-    /// Writes a view into a slot. Command lists that have bound the heap already also see it, unless the device binds
-    /// snapshots of heaps.
+    /// Writes a view into a slot. Command lists that have already bound the heap see the view too, unless the device
+    /// binds snapshots of heaps.
     ///
     /// # Errors
-    /// There is no such slot, it was written already, or the heap does not support such a view.
+    /// `index` is outside the run, the slot was already written, or the heap does not support the view.
     pub fn write(&mut self, index: u32, view: &View<'_, D>) -> Result<(), DescriptorError> {
         self.check_unwritten(index, 1)?;
         let Keeper { shared, state } = &*self.keeper;
@@ -54,9 +54,11 @@ impl<D: Descriptors, A: SlotAllocator> Persistent<D, A> {
     /// Copies CPU-only descriptors to consecutive slots from `index` on.
     ///
     /// # Errors
-    /// [`DescriptorError::ZeroCount`] if there are no sources; [`DescriptorError::OutOfRange`] if there are more
-    /// descriptors than slots from `index` on; [`DescriptorError::InUse`] if one of the slots was written already; or
-    /// the sources do not fit this heap.
+    /// - [`DescriptorError::ZeroCount`] if there are no sources.
+    /// - [`DescriptorError::OutOfRange`] if there are more descriptors than slots from `index` on.
+    /// - [`DescriptorError::InUse`] if one of the slots was already written.
+    /// - A source has another kind, other types or another allocator than this heap, or has a slot that was never
+    ///   written.
     pub fn copy(&mut self, index: u32, sources: &[TableSource<'_, D>]) -> Result<(), DescriptorError> {
         let Keeper { shared, state } = &*self.keeper;
         let count = self.keeper.check_sources(sources)?;

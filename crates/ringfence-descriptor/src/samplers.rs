@@ -35,7 +35,7 @@ impl<D: Descriptors, A: SlotAllocator> Clone for SamplerTable<D, A> {
 
 struct State<D: Descriptors, A: SlotAllocator> {
     table: BindlessTable<D, A>,
-    /// Samplers in use, and samplers that were removed.
+    /// Samplers in use, and removed samplers, which may still have their slots.
     held: Lock<HashMap<Key, Held>>,
 }
 
@@ -46,7 +46,7 @@ struct Held {
     users: u64,
 }
 
-/// A description as integers: equal if every bit is equal.
+/// The fields of a description, as integers. Keys are equal if every bit is equal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key([u32; 12]);
 
@@ -86,15 +86,15 @@ impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
         Ok(Self { state: Arc::new(State { table, held: Lock::new(HashMap::new()) }) })
     }
 
-    /// Returns the sampler of this description: an existing one, or a new one. O(1); one driver call for a new one.
+    /// Returns a sampler with this description: an existing one, or a new one. O(1); one driver call for a new sampler.
     ///
     /// # Errors
     /// The description is not valid, or the table is full of distinct samplers.
     pub fn get(&self, desc: SamplerDesc) -> Result<Sampler<D, A>, DescriptorError> {
         let view = View::sampler(desc)?;
         let key = Key::of(&desc);
-        // The driver creates a sampler while the lock is held, so that two threads do not create the same one. No
-        // allocation of memory or of other descriptors needs this lock.
+        // The driver creates a sampler while the lock is held, so that two threads do not create equal samplers.
+        // Allocations of memory and of other descriptors do not need this lock.
         let mut held = self.state.held.lock();
         let index = match held.get_mut(&key) {
             Some(found) if found.users > 0 => {
@@ -102,7 +102,7 @@ impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
                 found.index
             }
             found => {
-                // The slot of a removed entry still has this sampler until it is free.
+                // The slot of a removed entry still contains this sampler until the slot is freed.
                 let revived = found.and_then(|found| self.state.table.revive(found.index));
                 let index = revived.map_or_else(|| self.state.table.insert_index(&view), Ok)?;
                 self.state.forget(&mut held);
@@ -139,7 +139,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         }
     }
 
-    /// Removes records of samplers whose slots are free or reused, once there are twice as many records as slots.
+    /// Once there are twice as many records as slots, removes the records of samplers whose slots are free or reused.
     fn forget(&self, held: &mut HashMap<Key, Held>) {
         if held.len() >= 2 * self.table.capacity() as usize {
             held.retain(|_, held| self.table.is_there(held.index));

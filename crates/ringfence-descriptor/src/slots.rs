@@ -5,11 +5,12 @@ use ringfence_core::free_list::FreeList;
 use ringfence_core::range::{Allocate, RangeAllocator};
 use ringfence_core::tlsf::Tlsf;
 
-/// An allocator of slots. The default for CPU-only heaps is the buddy allocator, which wastes no slot on single-slot
-/// requests, the usual ones. The default for the shader-visible heap is the free list.
+/// An allocator of slots. The default for CPU-only heaps is the buddy allocator, because it wastes no slot on requests
+/// for single slots, which are the most frequent ones. The default for the shader-visible heap is the free list.
 ///
 /// # Safety
-/// Allocated ranges are inside `0..slots` and do not overlap, because descriptors are written there without checks.
+/// Allocated ranges must be inside `0..slots` and must not overlap, because descriptors are written to them without
+/// checks.
 pub unsafe trait SlotAllocator: RangeAllocator + Send + 'static {
     /// Creates an allocator over this many slots, at least 1.
     fn with_slots(slots: u32) -> Self;
@@ -36,7 +37,7 @@ unsafe impl SlotAllocator for Tlsf {
     }
 }
 
-/// Checks at compile time that both outer allocators implement [`Allocate`] for every inner allocator.
+/// Checks at compile time that the two kinds of heaps implement [`Allocate`] with every slot allocator.
 #[expect(dead_code, reason = "the types are checked, nothing is called")]
 const fn of_any_device<D: crate::device::descriptors::Descriptors, A: SlotAllocator>() {
     const fn keeps_the_contract<T: Allocate>() {}

@@ -24,7 +24,7 @@ use ringfence_memory::extend::{Passed, ReclaimHeap, Shared, Undo};
 use ringfence_memory::lifetime::RetireBin;
 use ringfence_memory::trace::Event;
 
-/// State that `reclaim` works on.
+/// State of a shader-visible heap, which `reclaim` also accesses.
 pub(super) struct State<D: Descriptors, A: SlotAllocator> {
     pub(super) kind: HeapKind,
     pub(super) types: ViewTypes,
@@ -32,23 +32,24 @@ pub(super) struct State<D: Descriptors, A: SlotAllocator> {
     pub(super) frame_slots: u32,
     pub(super) slots_max: u32,
     pub(super) name: Box<str>,
-    /// Number in a trace.
+    /// Number of the heap in a trace.
     pub(super) number: u64,
     pub(super) owning: bool,
-    /// Runs of the persistent region. Each block stores its first slot.
+    /// Allocator of the persistent region: a block for the initial slots and for each growth. Each block stores the
+    /// number of its first slot.
     pub(super) persistent: Lock<Blocks<A, u32>>,
     pub(super) ring: Lock<Ring<SyncPoint>>,
-    /// Emptied tables of earlier frames, kept so that a steady frame allocates no host memory.
+    /// Emptied tables of earlier frames, kept to reuse their host memory.
     pub(super) spare_tables: Lock<Vec<TableCache>>,
     pub(super) frames: Lock<FrameTables>,
     pub(super) core: Arc<Core<D>>,
-    /// Buffer for polling if the frame region is full.
+    /// Result of the last poll for the frame region. Kept to reuse its host memory.
     pub(super) scratch: Lock<Passed>,
     pub(super) tables_made: AtomicU64,
     pub(super) tables_shared: AtomicU64,
     /// Number of released persistent slots that are not free yet.
     pub(super) waiting_slots: AtomicU64,
-    /// Last figures of tables in the trace: slots in use, tables made, tables shared.
+    /// Statistics of tables that were last recorded in a trace: slots in use, tables written, tables shared.
     pub(super) traced: Lock<[u64; 3]>,
     pub(super) closed: AtomicBool,
     pub(super) only: Lock<Option<Arc<()>>>,
@@ -75,25 +76,25 @@ impl<D: Descriptors, A: SlotAllocator> Keeper<D, A> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> Drop for Keeper<D, A> {
-    /// Retires a mark: the heap is destroyed once every submission that has begun by now is complete.
+    /// Retires a mark that waits for every submission that has begun by now. The heap is destroyed after that.
     fn drop(&mut self) {
         self.shared.retire_into(&self.state.core.waiting, Retired::Epoch(u64::MAX));
         self.state.closed.store(true, Ordering::Release);
     }
 }
 
-/// The part that bindings keep alive; it does not depend on the range allocator.
+/// The part of the state that bindings keep alive. Its type does not depend on the range allocator.
 pub(super) struct Core<D: Descriptors> {
     pub(super) kind: HeapKind,
     pub(super) epochs: SharedLock<Epochs<D>>,
     pub(super) waiting: RetireBin<Retired<D>>,
 }
 
-/// A heap of the driver, for a range of frames.
+/// A heap of the driver, with the range of frames that use it.
 pub(super) struct Epoch<D: Descriptors> {
     pub(super) number: u64,
     pub(super) heap: Heap<D>,
-    /// Host copy of the persistent region; `None` if the heap never grows.
+    /// CPU-only copy of the persistent region; `None` if the heap never grows.
     pub(super) shadow: Option<Heap<D>>,
 }
 
@@ -114,7 +115,7 @@ impl<D: Descriptors> Epochs<D> {
     }
 }
 
-/// An object that waits for points.
+/// An object that is kept until its points have passed.
 pub(super) enum Retired<D: Descriptors> {
     Range(BlockAllocation),
     Leftover(D::Leftover),
@@ -191,8 +192,8 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     /// Writes a view into a persistent slot.
     ///
     /// # Safety
-    /// Only the caller uses the slot, and no pending work reads it. On a device of snapshots, pending work never reads
-    /// it.
+    /// Only the caller uses the slot, and no pending work reads it. On a device that binds snapshots of heaps, pending
+    /// work never reads it.
     pub(super) unsafe fn write_slot(
         &self,
         shared: &Shared<D>,
@@ -261,7 +262,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         }
     }
 
-    /// Retires the driver's object of a replaced view until no pending submission can use it.
+    /// Keeps the driver's object of a replaced view until no pending submission can use it.
     pub(super) fn retire_leftover(&self, shared: &Shared<D>, leftover: Option<D::Leftover>) {
         if let Some(leftover) = leftover {
             shared.retire_into(&self.core.waiting, Retired::Leftover(leftover));
@@ -273,7 +274,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records the changes of the frames' tables since the last record, in a trace.
+    /// Records in a trace how the statistics of tables have changed since the last record.
     fn trace_tables(&self, shared: &Shared<D>) {
         if !shared.is_recording() {
             return;
@@ -287,7 +288,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         }
     }
 
-    /// Records the heap of new frames in a trace.
+    /// Records in a trace the heap of the driver that new frames use.
     pub(super) fn trace_heap(&self, shared: &Shared<D>) {
         shared.record(|| Event::DescriptorHeap {
             heap: self.number,
@@ -300,7 +301,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         });
     }
 
-    /// Frees the slots of complete frames in the frame region, without waiting.
+    /// Frees the slots of the frame region whose frames are complete. Does not wait.
     pub(super) fn poll(&self, shared: &Shared<D>) -> Result<(), DeviceError> {
         let mut passed = self.scratch.lock();
         shared.read(&mut passed)?;
@@ -331,7 +332,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         drop(blocks);
         if self.owning {
             for slot in start..start + allocation.size() as u32 {
-                // SAFETY: the run was released, and every submission that had begun by then is complete.
+                // SAFETY: the run was released, and every submission that had begun at the release is complete.
                 unsafe { self.clear_passed(&shared.device, slot) };
             }
         }
@@ -343,8 +344,8 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         debug_assert!(freed.is_ok(), "an allocation is freed once");
     }
 
-    /// Destroys an old heap whose frames are complete. If a program still has a binding of it, returns it to wait
-    /// longer.
+    /// Destroys an old heap whose frames are complete. If the program still has a binding of the heap, returns the
+    /// retired epoch, which the caller retires again.
     fn end_epoch(&self, device: &D, number: u64) -> Option<Retired<D>> {
         let mut epochs = self.core.epochs.write();
         let at = epochs.old.iter().position(|(_, epoch)| epoch.number == number)?;
@@ -379,7 +380,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     }
 }
 
-/// Calls `each` with the objects whose points have passed; with all objects if the device is lost.
+/// Calls `each` with the objects whose points have passed. If the device is lost, calls it with all objects.
 pub(super) fn release_passed<T>(waiting: &RetireBin<T>, passed: &Passed, device_lost: bool, each: impl FnMut(T)) {
     if device_lost {
         waiting.release_all(each)
@@ -388,7 +389,8 @@ pub(super) fn release_passed<T>(waiting: &RetireBin<T>, passed: &Passed, device_
     };
 }
 
-/// Copies runs of slots to consecutive slots from `dst_start` on. Adjacent runs are merged. One call copies 32 runs.
+/// Copies runs of slots to consecutive slots from `dst_start` on. Adjacent runs are merged. One driver call copies up
+/// to 32 runs.
 ///
 /// # Safety
 /// As [`Descriptors::copy_views`].
@@ -421,7 +423,7 @@ pub(super) unsafe fn copy_runs<'a, D: Descriptors>(
 
 impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
     fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, _: bool) -> bool {
-        // Read before the queue, so that the queue contains everything that the last handle retired.
+        // Read before the queue is emptied, so that the queue contains everything that the last handle retired.
         let closed = self.closed.load(Ordering::Acquire);
         self.ring.lock().release_while(|frame| device_lost || passed.passed(*frame));
         let mut held: SmallVec<[Retired<D>; 2]> = SmallVec::new();

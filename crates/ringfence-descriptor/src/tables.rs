@@ -1,7 +1,7 @@
-//! The tables of a frame, so that identical tables share one copy.
+//! Finds identical tables of a frame, which share one copy.
 //!
-//! Each write of a slot has a unique number. The content of a table is the row of these numbers of its descriptors, so
-//! two tables are identical if and only if their rows are. Rows are compared, not only their hashes.
+//! Each write of a slot has a unique number. The *row* of a table is the sequence of the numbers of its descriptors, so
+//! two tables are identical if and only if their rows are equal. Rows are compared, not only their hashes.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -29,14 +29,15 @@ pub(super) struct TableCache {
 }
 
 impl TableCache {
-    /// Returns the first slot of a copy of this table, if there is one. `hash` is the hash of `contents`.
+    /// Returns the first slot of a copy of this table, or `None` if there is no copy. `hash` is the hash of `contents`.
     pub(super) fn find(&self, hash: u64, contents: impl Iterator<Item = u64>) -> Option<u32> {
         let row = self.rows.get(&hash)?;
         let held = &self.contents[row.at as usize..(row.at + row.len) as usize];
         contents.eq(held.iter().copied()).then_some(row.start)
     }
 
-    /// Adds a copy. A row replaces an earlier row with the same hash, which at most costs another copy.
+    /// Adds a copy of a table. If an earlier row has the same hash, the new row replaces it. The earlier table may then
+    /// be copied again, which is not an error.
     pub(super) fn add(&mut self, hash: u64, contents: impl Iterator<Item = u64>, start: u32) {
         let at = self.contents.len() as u32;
         contents.for_each(|content| self.contents.push(content));
@@ -62,7 +63,7 @@ struct SharedTables {
 }
 
 impl FrameTables {
-    /// Largest number of frames. A further frame replaces the oldest, which at most costs copies.
+    /// Largest number of frames. A further frame replaces the oldest frame, whose tables may then be copied again.
     const FRAMES: usize = 8;
 
     pub(super) fn of(&mut self, key: (SyncPoint, u64)) -> &mut TableCache {

@@ -26,14 +26,14 @@ enum Shown<'a, D: Descriptors> {
 }
 
 /// Error for a resource without a portable description.
-const UNDESCRIBED: &str = "the resource has no portable description (its format has no portable name, or its views have \
-    fewer usages than it): View::native takes the API's own";
+const UNDESCRIBED: &str = "the resource has no portable description (its format has no portable name, or its views \
+    have fewer usages than the resource): use View::native";
 
 impl<'a, D: Descriptors> View<'a, D> {
     /// Creates a view of a range of a buffer.
     ///
     /// # Errors
-    /// - The buffer lacks the usage of the view.
+    /// - The buffer was created without the usage for the view.
     /// - The buffer was created from a native description that the library cannot check: use [`View::native`].
     /// - The range is outside the buffer, not aligned, or too long for the device.
     pub fn buffer(buffer: &'a Buffer<D>, view: BufferView) -> Result<Self, DescriptorError> {
@@ -64,7 +64,7 @@ impl<'a, D: Descriptors> View<'a, D> {
     /// Describes a sampler.
     ///
     /// # Errors
-    /// The anisotropy is not in 1..=16; the bias is not in -16.0..16.0; or the levels are not finite or not in
+    /// The anisotropy is outside 1..=16; the bias is outside -16.0..16.0; or the levels are not finite or not in
     /// ascending order.
     pub fn sampler(desc: SamplerDesc) -> Result<Self, DescriptorError> {
         check_sampler(&desc)?;
@@ -81,7 +81,7 @@ impl<'a, D: Descriptors> View<'a, D> {
         Self { shown: Shown::Native { view, kind } }
     }
 
-    /// Returns the device's description, if a heap of this kind and these types supports the view.
+    /// Returns the device's description of the view. Fails if a heap of this kind and these types does not support it.
     pub(super) fn describe(
         &self,
         shared: &Shared<D>,
@@ -114,7 +114,9 @@ pub(super) fn check_kind(heap: HeapKind, found: HeapKind) -> Result<(), Descript
 fn check_buffer(desc: BufferDesc, view: BufferView, support: &DescriptorSupport) -> Result<(), DescriptorError> {
     let BufferView { kind, offset, size } = view;
     if !kind.is_served_by(desc.usage) {
-        return Err(DescriptorError::BadView("the buffer lacks the usage of the view: create it with that usage"));
+        return Err(DescriptorError::BadView(
+            "the buffer was created without the usage of the view: create it with that usage",
+        ));
     }
     if let BufferViewKind::Texels { format, .. } = kind
         && (format.texels().is_compressed() || format.is_depth_stencil())
@@ -142,24 +144,29 @@ fn check_buffer(desc: BufferDesc, view: BufferView, support: &DescriptorSupport)
     }
     let is_texels = matches!(kind, BufferViewKind::Texels { .. });
     if !(is_texels || unit.is_multiple_of(4)) || !offset.is_multiple_of(unit) || !size.is_multiple_of(unit) {
-        return bad("offset and size must be whole elements (structures: multiples of 4); the element bytes are", unit);
+        return bad(
+            "offset and size must be whole elements (of structures: of a multiple of 4 bytes); the element size is",
+            unit,
+        );
     }
     if size > size_max {
-        return bad("the largest size of such a view in bytes is", size_max);
+        return bad("the largest size of a view of this kind in bytes is", size_max);
     }
     if size / unit > count_max {
-        return bad("the largest number of elements of such a view is", count_max);
+        return bad("the largest number of elements of a view of this kind is", count_max);
     }
     Ok(())
 }
 
 fn check_texture(desc: TextureDesc, view: &TextureView) -> Result<(), DescriptorError> {
     if !desc.usage.contains(view.kind.usage()) {
-        return Err(DescriptorError::BadView("the texture lacks the usage of the view: create it with that usage"));
+        return Err(DescriptorError::BadView(
+            "the texture was created without the usage of the view: create it with that usage",
+        ));
     }
     let inside = |range: &std::ops::Range<u32>, count| range.start < range.end && range.end <= count;
     if !inside(&view.mips, desc.mips) || !inside(&view.layers, desc.layers) {
-        return Err(DescriptorError::BadView("the texture has no such mip levels or layers"));
+        return Err(DescriptorError::BadView("the texture does not have the mip levels or layers of the view"));
     }
     if view.kind != TextureViewKind::Sampled && view.mips.len() != 1 {
         return Err(DescriptorError::BadView("a view for writes has exactly one mip level"));
@@ -174,14 +181,14 @@ fn check_texture(desc: TextureDesc, view: &TextureView) -> Result<(), Descriptor
     check_dimension(desc, view)
 }
 
-/// Refuses an aspect that the format lacks, and a missing aspect if the format has two.
+/// Fails if the format does not have the view's aspect, or if the view needs an aspect and does not name one.
 fn check_aspect(desc: TextureDesc, view: &TextureView) -> Result<(), DescriptorError> {
     let is_target = matches!(view.kind, TextureViewKind::RenderTarget | TextureViewKind::DepthStencil);
     let has = desc.format.texels().aspects();
     match view.aspect {
         Some(_) if is_target => Err(DescriptorError::BadView("targets have all aspects: do not set an aspect")),
         Some(aspect) if !has.contains(aspect.flag()) => {
-            Err(DescriptorError::BadView("the texture's format lacks the aspect"))
+            Err(DescriptorError::BadView("the texture's format does not have the aspect of the view"))
         }
         None if !is_target && has.bits().count_ones() > 1 => {
             Err(DescriptorError::BadView("a shader reads depth or stencil, not both: set TextureView::aspect"))
@@ -190,7 +197,7 @@ fn check_aspect(desc: TextureDesc, view: &TextureView) -> Result<(), DescriptorE
     }
 }
 
-/// Refuses a dimension that the texture or such a view does not support.
+/// Fails if the texture or the kind of view does not support the view's dimension or number of layers.
 fn check_dimension(desc: TextureDesc, view: &TextureView) -> Result<(), DescriptorError> {
     let (dimension, layers) = (view.dimension_in(desc.dimension), view.layers.len());
     let of_texture = match dimension {
@@ -200,7 +207,7 @@ fn check_dimension(desc: TextureDesc, view: &TextureView) -> Result<(), Descript
         ViewDimension::D3 => desc.dimension == Dimension::D3,
     };
     if !of_texture {
-        return Err(DescriptorError::BadView("the texture has no view of this dimension"));
+        return Err(DescriptorError::BadView("a texture of this dimension does not support views of this dimension"));
     }
     let has_layers = match dimension {
         ViewDimension::D1 | ViewDimension::D2 | ViewDimension::D3 => layers == 1,

@@ -1,4 +1,5 @@
-//! The shader-visible heap: one for each kind, created once, large, bound once for each command list.
+//! The shader-visible heap. A program creates one large heap for each kind, once, and binds it once for each command
+//! list.
 //!
 //! ```text
 //!   0              frame_slots                               slots       slots_max
@@ -13,8 +14,8 @@
 //! ```
 //!
 //! A heap that may grow keeps a CPU-only shadow of its persistent region, because no API allows reads of a
-//! shader-visible heap. A frame uses one epoch from its begin to its end. Writes go to every epoch that is still in
-//! use.
+//! shader-visible heap. A frame uses the same epoch from its begin to its end. A write to a persistent slot goes to
+//! every epoch that frames still use.
 
 use std::fmt;
 use std::sync::Arc;
@@ -59,9 +60,9 @@ impl<D: Descriptors> ShaderVisibleHeap<D> {
     /// - The allocator has a heap of this kind already. This includes a dropped heap until the submissions that had
     ///   begun before the drop are complete.
     /// - The kind cannot be shader-visible.
-    /// - `chunk_slots` or the sum of slots is 0.
-    /// - The description has more slots than the device supports ([`DescriptorError::TooMany`]; not with default
-    ///   sizes).
+    /// - `chunk_slots` is 0, or the description has no slots.
+    /// - [`DescriptorError::TooMany`]: the description has more slots than the device supports. This does not happen
+    ///   with the default numbers of slots.
     /// - The driver failed.
     pub fn new(memory: &Allocator<D>, desc: ShaderVisibleDesc<'_>) -> Result<Self, DescriptorError> {
         Self::with_algorithm(memory, desc)
@@ -69,7 +70,7 @@ impl<D: Descriptors> ShaderVisibleHeap<D> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
-    /// As [`ShaderVisibleHeap::new`], with another range allocator.
+    /// As [`ShaderVisibleHeap::new`], with the range allocator `A` for the persistent region.
     ///
     /// # Errors
     /// As [`ShaderVisibleHeap::new`].
@@ -116,7 +117,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         Ok(Self { keeper: Arc::new(Keeper { shared, state }) })
     }
 
-    /// Allocates a run of slots that lives until it is dropped.
+    /// Allocates a run of slots in the persistent region. The run lives until the returned value is dropped.
     ///
     /// # Errors
     /// `count` is 0, or no free run has this length. Released slots are freed in [`Allocator::reclaim`].
@@ -150,7 +151,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         Ok(Persistent { keeper: Arc::clone(&self.keeper), allocation, start, written })
     }
 
-    /// Creates an allocator of a frame's tables, for one recording thread.
+    /// Creates an allocator of tables for a frame, for one recording thread.
     ///
     /// # Errors
     /// [`DescriptorError::Foreign`] if the frame belongs to another allocator.
@@ -164,7 +165,8 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         if self.keeper.shared.owns(frame) { Ok(()) } else { Err(DescriptorError::Foreign) }
     }
 
-    /// Creates the binding of this heap for a command list of this frame, to be set at the beginning of the list.
+    /// Creates a binding of this heap for a command list of this frame. The binding must be set at the beginning of the
+    /// list.
     ///
     /// # Errors
     /// The frame belongs to another allocator, or the driver is out of memory.
@@ -173,7 +175,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         Binding::new(frame).and(self)
     }
 
-    /// Adds slots to the persistent region. Creates a larger heap with the same descriptors in the same slots, for the
+    /// Adds slots to the persistent region. Creates a larger heap with the same descriptors in the same slots, for
     /// frames that begin from now on. The old heap is destroyed once earlier frames are complete. Slow: call it while
     /// loading.
     ///
@@ -181,8 +183,10 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     /// longest run that the new slots must hold.
     ///
     /// # Errors
-    /// `more_slots` is 0, or the sum is more than [`ShaderVisibleDesc::slots_max`] or than the device supports; another
-    /// thread grows the heap at the same time; or the driver failed.
+    /// - `more_slots` is 0.
+    /// - The new number of slots is above [`ShaderVisibleDesc::slots_max`].
+    /// - Another thread grows the heap at the same time.
+    /// - The driver failed.
     pub fn grow(&self, more_slots: u32) -> Result<(), DescriptorError> {
         let Keeper { shared, state } = &*self.keeper;
         if more_slots == 0 {
@@ -225,7 +229,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         self.keeper.state.types
     }
 
-    /// Returns the number of slots for new frames.
+    /// Returns the number of slots of the heap that new frames use.
     #[must_use]
     pub fn slots(&self) -> u32 {
         self.keeper.state.core.epochs.read().current.heap.slots()
@@ -234,7 +238,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     /// Returns the device handle of a slot, for command lists of this frame.
     ///
     /// # Panics
-    /// If there is no such slot, or if the frame belongs to another allocator.
+    /// If the heap of this frame has no slot with this number, or if the frame belongs to another allocator.
     #[must_use]
     pub fn gpu_handle(&self, slot: u32, frame: &Frame) -> GpuHandle {
         assert!(self.check_frame(frame).is_ok(), "the frame belongs to another allocator than the heap");
@@ -242,7 +246,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         epochs.of(frame.point()).heap.gpu_handle(slot).expect("the heap is shader-visible")
     }
 
-    /// Returns the figures of the heap. Cheap enough for every frame.
+    /// Returns the statistics of the heap. Cheap enough for every frame.
     #[must_use]
     pub fn statistics(&self) -> VisibleStatistics {
         let state = &self.keeper.state;
@@ -263,10 +267,10 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         }
     }
 
-    /// Checks every rule of the structure. For tests.
+    /// Checks every invariant of the structure. For tests.
     ///
     /// # Errors
-    /// The first broken rule.
+    /// The first violated invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
         let state = &self.keeper.state;
         state.core.waiting.validate()?;
@@ -287,7 +291,7 @@ impl<D: Descriptors, A: SlotAllocator> Allocate for ShaderVisibleHeap<D, A> {
         }
     }
 
-    /// As dropping the allocation. An allocation of another heap is freed there, and this heap does not change.
+    /// Drops the allocation. If it belongs to another heap, it is freed in that heap, and an error is returned.
     fn free(&mut self, allocation: Persistent<D, A>) -> Result<(), FreeError> {
         let (offset, size) = (allocation.start().into(), allocation.len().into());
         let own = Arc::ptr_eq(&allocation.keeper.state, &self.keeper.state);

@@ -31,8 +31,8 @@ impl Binding<Device> {
         Ok(())
     }
 
-    /// Makes the bound heaps available to another pipeline layout or bind point of the same command buffer. For
-    /// descriptor buffers it only sets offsets; sets are bound again.
+    /// Makes the bound heaps available to another pipeline layout or bind point of the same command buffer. With
+    /// descriptor buffers, only sets offsets; with descriptor sets, binds the sets again.
     ///
     /// # Safety
     /// As [`Binding::set`], which must have been called before.
@@ -48,7 +48,7 @@ impl Binding<Device> {
         unsafe { device.set_heap_offsets(&self.heaps(), commands, point, layout, first_set) };
     }
 
-    /// Returns the bound heaps, the one of resources first.
+    /// Returns the bound heaps, the heap of resources first.
     fn heaps(&self) -> SmallVec<[&Bound; 2]> {
         [HeapKind::Resources, HeapKind::Samplers].into_iter().filter_map(|kind| self.bound(kind)).collect()
     }

@@ -22,14 +22,14 @@ use ringfence_memory::extend::{Backing, Place, Shared};
 use ringfence_memory::memory::Location;
 use ringfence_memory::{AllocationDesc, Error, Resource};
 
-/// Alignment of every aliased heap: enough for multisampled targets on Direct3D 12.
+/// Minimum alignment of every aliased heap, in bytes: enough for multisampled targets on Direct3D 12.
 const ALIGNMENT: u64 = 4 << 20;
 
 /// A heap of aliased memory for textures. The caller must ensure that uses of overlapping textures do not overlap in
 /// time and have a barrier between them; otherwise their contents are undefined.
 pub struct AliasedHeap<D: Device> {
     shared: Arc<Shared<D>>,
-    /// Taken on drop.
+    /// The heap's own reference to its memory. Taken on drop.
     whole: ManuallyDrop<Arc<Place<D>>>,
     arena: u32,
     bytes: u64,
@@ -41,7 +41,7 @@ impl<D: Device> AliasedHeap<D> {
         shared.check_lost()?;
         let info = Create::<Textures>::describe(&shared.device, like)?;
         let needs = shared.measure::<Textures>(&info)?;
-        DeviceError::invalid("a heap has at least one byte").at_least(bytes, 1)?;
+        DeviceError::invalid("a heap has too few bytes").at_least(bytes, 1)?;
         let none = Error::NoMemoryType { location: Location::Device, memory_type_bits: needs.memory_type_bits };
         let types = || shared.candidates(Location::Device, needs.memory_type_bits);
         let holds = |memory_type: &u32| shared.device.capabilities().object_bytes_max(*memory_type);
@@ -63,11 +63,12 @@ impl<D: Device> AliasedHeap<D> {
         self.bytes
     }
 
-    /// Creates a texture at `offset`, which may overlap others. Its initial contents are undefined.
+    /// Creates a texture at `offset`, in bytes. The texture may overlap other textures of the heap. Its initial
+    /// contents are undefined.
     ///
     /// # Errors
-    /// The heap does not fit the texture (size, alignment, memory type or class), or the driver refuses it. The heap is
-    /// unchanged then.
+    /// The texture does not fit the heap (size, alignment, memory type or class), or the driver refuses the texture.
+    /// After an error, the heap is unchanged.
     pub fn create_texture(&self, desc: &TextureDesc, offset: u64, name: &str) -> Result<TextureLocation<D>, Error> {
         let shared = &self.shared;
         shared.check_lost()?;

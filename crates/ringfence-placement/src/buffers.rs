@@ -27,10 +27,10 @@ impl<D: Device> Inner<D> {
     #[track_caller]
     pub(super) fn create_buffer(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
         self.shared().check_lost()?;
-        DeviceError::invalid("a buffer has at least one byte").at_least(request.size, 1)?;
+        DeviceError::invalid("a buffer has too few bytes").at_least(request.size, 1)?;
         if request.alignment != 0 && !request.alignment.is_power_of_two() {
             let given = Numbers::Given(request.alignment);
-            return Err(DeviceError::invalid("an alignment is a power of two").with(given).into());
+            return Err(DeviceError::invalid("an alignment is not a power of two").with(given).into());
         }
         match request.dynamism {
             Dynamism::Dynamic => self.create_upload(request),
@@ -67,12 +67,13 @@ impl<D: Device> Inner<D> {
         Ok((keep_bytes > 0).then_some(copy))
     }
 
-    /// Creates an upload: small from the buddies, big from the pool, else stand-alone.
+    /// Creates an upload buffer: a range of a buddy if it is small, a range of the pool if it is big, otherwise a
+    /// stand-alone buffer.
     #[track_caller]
     fn create_upload(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
         let alignment = self.alignment(request);
         let route = self.desc.upload_route(request.size, alignment);
-        // A usage that the shared buffers lack needs a stand-alone buffer.
+        // If the shared buffers do not have the requested usage, the request gets a stand-alone buffer.
         let route = if UPLOAD_USAGE.contains(request.usage) { route } else { Route::StandAlone };
         let make = |bytes| Block::buffer(self.shared(), bytes, UPLOAD_USAGE, Location::Upload, ("uploads", self.at));
         let found = match route {
@@ -129,7 +130,7 @@ impl<D: Device> Inner<D> {
 
     fn new_default_pool(&self, usage: BufferUsage, strategy: Strategy) -> DefaultPool<D> {
         let PlacementDesc { default_block_bytes, idle_frames, .. } = self.desc;
-        // A later request with fewer usages also uses this pool. Every pool supports copies from and to it.
+        // A later request with fewer usages also uses this pool. Every pool supports copies from and to its buffers.
         let usage = usage | BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
         let ranges = match strategy {
             Strategy::Placed => DefaultRanges::Placed(HeapPools::new(
@@ -211,7 +212,7 @@ impl<D: Device> Inner<D> {
             .fold(request.alignment.max(capabilities.non_coherent_atom_bytes), u64::max)
     }
 
-    /// Rounds up to the `nonCoherentAtomSize`, so that no two ranges share an atom.
+    /// Rounds a size up to a multiple of the `nonCoherentAtomSize`, so that no two ranges share an atom.
     fn padded(&self, size: u64) -> u64 {
         let atom = self.memory.device().capabilities().non_coherent_atom_bytes.max(1);
         size.checked_next_multiple_of(atom).unwrap_or(size)

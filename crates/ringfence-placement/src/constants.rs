@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a draw, or a frame ── fast constants: a copy into the writer's page, which is released as a whole
-//!   several frames ────── a separate upload, released like every other
+//!   several frames ────── a separate upload buffer, released like every other buffer
 //! ```
 //!
 //! Constants of a graph live for a frame, so they are fast constants.
@@ -17,11 +17,11 @@ use crate::device::{BufferUsage, Device, DeviceError, RawBuffer};
 use ringfence_memory::{AccessError, Error};
 use ringfence_upload::{Staged, UploadError};
 
-/// Constants from the placement policy, with their content.
+/// Constants that the placement policy has created, with their content.
 pub enum ConstantsLocation<D: Device> {
-    /// Range of a page of the writer: valid for the writer's frame only.
+    /// A range of a page of the writer. Valid for the writer's frame only.
     Fast(Staged<D>),
-    /// Upload buffer that lives until it is dropped.
+    /// An upload buffer, which lives until it is dropped.
     Upload(BufferLocation<D>),
 }
 
@@ -74,7 +74,7 @@ impl<D: Device> ConstantsLocation<D> {
         }
     }
 
-    /// Returns the offset of the first byte in the driver's buffer.
+    /// Returns the offset of the first byte in the driver's buffer, in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         match self {
@@ -92,7 +92,7 @@ impl<D: Device> ConstantsLocation<D> {
         }
     }
 
-    /// Returns the allocator that served the request.
+    /// Returns the part of the policy that served the request.
     #[must_use]
     pub fn route(&self) -> Route {
         match self {
@@ -101,7 +101,7 @@ impl<D: Device> ConstantsLocation<D> {
         }
     }
 
-    /// Returns the kind of location, which determines the release.
+    /// Returns the kind of location, which determines how the constants are released.
     #[must_use]
     pub fn kind(&self) -> LocationKind {
         self.route().kind()

@@ -1,4 +1,4 @@
-//! Thresholds of the policy, and the routes that they lead to.
+//! Thresholds of the policy, and the routes that they select.
 
 use crate::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
 
@@ -6,25 +6,27 @@ use crate::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
 /// sizes are common in engines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlacementDesc {
-    /// Largest uploads that come from the buddies, in bytes.
+    /// Largest size of an upload that gets a range of a buddy, in bytes.
     pub small_upload_bytes_max: u64,
-    /// Largest uploads that come from the pool, in bytes. Each larger one gets its own driver buffer.
+    /// Largest size of an upload that gets a range of the pool, in bytes. Each larger upload gets its own driver
+    /// buffer.
     pub big_upload_bytes_max: u64,
-    /// Largest default buffers that come from a pool, in bytes.
+    /// Largest size of a default buffer in a pool, in bytes. A larger buffer gets dedicated memory.
     pub default_buffer_bytes_max: u64,
-    /// Largest textures that come from a pool, in bytes.
+    /// Largest size of a texture in a pool, in bytes. A larger texture gets dedicated memory.
     pub texture_bytes_max: u64,
-    /// Largest sampled textures that come from the pool of small textures, in bytes. They need little alignment.
+    /// Largest size of a sampled texture in the pool of small textures, in bytes. Small textures need a small
+    /// alignment.
     pub small_texture_bytes_max: u64,
-    /// Size of a page of fast constants in bytes, a power of two.
+    /// Size of a page of fast constants, in bytes; a power of two.
     pub fast_page_bytes: u64,
-    /// Size of a buddy for small uploads in bytes, a power of two, at least [`PlacementDesc::small_upload_bytes_max`].
+    /// Size of a buddy for small uploads, in bytes; a power of two, at least [`PlacementDesc::small_upload_bytes_max`].
     pub small_block_bytes: u64,
-    /// Smallest range of such a buddy in bytes, a power of two.
+    /// Smallest range of a buddy for small uploads, in bytes; a power of two.
     pub small_granule_bytes: u64,
-    /// Size of a block for big uploads in bytes. A larger request gets a block of its size.
+    /// Size of a block for big uploads, in bytes. A larger request gets a block of the request's size.
     pub big_block_bytes: u64,
-    /// Size of a buddy for fast pages in bytes, a power of two, at least [`PlacementDesc::fast_page_bytes`].
+    /// Size of a buddy for fast pages, in bytes; a power of two, at least [`PlacementDesc::fast_page_bytes`].
     pub fast_block_bytes: u64,
     /// Size of a block of default buffers, in bytes.
     pub default_block_bytes: u64,
@@ -32,9 +34,10 @@ pub struct PlacementDesc {
     pub texture_block_bytes: u64,
     /// Number of frames after which an empty block is destroyed.
     pub idle_frames: u64,
-    /// Largest number of resources that the end of a frame destroys.
+    /// Largest number of resources that one call of [`Placement::end_frame`](super::Placement::end_frame) destroys.
     pub reclaim_objects_max: usize,
-    /// Strategy for default buffers that shaders write: on Direct3D 12 each needs a separate resource state.
+    /// Strategy for default buffers that shaders write. On Direct3D 12, each such buffer needs a separate resource
+    /// state.
     pub storage_strategy: Strategy,
     /// Strategy for all other default buffers.
     pub plain_strategy: Strategy,
@@ -75,21 +78,21 @@ pub enum Strategy {
 /// The writer of a buffer: the device or the host.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Dynamism {
-    /// The device writes it, usually by copies: default heap.
+    /// The device writes the buffer, usually by copies. The buffer is in device memory (Direct3D 12: default heap).
     #[default]
     Static,
-    /// The host writes it repeatedly: upload heap.
+    /// The host writes the buffer repeatedly. The buffer is in upload memory.
     Dynamic,
 }
 
 /// Lifetime of constants.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ConstantsLifetime {
-    /// One draw: fast constants.
+    /// One draw. The constants are fast constants.
     SingleDraw,
-    /// One frame, or one execution of a graph: fast constants.
+    /// One frame, or one execution of a graph. The constants are fast constants.
     SingleFrame,
-    /// Several frames: upload heap.
+    /// Several frames. The constants are in an upload buffer.
     MultiFrame,
 }
 
@@ -102,10 +105,10 @@ pub struct BufferRequest<'a> {
     pub usage: BufferUsage,
     /// Writer of the buffer.
     pub dynamism: Dynamism,
-    /// Alignment in bytes of the first byte in the driver's buffer and, up to 64 KiB, in memory; a power of two, or 0
+    /// Alignment of the first byte, in the driver's buffer and, up to 64 KiB, in memory. In bytes: a power of two, or 0
     /// for the alignment that the usage needs.
     pub alignment: u64,
-    /// Strategy for a static buffer; `None` for the one that [`PlacementDesc`] sets for its usage.
+    /// Strategy for a static buffer. `None` selects the strategy that [`PlacementDesc`] sets for the usage.
     pub strategy: Option<Strategy>,
     /// Name for reports, and for the driver's object if the buffer is not a range of a shared one.
     pub name: &'a str,
@@ -130,7 +133,7 @@ impl BufferRequest<'_> {
     }
 }
 
-/// Kinds of textures; each has its own pool.
+/// Kinds of textures. Each kind has its own pool.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TextureKind {
     /// Only sampled, and small.
@@ -147,7 +150,8 @@ impl TextureKind {
     /// All kinds, in the order of the pools.
     pub const ALL: [Self; 4] = [Self::SmallSampled, Self::Sampled, Self::RenderTarget, Self::Storage];
 
-    /// Returns the kind by usage, without the size: only the memory requirements tell if a texture is small.
+    /// Returns the kind of a texture by its usage alone. Never returns [`TextureKind::SmallSampled`], because only the
+    /// memory requirements show if a texture is small.
     #[must_use]
     pub fn of(desc: &TextureDesc) -> Self {
         if desc.usage.intersects(TextureUsage::RENDER_TARGET | TextureUsage::DEPTH_STENCIL) {
@@ -176,7 +180,7 @@ impl TextureKind {
     }
 }
 
-/// The allocator that serves a request.
+/// The part of the policy that serves a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Route {
@@ -186,11 +190,11 @@ pub enum Route {
     UploadBig,
     /// The buddies of fast pages.
     FastPage,
-    /// A pool of default buffers: its strategy, and its index in the order of creation.
+    /// A pool of default buffers.
     DefaultBuffers {
         /// Strategy of the pool.
         strategy: Strategy,
-        /// Index of the pool.
+        /// Index of the pool in the order of creation.
         pool: usize,
     },
     /// The pool of this kind of textures.
@@ -201,21 +205,22 @@ pub enum Route {
     Aliased,
 }
 
-/// The four kinds of locations, which differ in their release.
+/// The four kinds of locations, which differ in how they are released.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LocationKind {
-    /// Dedicated memory: the driver's object and its memory are destroyed, deferred.
+    /// Dedicated memory. Once the device no longer uses the location, the driver's object and its memory are destroyed.
     StandAlone,
-    /// Range of a pool or a buddy: the range is freed, deferred.
+    /// Range of a pool or a buddy. Once the device no longer uses the location, the range is freed.
     Suballocated,
-    /// Range of a page: it is not released alone; the page is released as a whole.
+    /// Range of a page. The range is not released alone; the page is released as a whole.
     Fast,
-    /// Aliased memory: the driver's object is destroyed, deferred; the memory is kept.
+    /// Aliased memory. Once the device no longer uses the location, the driver's object is destroyed, and the memory is
+    /// kept.
     HeapAliased,
 }
 
 impl Route {
-    /// Returns the kind of locations on this route.
+    /// Returns the kind of the locations that this route serves.
     #[must_use]
     pub const fn kind(self) -> LocationKind {
         match self {
@@ -230,7 +235,7 @@ impl Route {
 }
 
 impl PlacementDesc {
-    /// Returns the upload allocator for a request, by its size and by the largest alignment of a buddy. O(1).
+    /// Returns the route of an upload with this size and alignment, in bytes. O(1).
     #[must_use]
     pub fn upload_route(&self, size: u64, alignment: u64) -> Route {
         if size <= self.small_upload_bytes_max && alignment <= self.small_block_bytes {
@@ -248,21 +253,24 @@ impl PlacementDesc {
         if usage.intersects(BufferUsage::STORAGE) { self.storage_strategy } else { self.plain_strategy }
     }
 
-    /// Returns the first broken rule of the description.
+    /// Returns the first rule that the description breaks, phrased as its violation.
     pub(super) fn broken_rule(&self) -> Option<&'static str> {
         let rules = [
-            (self.fast_page_bytes.is_power_of_two(), "fast_page_bytes is a power of two"),
-            (self.fast_block_bytes.is_power_of_two(), "fast_block_bytes is a power of two"),
-            (self.small_block_bytes.is_power_of_two(), "small_block_bytes is a power of two"),
-            (self.small_granule_bytes.is_power_of_two(), "small_granule_bytes is a power of two"),
-            (self.small_granule_bytes <= self.small_block_bytes, "small_granule_bytes is at most small_block_bytes"),
-            (self.small_block_bytes / self.small_granule_bytes.max(1) <= 1 << 24, "a buddy has at most 2^24 granules"),
-            (self.small_upload_bytes_max <= self.small_block_bytes, "a small upload fits in a buddy"),
-            (self.fast_page_bytes <= self.fast_block_bytes, "a fast page fits in its buddy"),
-            (self.fast_block_bytes / self.fast_page_bytes.max(1) <= 1 << 24, "a buddy has at most 2^24 fast pages"),
-            (self.big_block_bytes > 0, "big_block_bytes is not 0"),
-            (self.default_block_bytes > 0, "default_block_bytes is not 0"),
-            (self.texture_block_bytes > 0, "texture_block_bytes is not 0"),
+            (self.fast_page_bytes.is_power_of_two(), "fast_page_bytes is not a power of two"),
+            (self.fast_block_bytes.is_power_of_two(), "fast_block_bytes is not a power of two"),
+            (self.small_block_bytes.is_power_of_two(), "small_block_bytes is not a power of two"),
+            (self.small_granule_bytes.is_power_of_two(), "small_granule_bytes is not a power of two"),
+            (self.small_granule_bytes <= self.small_block_bytes, "small_granule_bytes exceeds small_block_bytes"),
+            (
+                self.small_block_bytes / self.small_granule_bytes.max(1) <= 1 << 24,
+                "a buddy has more than 2^24 granules",
+            ),
+            (self.small_upload_bytes_max <= self.small_block_bytes, "small_upload_bytes_max exceeds small_block_bytes"),
+            (self.fast_page_bytes <= self.fast_block_bytes, "fast_page_bytes exceeds fast_block_bytes"),
+            (self.fast_block_bytes / self.fast_page_bytes.max(1) <= 1 << 24, "a buddy has more than 2^24 fast pages"),
+            (self.big_block_bytes > 0, "big_block_bytes is 0"),
+            (self.default_block_bytes > 0, "default_block_bytes is 0"),
+            (self.texture_block_bytes > 0, "texture_block_bytes is 0"),
         ];
         rules.into_iter().find(|(holds, _)| !holds).map(|(_, rule)| rule)
     }

@@ -9,13 +9,13 @@
 //! ```
 //!
 //! Single constants are not freed; their page is released as a whole. Pages are freed in any order, each when its frame
-//! is complete. A slow queue thus delays only its own pages, while in a ring it would delay all. A page belongs to one
-//! thread until it is released, so a write needs no lock, no pin and no check of progress.
+//! is complete. A slow queue thus delays only its own pages; in a ring it would delay the pages of all queues. A page
+//! belongs to one thread until it is released, so a write needs no lock, no pin and no check of progress.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | write to the page | O(1), the copy; no shared state. A flush if the memory is not coherent |
-//! | take a page | two short locks, O(log pages); if no page is free, one driver call a timeline, and a buffer if none has completed |
+//! | take a page | two short locks, O(log pages); if no page is free, driver calls, at worst a new buffer |
 
 use std::cell::Cell;
 use std::fmt;
@@ -44,10 +44,10 @@ use ringfence_upload::{Staged, UploadError};
 /// Description of the pages of fast constants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FastConstantsDesc<'a> {
-    /// Size of a page in bytes, rounded up to the alignment of constants; also the largest size of constants.
+    /// Size of a page, in bytes, rounded up to the alignment of constants. Also the largest size of constants.
     pub page_bytes: u64,
-    /// Size in bytes of a driver buffer that pages are allocated from: at least that of a page, rounded up to a power
-    /// of two. If there is no memory for one, a page gets a separate buffer.
+    /// Size of a buddy, the driver buffer that pages are allocated from, in bytes. At least the size of a page, rounded
+    /// up to a power of two. If there is no memory for a buddy, a page gets a separate buffer.
     pub buddy_bytes: u64,
     /// Largest number of pages in use. A page is in use until its frame is complete.
     pub pages_max: u32,
@@ -55,14 +55,14 @@ pub struct FastConstantsDesc<'a> {
     pub usage: BufferUsage,
     /// Location of the pages, which must be host-visible: not [`Location::Device`].
     pub location: Location,
-    /// A buddy is destroyed after this many calls of [`Allocator::reclaim`](ringfence_memory::Allocator::reclaim) without a page
-    /// in use.
+    /// Number of calls of [`Allocator::reclaim`](ringfence_memory::Allocator::reclaim) after which a buddy without a
+    /// page in use is destroyed.
     pub shrink_after: u32,
     /// Name for reports and for the drivers' objects.
     pub name: &'a str,
 }
 
-/// Largest page and largest buddy in bytes: a power of two that can be doubled.
+/// Largest size of a page or a buddy, in bytes: a power of two that can be doubled.
 const BYTES_MAX: u64 = 1 << 62;
 
 impl Default for FastConstantsDesc<'_> {
@@ -88,30 +88,31 @@ struct Page<D: Device> {
 
 struct Books<D: Device> {
     retired: RetireQueue<Page<D>>,
-    /// Always empty; kept for its host memory.
+    /// Empty between calls. Kept to reuse its host memory.
     passed: Vec<Page<D>>,
-    /// Pages that are being written or wait for the device.
+    /// Number of pages that are being written or wait for the device.
     in_use: u32,
     high_water: u32,
-    /// Number of calls of reclaim: the clock for empty buddies.
+    /// Number of calls of `reclaim`: the clock for empty buddies.
     ticks: u64,
 }
 
-/// The owner of the cleanup of empty buddies.
+/// The code that destroys empty buddies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cleaning {
-    /// Each reclaim destroys buddies that were empty for long enough.
+    /// Each `reclaim` destroys buddies that were empty for long enough.
     Own,
-    /// The placement policy destroys them.
+    /// The placement policy destroys empty buddies.
     Others,
 }
 
 struct State<D: Device> {
     memory: Allocator<D>,
     desc: FastConstantsDesc<'static>,
-    /// The line of the program that created it.
+    /// The line of the program that created the fast constants.
     at: &'static panic::Location<'static>,
-    /// Alignment of each constant: the device's for constants, and at least the `nonCoherentAtomSize`.
+    /// Alignment of each constant, in bytes: the device's alignment of constants, and at least the
+    /// `nonCoherentAtomSize`.
     alignment: u64,
     name: String,
     cleaning: Cleaning,
@@ -129,7 +130,7 @@ pub struct FastConstants<D: Device> {
 }
 
 impl<D: Device> FastConstants<D> {
-    /// Creates pages for constants that live for one frame. It allocates no memory before the first write.
+    /// Creates pages for constants that live for one frame. No memory is allocated before the first write.
     #[must_use]
     #[track_caller]
     pub fn new(memory: &Allocator<D>, desc: FastConstantsDesc<'_>) -> Self {
@@ -193,8 +194,8 @@ impl<D: Device> FastConstants<D> {
         })
     }
 
-    /// Returns the figures. The capacity is that of all buddies. Pages that are written or wait for the device are in
-    /// use.
+    /// Returns the statistics. `capacity_bytes` is the total size of the buddies. `used_bytes` counts each page from
+    /// its first write until its frame is complete.
     #[must_use]
     pub fn snapshot(&self) -> RingSnapshot {
         RingSnapshot { name: self.state.name.clone(), ..self.state.now() }
@@ -204,7 +205,7 @@ impl<D: Device> FastConstants<D> {
         self.state.buddies.figures()
     }
 
-    /// Takes out a buddy that has been empty for long enough, by the caller's clock.
+    /// Takes out a buddy that has been empty for long enough. `tick` is the present time on the caller's clock.
     pub(super) fn take_idle(&self, tick: u64) -> Option<Backing<D>> {
         self.state.buddies.take_idle(tick)
     }
@@ -257,7 +258,7 @@ impl<D: Device> State<D> {
         Some(self.found(found, claim))
     }
 
-    /// Returns the page of a claim.
+    /// Returns the page for an allocated range, and keeps the count of its claim.
     fn found(&self, found: InPool<D>, claim: Claim<'_, D>) -> Page<D> {
         claim.keep();
         let address = found.address;
@@ -265,13 +266,13 @@ impl<D: Device> State<D> {
         Page { bytes: BufferLocation::in_pool(shared, found, self.desc.page_bytes, location, Route::FastPage), address }
     }
 
-    /// Creates a buddy. A driver call: no lock may be held.
+    /// Creates a buddy. The caller must hold no lock, because this calls the driver.
     fn buddy(&self, bytes: u64) -> Result<Block<D>, Error> {
         let FastConstantsDesc { usage, location, .. } = self.desc;
         Block::buffer(self.memory.shared(), bytes, usage, location, (&self.name, self.at))
     }
 
-    /// Returns the figures without the name.
+    /// Returns the statistics without the name.
     fn now(&self) -> RingSnapshot {
         let books = self.books.lock();
         RingSnapshot {
@@ -287,7 +288,7 @@ impl<D: Device> State<D> {
 }
 
 impl<D: Device> Books<D> {
-    /// Counts one more page in use, unless the limit is reached.
+    /// Counts one more page as in use. Returns `false` if the limit is reached.
     fn take(&mut self, pages_max: u32) -> bool {
         let may = self.in_use < pages_max;
         if may {
@@ -298,7 +299,8 @@ impl<D: Device> Books<D> {
     }
 }
 
-/// A page that is counted before it is allocated. Dropping the claim, also by a panic in a callback, reverts the count.
+/// A page that is counted as in use before it is allocated. Dropping the claim, also by a panic in a callback, reverts
+/// the count.
 struct Claim<'a, D: Device>(&'a State<D>);
 
 impl<'a, D: Device> Claim<'a, D> {
@@ -321,7 +323,7 @@ impl<D: Device> Drop for Claim<'_, D> {
 }
 
 impl<D: Device> State<D> {
-    /// Frees the pages that the device no longer uses.
+    /// Frees the pages that `take_passed` takes out of the queue: those that the device no longer uses.
     fn free_passed(&self, take_passed: impl FnOnce(&mut RetireQueue<Page<D>>, &mut Vec<Page<D>>)) {
         let mut pages = {
             let mut books = self.books.lock();
@@ -397,7 +399,7 @@ struct Own<D: Device> {
 /// Writes constants for one thread and one frame at a time, into the writer's page.
 pub struct FastWriter<D: Device> {
     state: Arc<State<D>>,
-    /// Copy of the state's alignment.
+    /// Copy of the alignment in `state`.
     alignment: u64,
     frame: OpenFrame,
     page: Option<Own<D>>,
@@ -408,7 +410,7 @@ pub struct FastWriter<D: Device> {
 }
 
 impl<D: Device> FastWriter<D> {
-    /// Returns `true` if its pages come from `fast`.
+    /// Returns `true` if the writer's pages come from `fast`.
     pub(super) fn is_of(&self, fast: &FastConstants<D>) -> bool {
         Arc::ptr_eq(&self.state, &fast.state)
     }
@@ -416,7 +418,7 @@ impl<D: Device> FastWriter<D> {
     /// Starts the next frame: later constants are for `frame`.
     ///
     /// # Errors
-    /// The frame belongs to another allocator. The writer is unchanged then.
+    /// The frame belongs to another allocator. After this error, the writer is unchanged.
     pub fn begin(&mut self, frame: &Frame) -> Result<(), UploadError> {
         self.state.check(frame)?;
         self.retire();
@@ -425,7 +427,7 @@ impl<D: Device> FastWriter<D> {
     }
 
     /// Copies constants into the writer's page, at the device's alignment. Only the writer's frame may use them. They
-    /// need no free.
+    /// are freed with their page.
     ///
     /// # Errors
     /// No bytes are written if:
@@ -443,7 +445,7 @@ impl<D: Device> FastWriter<D> {
         let size = bytes.len() as u64;
         self.written_bytes += size;
         self.written_count += 1;
-        // The value is constructed only here, so that it need not be copied through memory.
+        // The value is constructed only here, to avoid a copy through memory.
         let Page { bytes: held, address } = &self.page.as_ref().expect("the write was in a page").page;
         let address = address.map(|base| base + offset);
         let point = self.frame.point();
@@ -451,7 +453,8 @@ impl<D: Device> FastWriter<D> {
         Ok(Staged::in_frame(buffer, offset, size, address, point))
     }
 
-    /// Writes if that is only a copy, which cannot fail. Returns the offset in the page.
+    /// Writes the bytes if a plain copy into the present page suffices, and returns their offset in the page. Otherwise
+    /// returns `None`.
     #[inline]
     fn write_plainly(&mut self, bytes: &[u8]) -> Option<u64> {
         let own = self.page.as_mut()?;
@@ -459,8 +462,8 @@ impl<D: Device> FastWriter<D> {
         if !self.frame.nothing_closed() {
             return None;
         }
-        // There is a page only if the alignment is a power of two, and all its constants take multiples of the
-        // alignment, so the next constant is aligned.
+        // A page is plainly mapped only if the alignment is a power of two. All constants of a page take multiples of
+        // the alignment, so the next constant is aligned.
         let offset = own.bump.allocate(padded(bytes, self.alignment), 1).ok()?;
         // SAFETY: the page is mapped from `base` on for the whole length of `bump`. The range at `offset` has `padded`
         // bytes, which is at least the copied length. Only this writer uses the page, and `bump` hands out each byte
@@ -509,7 +512,7 @@ impl<D: Device> FastWriter<D> {
         Ok((offset, bump))
     }
 
-    /// Retires the page until its frame is complete, and adds the figures.
+    /// Retires the page until its frame is complete, and adds the writes to the statistics.
     fn retire(&mut self) {
         if let Some(Own { page, .. }) = self.page.take() {
             let (state, users) = (Arc::clone(&self.state), SyncSet::from(self.frame.point()));
@@ -529,8 +532,9 @@ impl<D: Device> Drop for FastWriter<D> {
     }
 }
 
-/// Rounds a length up to the alignment: views on Direct3D 12 have multiples of it, and must not contain other
-/// constants. Needs no division. The page refuses an alignment that is not a power of two.
+/// Rounds a length up to a multiple of the alignment. A view on Direct3D 12 has such a size, and must not contain other
+/// constants. Needs no division. If the alignment is not a power of two, the result is not used, because the page
+/// refuses the alignment.
 #[inline]
 const fn padded(bytes: &[u8], alignment: u64) -> u64 {
     (bytes.len() as u64).wrapping_add(alignment.wrapping_sub(1)) & alignment.wrapping_neg()

@@ -1,8 +1,9 @@
-//! Pools with a separate driver object for each request, placed in a heap of the pool.
+//! Pools in which each request gets a separate driver object, placed in a heap of the pool.
 //!
 //! The memory type and the class of an object are known only after the driver has measured it, so a pool has a part for
-//! each combination; on most devices only one is used. Objects that need more than [`COMMON_ALIGNMENT`] have separate
-//! parts (on Direct3D 12, the heap itself must be aligned for multisampled objects).
+//! each combination; on most devices only one part is used. Objects that need a larger alignment than
+//! [`COMMON_ALIGNMENT`] have separate parts, because on Direct3D 12 the heap itself must be aligned for multisampled
+//! objects.
 
 use std::panic;
 use std::sync::{Arc, OnceLock};
@@ -16,20 +17,21 @@ use ringfence_memory::extend::{Backing, Made, Shared};
 use ringfence_memory::memory::Location;
 use ringfence_memory::{Error, ResourceKind};
 
-/// Minimum alignment of every heap.
+/// Minimum alignment of every heap, in bytes.
 const COMMON_ALIGNMENT: u64 = 64 << 10;
 
-/// The heaps of one memory type and class.
+/// The heaps of one memory type and class, for small or for large alignments.
 type Part<D> = Arc<RangePool<D, Tlsf>>;
 
-/// See the [module](self).
+/// A pool of heaps, in parts by memory type, class and alignment.
 pub(super) struct HeapPools<D: Device> {
     name: &'static str,
     /// The line of the program that created the policy.
     at: &'static panic::Location<'static>,
     block_bytes: u64,
     idle_frames: u64,
-    /// Two for each arena: see [`HeapPools::part`].
+    /// Two parts for each arena (a memory type and a class): for alignments up to [`COMMON_ALIGNMENT`], and for larger
+    /// ones.
     parts: Box<[OnceLock<Part<D>>]>,
 }
 

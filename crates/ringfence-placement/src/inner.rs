@@ -23,9 +23,9 @@ pub(super) struct Inner<D: Device> {
     pub(super) upload_small: Arc<RangePool<D, Buddy>>,
     pub(super) upload_big: Arc<RangePool<D, Tlsf>>,
     pub(super) fast: FastConstants<D>,
-    /// In the order of creation.
+    /// Pools of default buffers, in the order of creation.
     pub(super) default_buffers: SharedLock<Vec<Arc<DefaultPool<D>>>>,
-    /// By [`TextureKind`](super::TextureKind).
+    /// Pools of textures, indexed by [`TextureKind`](super::TextureKind).
     pub(super) textures: [HeapPools<D>; 4],
     pub(super) frame: AtomicU64,
     /// The line of the program that created the policy.
@@ -39,7 +39,7 @@ impl<D: Device> Inner<D> {
 }
 
 impl<D: Device> Drop for Inner<D> {
-    /// Closes the pools. A block is destroyed at the allocator's next reclaim, or after its last range is freed.
+    /// Closes the pools. A block is destroyed at the allocator's next `reclaim`, or after its last range is freed.
     fn drop(&mut self) {
         self.upload_small.close();
         self.upload_big.close();

@@ -12,22 +12,23 @@
 //!   fast constants ───── 64 KiB pages from separate buddies: [`FastConstants`](crate::FastConstants)
 //! ```
 //!
-//! The thresholds are the defaults of [`PlacementDesc`]. A location records the allocator that serves it ([`Route`]),
-//! and its [`LocationKind`] determines its release. A release is deferred by sync points, not by a number of frames: it
-//! waits until all submissions that had begun are complete. [`Placement::end_frame`] reclaims, and destroys blocks that
-//! were empty for [`PlacementDesc::idle_frames`].
+//! The thresholds are the defaults of [`PlacementDesc`]. A location records the part of the policy that serves it
+//! ([`Route`]), and its [`LocationKind`] determines how it is released. A release is deferred by sync points, not by a
+//! number of frames: the location is kept until all submissions that had begun are complete. [`Placement::end_frame`]
+//! reclaims, and destroys blocks that were empty for [`PlacementDesc::idle_frames`].
 //!
-//! [`Allocator::create_buffer`](ringfence_memory::Allocator::create_buffer) chooses the memory itself and needs less of the
-//! caller. This policy is for programs that separate resources by use, as engines do, or that want few driver buffers.
+//! [`Allocator::create_buffer`](ringfence_memory::Allocator::create_buffer) chooses the memory itself and requires
+//! fewer decisions of the caller. This policy is for programs that separate resources by use, as engines do, or that
+//! want few driver buffers.
 //!
 //! # Deviations from Unreal Engine
 //!
 //! - A pool of default buffers serves requests with any subset of its usages, which always include copies.
 //! - A sampled texture is *small* by its memory requirements, on every API. On Direct3D 12, small textures can be
-//!   aligned to 4 KiB. On the others, the gain is that blocks do not mix sizes.
+//!   aligned to 4 KiB. On other APIs, the gain is that blocks do not mix sizes.
 //! - Blocks of ranges are driver buffers that the allocator places like any buffer, so a buddy of 4 MiB needs no memory
-//!   object.
-//! - If its pool is full, a request gets dedicated memory before it fails.
+//!   object of its own.
+//! - If a pool is full and cannot grow, the request gets dedicated memory. It fails only if there is none.
 #![warn(missing_docs)]
 
 mod aliased;

@@ -23,12 +23,12 @@ use ringfence_memory::{AccessError, Buffer, Resource, Texture};
 
 /// A buffer from the placement policy: a separate driver buffer, or a range of a shared one.
 ///
-/// Dropping it releases it, deferred until every submission that had begun by then is complete.
+/// Dropping it releases the range or the driver buffer once every submission that had begun at the drop is complete.
 pub struct BufferLocation<D: Device> {
-    /// If `is_range`, other locations share the driver's object.
+    /// If `is_range` is `true`, other locations share the driver's object.
     buffer: ManuallyDrop<Buffer<D>>,
     is_range: bool,
-    /// Offset of the first byte in the driver's buffer.
+    /// Offset of the first byte in the driver's buffer, in bytes.
     offset: u64,
     size: u64,
     route: Route,
@@ -73,14 +73,14 @@ impl<D: Device> BufferLocation<D> {
         unsafe { shared.destroy_place(place) };
     }
 
-    /// Returns the driver's buffer. The owner may only use the bytes from [`BufferLocation::offset`] on,
-    /// [`BufferLocation::size`] of them.
+    /// Returns the driver's buffer. The owner may use only [`BufferLocation::size`] bytes from
+    /// [`BufferLocation::offset`] on.
     #[must_use]
     pub fn object(&self) -> &RawBuffer<D> {
         self.buffer.object()
     }
 
-    /// Returns the offset of the first byte in the driver's buffer.
+    /// Returns the offset of the first byte in the driver's buffer, in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
@@ -92,37 +92,37 @@ impl<D: Device> BufferLocation<D> {
         self.size
     }
 
-    /// Returns the allocator that served the request.
+    /// Returns the part of the policy that served the request.
     #[must_use]
     pub fn route(&self) -> Route {
         self.route
     }
 
-    /// Returns the kind of location, which determines the release.
+    /// Returns the kind of location, which determines how the buffer is released.
     #[must_use]
     pub fn kind(&self) -> LocationKind {
         self.route.kind()
     }
 
-    /// Returns the index of its memory type.
+    /// Returns the index of the location's memory type.
     #[must_use]
     pub fn memory_type(&self) -> u32 {
         self.buffer.memory_type()
     }
 
-    /// Returns `true` if the host can access its bytes.
+    /// Returns `true` if the host can access the location's bytes.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         self.buffer.is_mapped()
     }
 
-    /// Returns a pointer to the first byte, if the host can write to it without flushes.
+    /// Returns a pointer to the first byte if the host can write to the location without flushes; otherwise `None`.
     pub(crate) fn plainly_mapped(&self) -> Option<Mapped> {
         let capabilities = self.buffer.shared().device.capabilities();
         self.buffer.mapped_base().filter(|_| !capabilities.needs_flush(self.memory_type()))
     }
 
-    /// As [`Buffer::write`]; `offset` is relative to the location's first byte.
+    /// As [`Buffer::write`]; `offset` is relative to the location's first byte, in bytes.
     ///
     /// # Errors
     /// As [`Buffer::write`].
@@ -131,7 +131,7 @@ impl<D: Device> BufferLocation<D> {
         self.buffer.write(offset, bytes)
     }
 
-    /// As [`Buffer::read`]; `offset` is relative to the location's first byte.
+    /// As [`Buffer::read`]; `offset` is relative to the location's first byte, in bytes.
     ///
     /// # Errors
     /// As [`Buffer::read`].
@@ -140,12 +140,12 @@ impl<D: Device> BufferLocation<D> {
         self.buffer.read(offset, into)
     }
 
-    /// Returns `true` if it belongs to this allocator.
+    /// Returns `true` if the location belongs to this allocator.
     pub(super) fn is_of(&self, shared: &Arc<Shared<D>>) -> bool {
         Arc::ptr_eq(self.buffer.shared(), shared)
     }
 
-    /// Refuses accesses outside the requested size, also to bytes that the driver added by rounding up.
+    /// Fails for an access outside the requested size, even if the driver has rounded the size up.
     fn check(&self, offset: u64, len: usize) -> Result<(), AccessError> {
         let size = len as u64;
         match offset.checked_add(size) {
@@ -154,10 +154,10 @@ impl<D: Device> BufferLocation<D> {
         }
     }
 
-    /// Destroys it immediately: a separate driver buffer with its memory, or the range of a shared buffer.
+    /// Destroys the location immediately: a separate driver buffer with its memory, or the range of a shared buffer.
     ///
     /// # Safety
-    /// No pending submission uses it.
+    /// No pending submission uses the location.
     pub unsafe fn destroy_now(self) {
         if self.is_range {
             // SAFETY: by the caller's promise.
@@ -167,13 +167,13 @@ impl<D: Device> BufferLocation<D> {
         unsafe { self.into_buffer().destroy_now() };
     }
 
-    /// Releases it once `points` have passed, regardless of other pending submissions.
+    /// Releases the location once `points` have passed, regardless of other pending submissions.
     ///
     /// # Panics
-    /// If a point is not on a timeline of this allocator. Then the location is released as by a drop.
+    /// If a point is not on a timeline of this allocator. The location is released as by a drop in this case.
     ///
     /// # Safety
-    /// All submissions that use it complete with these points.
+    /// All submissions that use the location are complete when these points have passed.
     pub unsafe fn retire_after(self, points: &SyncSet) {
         let is_range = self.is_range;
         let (shared, object, place) = self.into_buffer().into_parts();
@@ -215,34 +215,34 @@ impl<D: Device> TextureLocation<D> {
         &self.texture
     }
 
-    /// Returns the texture by value. It is released in the same way.
+    /// Returns the texture by value. Dropping it releases it as dropping the location does.
     #[must_use]
     pub fn into_texture(self) -> Texture<D> {
         self.texture
     }
 
-    /// Destroys it immediately, with its memory if that is dedicated.
+    /// Destroys the texture immediately. If its memory is dedicated, destroys the memory too.
     ///
     /// # Safety
-    /// No pending submission uses it.
+    /// No pending submission uses the texture.
     pub unsafe fn destroy_now(self) {
         // SAFETY: by the caller's promise.
         unsafe { self.texture.destroy_now() };
     }
 
-    /// Returns the kind, by its measured size.
+    /// Returns the kind of the texture, which depends on its measured size.
     #[must_use]
     pub fn texture_kind(&self) -> TextureKind {
         self.texture_kind
     }
 
-    /// Returns the allocator that served the request.
+    /// Returns the part of the policy that served the request.
     #[must_use]
     pub fn route(&self) -> Route {
         self.route
     }
 
-    /// Returns the kind of location, which determines the release.
+    /// Returns the kind of location, which determines how the texture is released.
     #[must_use]
     pub fn kind(&self) -> LocationKind {
         self.route.kind()

@@ -1,4 +1,4 @@
-//! The policy: it finds the allocator for a request, and reclaims at the end of a frame.
+//! The policy: it selects the pool that serves a request, and reclaims at the end of a frame.
 
 use std::fmt;
 use std::panic;
@@ -29,34 +29,34 @@ use ringfence_memory::{Allocator, Error};
 use ringfence_transient::{Execution, Pass, TransientError};
 use ringfence_upload::UploadError;
 
-/// The placement policy of an engine. See the [module](super).
+/// The placement policy of an engine. See the [module](super) for its rules.
 ///
 /// Cheap to clone; clones refer to the same policy. All threads may call all methods.
 pub struct Placement<D: Device> {
     pub(super) inner: Arc<Inner<D>>,
 }
 
-/// Usage of each allocator of the policy.
+/// Usage of each part of the policy.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PlacementFigures {
-    /// Buddies of small uploads.
+    /// Usage of the buddies of small uploads.
     pub upload_small: PoolFigures,
-    /// Blocks of big uploads.
+    /// Usage of the blocks of big uploads.
     pub upload_big: PoolFigures,
-    /// Buddies of fast pages.
+    /// Usage of the buddies of fast pages.
     pub fast_pages: PoolFigures,
-    /// Pools of default buffers, in the order of creation.
+    /// Usage of each pool of default buffers, in the order of creation.
     pub default_buffers: Vec<PoolFigures>,
-    /// Pools of textures, by [`TextureKind`](super::TextureKind).
+    /// Usage of the pools of textures, indexed by [`TextureKind`](super::TextureKind).
     pub textures: [PoolFigures; 4],
 }
 
 impl<D: Device> Placement<D> {
-    /// Creates a policy on top of an allocator. It allocates no memory before the first request.
+    /// Creates a policy on top of an allocator. No memory is allocated before the first request.
     ///
     /// # Errors
-    /// [`DeviceError::InvalidInfo`] with the broken rule of the description.
+    /// [`DeviceError::InvalidInfo`] with the rule that the description breaks.
     #[track_caller]
     pub fn new(memory: &Allocator<D>, desc: PlacementDesc) -> Result<Self, Error> {
         if let Some(rule) = desc.broken_rule() {
@@ -113,16 +113,17 @@ impl<D: Device> Placement<D> {
     /// Creates a buffer: a dynamic one in upload memory, a static one in device memory. O(1) if a pool has space.
     ///
     /// # Errors
-    /// The size is 0, the alignment is not a power of two, there is no memory, or the driver failed. The state is
-    /// unchanged then.
+    /// The size is 0, the alignment is not a power of two, there is no memory, or the driver failed. After an error,
+    /// nothing has changed.
     #[track_caller]
     pub fn create_buffer(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
         self.inner.create_buffer(request)
     }
 
-    /// Replaces `held` by a buffer that `request` describes, which another allocator may serve. Returns the copy that
-    /// keeps the first `keep_bytes`: record it in `frame`, before any use of the new buffer that reads it. Returns
-    /// `None` if `keep_bytes` is 0. The new buffer is created first; see [`Buffer::resize`](ringfence_memory::Buffer::resize).
+    /// Replaces `held` with a buffer that `request` describes; the new buffer may be in another pool. Returns the copy
+    /// that keeps the first `keep_bytes` bytes, or `None` if `keep_bytes` is 0. Record the copy in `frame`, before any
+    /// use of the new buffer that reads these bytes. The new buffer is created before the old one is released; see
+    /// [`Buffer::resize`](ringfence_memory::Buffer::resize).
     ///
     /// # Errors
     /// As [`Buffer::resize`](ringfence_memory::Buffer::resize).
@@ -137,9 +138,9 @@ impl<D: Device> Placement<D> {
         self.inner.resize_buffer(held, frame, request, keep_bytes)
     }
 
-    /// Returns the kind of a texture, the allocator that would serve it, and its memory requirements. Allocates no
-    /// memory. If [`TextureKind::wants_clear_value`] returns `true`, create the texture with a clear value on APIs that
-    /// have one.
+    /// Returns the kind of a texture, the part of the policy that would serve it, and its memory requirements.
+    /// Allocates no memory. If [`TextureKind::wants_clear_value`] returns `true`, create the texture with a clear value
+    /// if the API has clear values.
     ///
     /// # Errors
     /// The driver refuses the description.
@@ -171,7 +172,7 @@ impl<D: Device> Placement<D> {
     }
 
     /// Creates a buffer for the readback of a texture: a stand-alone buffer in readback memory for all texels, with the
-    /// row pitch that the device needs. Also returns the regions to copy, one for each subresource.
+    /// row pitch that the device requires. Also returns the regions to copy, one for each subresource.
     ///
     /// # Errors
     /// As [`Placement::create_buffer`].
@@ -184,13 +185,16 @@ impl<D: Device> Placement<D> {
         self.inner.create_readback_texture(desc, name)
     }
 
-    /// Creates constants by their lifetime. Constants of a draw or a frame are written with `writer`, a [`FastWriter`]
-    /// of [`Placement::fast_constants`]. Constants of several frames get an upload buffer.
+    /// Creates constants with a given lifetime. Constants of a draw or a frame are written with `writer`, a
+    /// [`FastWriter`] of [`Placement::fast_constants`]. Constants of several frames get an upload buffer.
     ///
     /// # Errors
-    /// [`UploadError::ZeroSize`]; [`UploadError::ForeignConstants`] if the writer does not belong to this policy; for a
-    /// draw or a frame as [`FastWriter::write`], for several frames as [`Placement::create_buffer`]. The state is
-    /// unchanged then.
+    /// - [`UploadError::ZeroSize`].
+    /// - [`UploadError::ForeignConstants`] if the writer does not belong to this policy.
+    /// - For a draw or a frame, the errors of [`FastWriter::write`]; for several frames, those of
+    ///   [`Placement::create_buffer`].
+    ///
+    /// After an error, nothing has changed.
     #[track_caller]
     pub fn create_constants(
         &self,
@@ -202,11 +206,12 @@ impl<D: Device> Placement<D> {
         self.inner.create_constants(content, lifetime, writer, name)
     }
 
-    /// Creates a static buffer with the graph's transient allocator if `graph` is given: an execution, and the first
-    /// pass that uses the buffer. Otherwise, or if the buffer is dynamic, creates it with the policy.
+    /// Creates a buffer, inside or outside of a graph. `graph` is an execution, and the first pass that uses the
+    /// buffer. If it is given and the buffer is static, the execution's transient allocator creates the buffer.
+    /// Otherwise the policy does.
     ///
     /// # Errors
-    /// As `Execution::acquire_buffer` or [`Placement::create_buffer`]. The state is unchanged then.
+    /// As `Execution::acquire_buffer` or [`Placement::create_buffer`]. After an error, nothing has changed.
     #[track_caller]
     pub fn provide_buffer(
         &self,
@@ -222,11 +227,11 @@ impl<D: Device> Placement<D> {
         }
     }
 
-    /// Creates a texture with the graph's transient allocator if `graph` is given: an execution, and the first pass
-    /// that uses the texture. Otherwise creates it with the policy.
+    /// Creates a texture, inside or outside of a graph. `graph` is an execution, and the first pass that uses the
+    /// texture. If it is given, the execution's transient allocator creates the texture. Otherwise the policy does.
     ///
     /// # Errors
-    /// As `Execution::acquire_texture` or [`Placement::create_texture`]. The state is unchanged then.
+    /// As `Execution::acquire_texture` or [`Placement::create_texture`]. After an error, nothing has changed.
     pub fn provide_texture(
         &self,
         desc: &TextureDesc,
@@ -249,7 +254,8 @@ impl<D: Device> Placement<D> {
         &self.inner.fast
     }
 
-    /// Creates a heap of aliased memory for textures: `bytes` in the best memory type for textures like `like`.
+    /// Creates a heap of `bytes` bytes of aliased memory for textures, in the best memory type for textures like
+    /// `like`.
     ///
     /// # Errors
     /// The driver refuses the description, or there is no memory.
@@ -278,7 +284,7 @@ impl<D: Device> Placement<D> {
         parts.for_each(|part| std::iter::from_fn(|| part.take_idle(frame)).for_each(&mut destroy));
         let count = inner.default_buffers.read().len();
         for index in 0..count {
-            // The lock is not held across driver calls, because a new pool needs it.
+            // The lock is not held during the driver calls, because the creation of a pool needs it.
             let pool = Arc::clone(&inner.default_buffers.read()[index]);
             pool.each_part(&mut |part| std::iter::from_fn(|| part.take_idle(frame)).for_each(&mut destroy));
         }
@@ -286,7 +292,7 @@ impl<D: Device> Placement<D> {
         reclaimed
     }
 
-    /// Returns the usage of each allocator. O(blocks).
+    /// Returns the usage of each part of the policy. O(blocks).
     #[must_use]
     pub fn figures(&self) -> PlacementFigures {
         let inner = &*self.inner;

@@ -1,21 +1,21 @@
-//! Pools of blocks for one use. A block is a heap or a driver buffer, added when needed and suballocated by one of the
-//! core's range allocators.
+//! Pools of blocks for one use. A block is a heap or a driver buffer. Blocks are added when needed, and one of the
+//! core's range allocators divides each block into ranges.
 //!
 //! ```text
-//!   Buddy  in each block: several buddies of one size          each buddy is tried, else one is added
-//!   Tlsf   in each block: its pool                             the same over blocks of any size
+//!   Buddy  one buddy allocator for each block     all blocks are tried; if none has space, a block is added
+//!   Tlsf   one TLSF allocator for each block
 //!
 //!   backing of a block:   heap ── the driver places resources in it          (placed)
 //!                         buffer ── each request has a range of it           (sub-allocated)
 //! ```
 //!
 //! The pool does not track the GPU: the allocator frees a range after its points have passed. Blocks that were empty
-//! for long enough are taken out at the end of a frame and destroyed without a lock.
+//! for long enough are taken out at the end of a frame, and destroyed while no lock is held.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | allocate in an existing block | cost of the range allocator, one short lock, no driver call |
-//! | allocate in a new block | driver calls, under a lock that only such calls take |
+//! | allocate in a new block | driver calls, under a lock that only allocations in new blocks take |
 //! | free | cost of the range allocator, one short lock, no driver call |
 
 use std::panic;
@@ -37,16 +37,16 @@ pub(super) struct Block<D: Device> {
     pub(super) backing: Backing<D>,
     /// The memory, shared by every range.
     pub(super) memory: Arc<Memory<D>>,
-    /// Offset of the block's first byte in the memory.
+    /// Offset of the block's first byte in the memory, in bytes.
     pub(super) base: u64,
     pub(super) mapped: Option<Mapped>,
-    /// Device address of the block's first byte, if it is a buffer that has one.
+    /// Device address of the block's first byte; `None` for a heap, or for a buffer without an address.
     pub(super) address: Option<u64>,
 }
 
 impl<D: Device> Block<D> {
-    /// Creates a driver buffer that ranges share, reported for the line of the program that created the pool. A driver
-    /// call: the caller must not hold a lock that an allocation needs.
+    /// Creates a driver buffer that ranges share. Reports name the line `at` of the program, which created the pool.
+    /// This calls the driver, so the caller must not hold a lock that an allocation needs.
     pub(super) fn buffer(
         shared: &Shared<D>,
         bytes: u64,
@@ -73,25 +73,25 @@ impl<D: Device> Block<D> {
 /// A range in a block.
 pub(super) struct InPool<D: Device> {
     pub(super) place: Place<D>,
-    /// Offset of the first byte in the block.
+    /// Offset of the first byte in the block, in bytes.
     pub(super) offset: u64,
     /// The buffer of the block; `None` for a heap.
     pub(super) shared_buffer: Option<RawBuffer<D>>,
-    /// Host pointer to the first byte.
+    /// Host pointer to the first byte, if the block is mapped.
     pub(super) mapped: Option<Mapped>,
     /// Device address of the first byte, if the block has one.
     pub(super) address: Option<u64>,
 }
 
-/// See the [module](self).
+/// A pool of blocks, each with its own range allocator.
 pub(super) struct RangePool<D: Device, A> {
     block_bytes: u64,
-    /// Creates the range allocator of a block, from its bytes and the granule.
+    /// Creates the range allocator of a block, given the size of the block and the granule, in bytes.
     ranges: fn(u64, u64) -> A,
     granule: u64,
     state: Lock<Blocks<A, Block<D>>>,
     growth: Lock<()>,
-    /// `true` after the last allocation: an empty block is destroyed immediately.
+    /// `true` if there are no further allocations, so that a block is destroyed as soon as it is empty.
     closed: AtomicBool,
 }
 
@@ -111,8 +111,8 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
         pool
     }
 
-    /// Allocates a range in an existing block, or in a new block that `make` creates with the given bytes. While `make`
-    /// runs, no lock is held that an allocation in an existing block needs.
+    /// Allocates a range in an existing block, or in a new block that `make` creates with the given size in bytes.
+    /// While `make` runs, no lock is held that an allocation in an existing block needs.
     pub(super) fn allocate(
         self: &Arc<Self>,
         size: u64,
@@ -131,7 +131,7 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
         })
     }
 
-    /// Allocates a range in a new block of exactly `size` bytes, for when there is no memory for a block of the usual
+    /// Allocates a range in a new block of exactly `size` bytes. Used if there is no memory for a block of the usual
     /// size.
     pub(super) fn allocate_in_own_block(
         self: &Arc<Self>,
@@ -181,7 +181,7 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
         }
     }
 
-    /// Takes out a block that has been empty for long enough, as of this frame.
+    /// Takes out a block that has been empty for long enough. `frame` is the number of the present frame.
     pub(super) fn take_idle(&self, frame: u64) -> Option<Backing<D>> {
         self.state.lock().take_surplus(frame).map(|(_, block)| block.backing)
     }
@@ -205,13 +205,13 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PoolFigures {
-    /// Number of blocks; for a multi-buddy, of buddies.
+    /// Number of blocks. In the pools of small uploads and of fast pages, each block is a buddy.
     pub block_count: usize,
-    /// Size of the blocks, in bytes.
+    /// Total size of the blocks, in bytes.
     pub block_bytes: u64,
-    /// Ranges in use, including those that wait for the device.
+    /// Number of ranges in use, including those that wait for the device.
     pub range_count: usize,
-    /// Free bytes.
+    /// Total size of the free ranges, in bytes.
     pub free_bytes: u64,
 }
 

@@ -12,7 +12,7 @@ use crate::device::{BufferUsage, Create, Device, DeviceError, Requirements, Text
 use ringfence_memory::memory::Location;
 use ringfence_memory::{AllocationDesc, Dedicated, Error, Resource};
 
-/// Largest number of subresources of a texture for readback: 2,048 layers of 16 mips.
+/// Largest number of subresources of a texture that is read back: 2,048 layers of 16 mip levels.
 const FOOTPRINTS_MAX: u64 = 1 << 15;
 
 impl<D: Device> Inner<D> {
@@ -84,11 +84,11 @@ impl<D: Device> Inner<D> {
         Ok((buffer, footprints))
     }
 
-    /// Returns the region of each mip of each layer in a buffer, and the bytes of the buffer.
+    /// Returns the region of each mip level of each layer in a buffer, and the size of the buffer in bytes.
     fn footprints(&self, desc: &TextureDesc) -> Result<(Vec<TexelRegion>, u64), Error> {
         let TextureDesc { width, height, depth, layers, mips, format, .. } = *desc;
         let least = [width, height, depth, layers, mips].into_iter().min().unwrap_or(0);
-        DeviceError::invalid("a texture has texels, layers and mip levels").at_least(least.into(), 1)?;
+        DeviceError::invalid("a texture has too few texels, layers or mip levels").at_least(least.into(), 1)?;
         DeviceError::invalid("more mip levels than the size allows")
             .at_most(mips.into(), (desc.longest().ilog2() + 1).into())?;
         DeviceError::invalid("more subresources than one readback supports")
@@ -130,7 +130,7 @@ impl<D: Device> Inner<D> {
     }
 }
 
-/// Returns the next common multiple of an alignment and the bytes of a block; `u64::MAX` on overflow.
+/// Returns the next common multiple of an alignment and of the size of a block, in bytes; `u64::MAX` on overflow.
 fn next_multiple(bytes: u64, alignment: u64, block: u64) -> u64 {
     bytes.checked_next_multiple_of(common_alignment(alignment.max(1), block.max(1))).unwrap_or(u64::MAX)
 }

@@ -31,23 +31,25 @@ impl<D: Device> TransientAllocator<D> {
         Self(State::new(memory, desc, panic::Location::caller()))
     }
 
-    /// Begins a graph execution. Handles of the previous one are stale from now on. Makes no driver call.
+    /// Begins a graph execution. Handles of the previous execution become stale. Makes no driver call.
     pub fn begin(&mut self) -> Execution<'_, D> {
         self.0.start();
         self.0.plans.forget_frame();
         Execution::new(self)
     }
 
-    /// Begins an execution with all resources known up front: plans their offsets, or reuses the plan of an earlier
-    /// frame of the same shape, and acquires them. [`TransientAllocator::planned`] returns the handles,
-    /// [`TransientAllocator::frame_pass`] the passes. Resources need not be discarded.
+    /// Begins an execution whose resources are all known up front. Plans their offsets, or reuses the plan of an
+    /// earlier frame of the same shape, and acquires the resources. [`TransientAllocator::planned`] returns the
+    /// handles, [`TransientAllocator::frame_pass`] the passes. Resources need not be discarded.
     ///
-    /// While a new shape is planned and the plan is not proven to be optimal, `go_on` is called as in
-    /// [`plan`](ringfence_alias::plan). A frame like the last one costs a lookup: no driver call, no host allocation.
+    /// While a new shape is planned and its plan is not proven to be optimal, `go_on` is called as in
+    /// [`plan`](ringfence_alias::plan). A frame of the same shape as the previous one costs a lookup: no driver call,
+    /// no host allocation.
     ///
     /// # Errors
-    /// An index is out of range for the lists, a last use is not ordered after the first, there is no memory, or the
-    /// driver fails. The execution has then ended; objects that were created before the failure stay in the caches.
+    /// An index is out of range for the lists, a last use is not ordered after the first use, there is no memory, or
+    /// the driver fails. If the execution has already begun, it ends; objects that were created before the error stay
+    /// in the caches.
     pub fn plan(
         &mut self,
         passes: &[FramePass<'_>],
@@ -66,18 +68,22 @@ impl<D: Device> TransientAllocator<D> {
     }
 
     /// Searches for an order of the passes of one queue in which the resources need fewer bytes. Returns the order and
-    /// its saving; if none is found, the present order. Passes are given by their index in the present order,
-    /// `0..pass_count`. Each resource comes with its uses, at least one, in any order; the first use is a write.
-    /// `order` contains further pairs *(before, after)* that must keep their order, beyond those that the uses imply:
-    /// for example if a pass writes a buffer of another allocator. `go_on` is called before each pass that is tried at
-    /// another position, with the load reached so far.
+    /// its saving. If no better order is found, returns the present order.
     ///
-    /// A load is the sum of the resources' memory requirements, as if all of them could share one heap. The driver is
-    /// called for requirements that are not known yet; no objects are created.
+    /// - Passes are given by their index in the present order, `0..pass_count`.
+    /// - Each resource has a list of at least one use, in any order. Its first use counts as a write.
+    /// - `order` contains further pairs *(before, after)* of passes that must keep their order, beyond those that the
+    ///   uses imply: for example if a pass writes a buffer of another allocator.
+    /// - `go_on` is called before each pass that is tried at another position, with the load reached so far, in bytes.
+    ///   If it returns `false`, the search stops.
+    ///
+    /// The load is the largest sum of the memory requirements of resources that are alive at the same time, as if all
+    /// resources could share one heap. The driver is called for requirements that are not known yet; no objects are
+    /// created.
     ///
     /// # Errors
     /// - [`TransientError::NotPlanned`]: a pass does not exist, a resource has no use, or the passes of a pair are not
-    ///   in order now.
+    ///   in order at present.
     /// - [`TransientError::Passes`]: there are more than 92,680 passes, and their table would exceed 1 GiB.
     /// - The driver rejects a description.
     ///
@@ -96,7 +102,7 @@ impl<D: Device> TransientAllocator<D> {
     /// let shadows = (Described::Texture(&target), &[PassUse::write(0), PassUse::read(3)][..]);
     /// let reflections = (Described::Texture(&target), &[PassUse::write(1), PassUse::read(2)][..]);
     /// let advice = transient.suggest_order(4, &[shadows, reflections], &[], |_| true)?;
-    /// // One after the other, they are never alive together.
+    /// // In the suggested order, the two targets are never alive at the same time.
     /// assert_eq!(advice.saving(), advice.load_before / 2);
     /// println!("{:?} would save {} bytes", advice.order, advice.saving());
     /// # Ok::<(), ringfence_transient::TransientError>(())
@@ -120,9 +126,12 @@ impl<D: Device> TransientAllocator<D> {
     /// Returns the driver's texture for a handle of the last execution.
     ///
     /// # Errors
-    /// [`TransientError::Stale`]; [`TransientError::Taken`] if the texture was discarded and another resource was
-    /// acquired over its bytes since. If a program records its passes only after all of them have acquired and
-    /// discarded, it must get the objects before it discards them, use [`TransientAllocator::raw`], or plan the frame.
+    /// - [`TransientError::Stale`].
+    /// - [`TransientError::Taken`] if the texture was discarded, and another resource was acquired over its bytes after
+    ///   that.
+    ///
+    /// If a program records its passes only after all of them have acquired and discarded their resources, it must get
+    /// the objects before it discards the resources, use [`TransientAllocator::raw`], or plan the frame.
     pub fn texture(&self, handle: Transient<Textures>) -> Result<&RawTexture<D>, TransientError> {
         self.0.own_object_of(handle)?.texture().ok_or(TransientError::Stale { id: handle.id() })
     }
@@ -130,12 +139,13 @@ impl<D: Device> TransientAllocator<D> {
     /// Returns the driver's buffer for a handle of the last execution.
     ///
     /// # Errors
-    /// Those of [`TransientAllocator::texture`].
+    /// As [`TransientAllocator::texture`].
     pub fn buffer(&self, handle: Transient<Buffers>) -> Result<&RawBuffer<D>, TransientError> {
         self.0.own_object_of(handle)?.buffer().ok_or(TransientError::Stale { id: handle.id() })
     }
 
-    /// Returns the number of the resource's heap (`None` for dedicated memory), and its range there, in bytes.
+    /// Returns the number of the resource's heap (`None` for dedicated memory), and the resource's range in the heap,
+    /// in bytes.
     ///
     /// # Errors
     /// [`TransientError::Stale`].
@@ -150,7 +160,7 @@ impl<D: Device> TransientAllocator<D> {
     /// Returns the driver's object for an id in a barrier.
     ///
     /// # Errors
-    /// [`TransientError::Stale`] if the object was released since, or belongs to another transient allocator.
+    /// [`TransientError::Stale`] if the object was released, or belongs to another transient allocator.
     pub fn raw(&self, id: TransientId) -> Result<&RawObject<D>, TransientError> {
         let object = self.0.objects.get(id.object as usize).and_then(Option::as_ref);
         let held = object.filter(|_| id.owner == self.0.owner);
@@ -160,8 +170,9 @@ impl<D: Device> TransientAllocator<D> {
     /// Continues a suspended execution.
     ///
     /// # Errors
-    /// [`TransientError::NotSuspended`] if it belongs to another allocator, or if another execution began or everything
-    /// was released since. The execution ended then, as if it had been dropped.
+    /// [`TransientError::NotSuspended`] if the execution belongs to another transient allocator. Also if it has ended,
+    /// because another execution began or [`TransientAllocator::trim`] released everything; it has then ended as if it
+    /// had been dropped.
     pub fn resume(&mut self, suspended: Suspended) -> Result<Execution<'_, D>, TransientError> {
         let Suspended { owner, execution } = suspended;
         let state = &self.0;
@@ -175,7 +186,7 @@ impl<D: Device> TransientAllocator<D> {
     /// Returns the handle of the resource at index `place` of the list that the frame was planned from.
     ///
     /// # Errors
-    /// [`TransientError::NotPlanned`] if the index is out of range, or the resource has the other kind.
+    /// [`TransientError::NotPlanned`] if the index is out of range, or if the resource is not of kind `K`.
     pub fn planned<K: TransientKind>(&self, place: usize) -> Result<Transient<K>, TransientError> {
         let placed = self.0.plans.placed.get(place);
         let &(object, acquire) = placed.ok_or(TransientError::NotPlanned { place })?;
@@ -198,15 +209,15 @@ impl<D: Device> TransientAllocator<D> {
         self.0.barriers.list()
     }
 
-    /// Returns its usage, and the quality of the layout of a planned frame. O(heaps + barriers).
+    /// Returns the statistics of the allocator, and the quality of the layout of a planned frame. O(heaps + barriers).
     #[must_use]
     pub fn figures(&self) -> TransientFigures {
         self.0.figures()
     }
 
     /// Ends a frame: releases heaps that were in the cache for too long, and returns their number. Call it once a
-    /// frame, in addition to [`Allocator::reclaim`](ringfence_memory::Allocator::reclaim): the age of objects is counted in these
-    /// calls.
+    /// frame, in addition to [`Allocator::reclaim`](ringfence_memory::Allocator::reclaim): the age of objects is
+    /// counted in calls of this function.
     pub fn end_frame(&mut self) -> usize {
         self.0.end_frame()
     }
@@ -217,10 +228,10 @@ impl<D: Device> TransientAllocator<D> {
         self.0.trim()
     }
 
-    /// Checks the invariants of its data structures. For tests.
+    /// Checks the invariants of the data structures. For tests.
     ///
     /// # Errors
-    /// The first invariant that is violated.
+    /// The first violated invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.0.validate()
     }
@@ -244,7 +255,8 @@ impl<D: Device> fmt::Debug for TransientAllocator<D> {
 }
 
 /// A graph execution that was suspended by [`Execution::suspend`], so that the allocator is not borrowed while passes
-/// are recorded. If it is dropped, the execution ends when the next one begins, as if it had been dropped.
+/// are recorded. If this value is dropped, the execution ends when the next execution begins, as if the [`Execution`]
+/// had been dropped.
 #[derive(PartialEq, Eq, Debug)]
 #[must_use = "continue the execution with `TransientAllocator::resume`, and end it with `Execution::finish`"]
 pub struct Suspended {
@@ -252,8 +264,8 @@ pub struct Suspended {
     execution: u64,
 }
 
-/// A graph execution in progress. Dropping it ends the execution like [`Execution::finish`] without points, but its
-/// passes may not have been submitted: their waits then order nothing, and later passes reuse fewer bytes.
+/// A graph execution in progress. Dropping it ends the execution as [`Execution::finish`] without points does, but its
+/// passes count as not submitted: their waits order nothing, so later passes reuse fewer bytes.
 ///
 /// It dereferences to [`TransientAllocator`], for the methods that read, and borrows it exclusively. If a renderer owns
 /// both its passes and the allocator, it suspends the execution while it records: [`Execution::suspend`].
@@ -267,12 +279,12 @@ impl<'a, D: Device> Execution<'a, D> {
         Self { transient, is_over: false }
     }
 
-    /// Adds the next pass of a queue. It begins once the passes of `waits` are over; these may belong to earlier
-    /// executions.
+    /// Adds the next pass of a queue. The pass begins once the passes of `waits` are over; `waits` may contain passes
+    /// of earlier executions.
     ///
     /// Passes of a queue are numbered in the order of these calls. The caller makes the queue wait for `waits` by
-    /// semaphores or fences. All commands from there on must wait (on Vulkan with `ALL_COMMANDS` as the waiting
-    /// stages). O(waits).
+    /// semaphores or fences. All commands of this pass and of later passes of the queue must wait (on Vulkan with
+    /// `ALL_COMMANDS` as the waiting stages). O(waits).
     ///
     /// # Errors
     /// A pass belongs to another transient allocator, the timeline belongs to another allocator, or there are more than
@@ -284,7 +296,7 @@ impl<'a, D: Device> Execution<'a, D> {
     /// Acquires a buffer from `pass` on. Its initial contents are undefined. See [`Execution::acquire_texture`].
     ///
     /// # Errors
-    /// Those of [`Execution::acquire_texture`].
+    /// As [`Execution::acquire_texture`].
     pub fn acquire_buffer(
         &mut self,
         info: &BufferInfo<'_, D>,
@@ -298,12 +310,13 @@ impl<'a, D: Device> Execution<'a, D> {
     /// contents are undefined. [`TransientAllocator::barriers`] returns the barriers to record at the beginning of the
     /// pass.
     ///
-    /// A new driver object gets the name, and keeps it when it is reused. Passes of one queue acquire in their order.
-    /// O(spans of the existing heaps). Creates an object or a heap only if no existing one can be used.
+    /// A new driver object gets the name, and keeps it when the object is reused. The passes of a queue must acquire in
+    /// the order of the passes. O(spans of the existing heaps). Creates an object or a heap only if no existing one can
+    /// be used.
     ///
     /// # Errors
     /// There is no memory, the driver rejects the description, the pass does not belong to this execution, or a later
-    /// pass of its queue has already acquired a resource. Nothing has changed then.
+    /// pass of its queue has already acquired a resource. After an error, nothing has changed.
     pub fn acquire_texture(
         &mut self,
         info: &TextureInfo<'_, D>,
@@ -333,13 +346,15 @@ impl<'a, D: Device> Execution<'a, D> {
         Ok(transient.handle(object, pass))
     }
 
-    /// Ends a resource's use. `last` are the last passes that use it, each ordered after the pass that acquired it; if
-    /// it is empty, that pass was the only use. The bytes can then be given to another resource, after which the handle
-    /// has no object any more ([`TransientError::Taken`]). The object is kept for reuse. O(log spans).
+    /// Ends the use of a resource. `last` are the last passes that use the resource. Each must be ordered after the
+    /// pass that acquired the resource; if `last` is empty, that pass was the only use.
+    ///
+    /// From now on, another resource can be acquired over the bytes. The handle then no longer has an object
+    /// ([`TransientError::Taken`]). The object is kept for reuse. O(log spans).
     ///
     /// # Errors
-    /// The handle is stale or was already discarded, or a last use is not ordered after the first. Nothing has changed
-    /// then.
+    /// The handle is stale or was already discarded, or a last use is not ordered after the first use. After an error,
+    /// nothing has changed.
     pub fn discard<K: TransientKind>(&mut self, handle: Transient<K>, last: &[Pass]) -> Result<(), TransientError> {
         let stale = TransientError::Stale { id: handle.id() };
         let transient = &mut self.transient.0;
@@ -360,7 +375,7 @@ impl<'a, D: Device> Execution<'a, D> {
     }
 
     /// Suspends the execution: it stays open, and the [`TransientAllocator`] is not borrowed until
-    /// [`TransientAllocator::resume`]. In the meantime, the allocator's methods that read return the execution's
+    /// [`TransientAllocator::resume`]. During the suspension, the allocator's methods that read return the execution's
     /// resources.
     pub fn suspend(mut self) -> Suspended {
         self.is_over = true;
@@ -368,15 +383,15 @@ impl<'a, D: Device> Execution<'a, D> {
     }
 
     /// Ends the execution. Its passes must have been submitted or be submitted later; if their frame is discarded
-    /// ([`Frame::discard`](ringfence_memory::Frame::discard)), drop the execution instead. Releases objects that were not used for
-    /// long, beyond the number that each heap keeps, and moves heaps without objects to the cache.
+    /// ([`Frame::discard`](ringfence_memory::Frame::discard)), drop the execution instead. Releases objects that were
+    /// not used for a long time, beyond the number that each heap keeps, and moves heaps without objects to the cache.
     ///
-    /// `ends` contains for each queue the point at which the execution's passes there are complete: the point of the
-    /// last frame that contains them ([`Frame::point`](ringfence_memory::Frame::point)). The next executions use it to find out
-    /// which passes are complete. Without a point (those of other allocators' timelines are ignored) they treat passes
-    /// of other queues as still running, and reuse none of their bytes.
+    /// `ends` contains, for each queue, the point at which the execution's passes on this queue are complete: the point
+    /// of the last frame that contains them ([`Frame::point`](ringfence_memory::Frame::point)). Later executions use
+    /// the points to find out which passes are complete. Points on timelines of other allocators are ignored. If a
+    /// queue has no point, passes of other queues treat its passes as still running, and reuse none of their bytes.
     ///
-    /// Resources that were not discarded count as used by every pass; returns the number of these. O(heaps · objects).
+    /// Returns the number of resources that were not discarded; they count as used by every pass. O(heaps · objects).
     pub fn finish(mut self, ends: &[SyncPoint]) -> usize {
         self.is_over = true;
         self.transient.0.end(Some(ends));

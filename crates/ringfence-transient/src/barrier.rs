@@ -11,15 +11,15 @@
 //! If one resource reuses bytes of another, up to two things are needed:
 //!
 //! - A *dependency* orders the pass after the earlier commands of the same queue that used the bytes, and makes their
-//!   writes available. It is a memory barrier; on Direct3D 12, an unordered-access barrier for all resources, because
-//!   only unordered accesses need one (transitions order all other uses of a resource). A dependency covers all
-//!   commands before it. So one at the beginning of a pass suffices for everything that was last used before that pass,
-//!   and for later passes too, whatever stages they use. Each dependency is placed as late as possible, at the first
-//!   pass that needs it, which gives the fewest. A use on another queue needs no dependency: the wait between the
-//!   queues orders it, or it is already complete.
-//! - The new owner is *activated*. On Direct3D 12, an aliasing barrier does that if other resources used some of its
-//!   bytes since it was last active; render targets and depth buffers then need a discard, a clear or a copy to the
-//!   whole. On Vulkan, the layout of a texture starts as `UNDEFINED`.
+//!   writes available. On Vulkan, it is a memory barrier. On Direct3D 12, it is an unordered-access barrier for all
+//!   resources, because only unordered accesses need one (transitions order all other uses of a resource). A dependency
+//!   covers all commands before it. Therefore one dependency at the beginning of a pass suffices for all bytes that
+//!   were last used before that pass, for this pass and for later ones, whatever stages they use. Each dependency is
+//!   placed as late as possible, at the first pass that needs it, which gives the fewest dependencies. A use on another
+//!   queue needs no dependency: the wait between the queues orders it, or it is already complete.
+//! - The new owner is *activated*. On Direct3D 12, this needs an aliasing barrier if other resources used some of the
+//!   owner's bytes since it was last active; render targets and depth buffers then need a discard, a clear or a copy to
+//!   the whole resource. On Vulkan, the layout of a texture starts as `UNDEFINED`.
 
 use super::error::TransientError;
 use super::pass::{Clock, Pass, QUEUES_MAX, TransientId};
@@ -33,29 +33,29 @@ use super::spans::NO_OBJECT;
 /// | `aliases` | – | aliasing barrier from `before` (null for `None`) to `after` |
 /// | `discards` | image barrier from layout `UNDEFINED`: all commands, memory writes → the uses of the pass | `DiscardResource`, a clear or a whole copy first |
 ///
-/// On Vulkan the memory barrier is for all later commands, not only for its pass: a later pass of the queue, with other
-/// stages, may reuse bytes that this barrier covers, and gets no barrier of its own. For the same reason the source
-/// stages of the image barrier are all commands (or the stages that use the texture), not `TOP_OF_PIPE`: the image
-/// barrier must come after the memory barrier of its pass or of an earlier one. Waits between queues are for all
-/// commands too.
+/// On Vulkan, the memory barrier is for all later commands, not only for its pass: a later pass of the queue, with
+/// other stages, may reuse bytes that this barrier covers, and gets no barrier of its own. For the same reason, the
+/// source stages of the image barrier are all commands (or the stages that use the texture), not `TOP_OF_PIPE`: the
+/// image barrier must come after the memory barrier of its pass or of an earlier one. Waits between queues must also be
+/// for all commands.
 ///
 /// The transition of the image barrier writes the texture's bytes, which another resource may have written. Memory
-/// writes as source access order the transition after those writes; without them, synchronization validation reports a
-/// hazard.
+/// writes as source access order the transition after those writes. Without this access, synchronization validation
+/// reports a hazard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Barrier {
     /// The pass that begins with the barrier.
     pub pass: Pass,
-    /// Previous resource in these bytes; `None` if there were several, or if it was released.
+    /// Previous resource in these bytes; `None` if there were several, or if the previous one was released.
     pub before: Option<TransientId>,
-    /// Resource that begins in the pass.
+    /// Resource that the pass acquires.
     pub after: TransientId,
     /// `true` if all earlier commands on the queue of the pass must be complete. At most one barrier of a pass sets
     /// this.
     pub depends: bool,
-    /// `true` if other resources used some of its bytes since it was last active.
+    /// `true` if other resources used some bytes of `after` since `after` was last active.
     pub aliases: bool,
-    /// `true` if it is a texture. Its layout and contents are then undefined.
+    /// `true` if `after` is a texture. Its layout and contents are undefined at the beginning of the pass.
     pub discards: bool,
 }
 
@@ -120,8 +120,9 @@ impl Barriers {
         if pass.number < latest { Err(TransientError::OutOfOrder { pass, latest }) } else { Ok(()) }
     }
 
-    /// Records that `object` begins in `pass`, on bytes with the tenants and uses in `past`. If `is_forgotten`, other
-    /// objects that `past` does not show used the bytes since `object` was last active.
+    /// Records that the use of `object` begins in `pass`. `past` contains the previous owners of the object's bytes,
+    /// and the passes that used them. `is_forgotten` must be `true` if other objects, which `past` does not show, used
+    /// the bytes since `object` was last active.
     pub(super) fn acquire<'a>(
         &mut self,
         pass: Pass,

@@ -59,8 +59,8 @@ impl TransientAllocator<Device> {
         D3D12_RESOURCE_BARRIER { Type: kind, Flags: D3D12_RESOURCE_BARRIER_FLAG_NONE, Anonymous: barrier }
     }
 
-    /// Returns the object for a structure that the driver only reads, without counting a reference; null if it was
-    /// released.
+    /// Returns the object for a structure that the driver only reads, without counting a reference. Returns null if the
+    /// object was released.
     fn borrowed(&self, id: TransientId) -> ManuallyDrop<Option<ID3D12Resource>> {
         match self.raw(id) {
             // SAFETY: an interface is one pointer, and so is an option of it. The copy is never dropped, so it releases

@@ -3,19 +3,19 @@
 /// Configuration of a transient allocator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TransientDesc<'a> {
-    /// Size of a heap, in bytes. A resource that needs more gets a larger heap.
+    /// Size of a heap, in bytes. A larger resource gets a larger heap.
     pub heap_bytes: u64,
-    /// Unused objects of each kind that each heap keeps regardless of their age.
+    /// Number of unused buffers, and of unused textures, that each heap keeps regardless of their age.
     pub objects_kept: usize,
-    /// Frames for which objects beyond that number are kept after their last use. After a resize,
+    /// Number of frames for which further unused objects are kept after their last use. After a resize,
     /// [`TransientAllocator::trim`](super::TransientAllocator::trim) releases the objects of the old size immediately.
     pub latency_frames: u64,
-    /// Frames for which an empty heap is kept.
+    /// Number of frames for which an empty heap is kept.
     pub heap_idle_frames: u64,
-    /// Steps of some nanoseconds each that the planner spends on a new shape of planned frames, to find a layout of the
-    /// same height with fewer aliasing barriers; 0 disables the search. With the default, a frame of 55 resources is
-    /// still planned in less than 0.1 ms (`docs/planner.md`). For a frame that never changes, a million may be worth
-    /// the time.
+    /// Number of steps, of some nanoseconds each, in which the planner searches for a layout of the same height with
+    /// fewer aliasing barriers. It does so once for each new shape of planned frames. 0 disables the search. With the
+    /// default, a frame of 55 resources is still planned in less than 0.1 ms (`docs/planner.md`). For a frame that
+    /// never changes, a million steps may be worth the time.
     pub transition_steps: u64,
     /// Name of the heaps in reports.
     pub name: &'a str,
@@ -34,49 +34,50 @@ impl Default for TransientDesc<'_> {
     }
 }
 
-/// Usage of a transient allocator, and the quality of the layout of its last planned frame.
+/// Statistics of a transient allocator, and the quality of the layout of its last planned frame.
 ///
 /// Fields that do not mention the last execution are current values or totals.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TransientFigures {
-    /// Heaps that contain objects.
+    /// Number of heaps that contain objects.
     pub heap_count: usize,
-    /// Size of those heaps, in bytes.
+    /// Total size of the heaps that contain objects, in bytes.
     pub heap_bytes: u64,
-    /// Empty heaps in the cache.
+    /// Number of empty heaps in the cache.
     pub idle_heap_count: usize,
-    /// Size of the empty heaps, in bytes.
+    /// Total size of the empty heaps, in bytes.
     pub idle_heap_bytes: u64,
-    /// Driver objects, both in use and cached.
+    /// Number of driver objects, both in use and cached.
     pub object_count: usize,
-    /// Acquires that reused an object.
+    /// Number of acquires that reused an object.
     pub hits: u64,
-    /// Acquires that created an object.
+    /// Number of acquires that created an object.
     pub misses: u64,
-    /// Objects that were released. They are destroyed once the submissions that had begun are complete.
+    /// Number of objects that were released. They are destroyed once the submissions that had begun are complete.
     pub released: u64,
-    /// Heaps that became empty and were moved to the cache.
+    /// Number of heaps that became empty and were moved to the cache.
     #[cfg_attr(feature = "serde", serde(default))]
     pub heaps_cached: u64,
-    /// Bytes that the resources of the last execution would need without aliasing.
+    /// Total size of the resources of the last execution, in bytes: the memory that they would need without aliasing.
     pub requested_bytes: u64,
-    /// Bytes that the resources of the last execution used with aliasing.
+    /// Memory that the resources of the last execution used with aliasing, in bytes.
     pub peak_bytes: u64,
-    /// Aliasing barriers of the last execution.
+    /// Number of aliasing barriers of the last execution.
     pub aliasing_count: usize,
-    /// Memory dependencies of the last execution.
+    /// Number of memory dependencies of the last execution.
     pub dependency_count: usize,
-    /// Resources that were still in use when the last execution ended.
+    /// Number of resources that were still in use when the last execution ended.
     #[cfg_attr(feature = "serde", serde(default))]
     pub left_in_use: usize,
-    /// Size of the layouts of the last execution, in bytes, for all groups together; 0 if it was not planned.
+    /// Size of the layouts of the last execution, in bytes, for all groups together; 0 if the execution was not
+    /// planned.
     #[cfg_attr(feature = "serde", serde(default))]
     pub planned_bytes: u64,
     /// Greatest proven lower bound for the size of any layout of the last execution, in bytes.
     #[cfg_attr(feature = "serde", serde(default))]
     pub lower_bound_bytes: u64,
-    /// Groups of resources that cannot share a heap, in the last execution.
+    /// Number of groups of resources in the last execution. Resources of different groups cannot share a heap.
     #[cfg_attr(feature = "serde", serde(default))]
     pub group_count: usize,
     /// `true` if the last execution reused the layout of an earlier frame of the same shape.

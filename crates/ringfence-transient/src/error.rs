@@ -1,4 +1,4 @@
-//! Errors of transient resources. A call that fails has changed nothing.
+//! Errors of transient resources.
 
 use ringfence_alias::{ItemError, PassError};
 use ringfence_core::sync::TimelineId;
@@ -7,7 +7,7 @@ use super::pass::{Pass, TransientId};
 use crate::device::DeviceError;
 use ringfence_memory::Error;
 
-/// Reason why a request failed. The request has changed nothing.
+/// Error of a transient allocator. Unless the function says otherwise, nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransientError {
@@ -42,30 +42,32 @@ pub enum TransientError {
         /// The last use that was given.
         last: Pass,
     },
-    /// The handle belongs to another allocator, its execution has ended, or the resource was already discarded.
+    /// The handle belongs to another transient allocator or to an earlier execution, or the resource was already
+    /// discarded or released.
     #[error("the handle of {id:?} is stale or foreign; acquire the resource in this execution")]
     Stale {
         /// Object of the handle.
         id: TransientId,
     },
-    /// The resource was discarded, and another one was acquired over some or all of its bytes. Its contents are lost,
-    /// and commands that use it from now on would read or overwrite the other resource. Get the driver's object before
-    /// you discard the resource.
+    /// The resource was discarded, and another resource was acquired over some or all of its bytes. The contents are
+    /// lost, and commands that use the discarded resource from now on would read or overwrite the other resource. Get
+    /// the driver's object before you discard the resource.
     #[error("{id:?} was discarded, and {by:?} was acquired over its bytes; get the driver's object before the discard")]
     Taken {
         /// Object of the handle.
         id: TransientId,
-        /// Object that uses the bytes now or has used them since; the same object if it was acquired again.
+        /// Object that uses the bytes now or has used them; the same object if it was acquired again.
         by: TransientId,
     },
-    /// The index is out of range for the lists of the planned frame, or the resource at that index has the other kind.
+    /// The index is out of range for the lists of the planned frame, or the resource at that index is not of the
+    /// requested kind.
     #[error("the planned frame has no such pass or resource at index {place} of its list")]
     NotPlanned {
         /// The given index.
         place: usize,
     },
-    /// The suspended execution belongs to another allocator, or it has ended: another execution began since, or
-    /// everything was released.
+    /// The suspended execution belongs to another transient allocator, or it has ended, because another execution began
+    /// or everything was released.
     #[error("execution {execution} is not suspended in this transient allocator; it has ended or is foreign")]
     NotSuspended {
         /// Number of the execution.

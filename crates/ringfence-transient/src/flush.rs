@@ -1,4 +1,5 @@
-//! The release of objects and heaps: chosen by age and number, then destroyed once their sync points are reached.
+//! Release of unused objects and heaps. Their age and number decide which are released; a released one is destroyed
+//! once its points have passed.
 //!
 //! ```text
 //!   object   in use ──discard──▶ unused ──surplus, and older than the latency──▶ released
@@ -17,8 +18,8 @@ use ringfence_memory::extend::Place;
 use ringfence_memory::trace::Event;
 
 impl<D: Device> State<D> {
-    /// Ends the execution. `None` means that its passes were not submitted. Bytes that were freed at the end of one of
-    /// them may then still be in use by a pass that it was to wait for.
+    /// Ends the execution. If `ends` is `None`, its passes were not submitted. In this case, bytes that were freed at
+    /// the end of one of its passes may still be in use by a pass that it should have waited for.
     pub(super) fn end(&mut self, ends: Option<&[SyncPoint]>) {
         self.is_open = false;
         let all = self.order.end_of_all();
@@ -45,11 +46,12 @@ impl<D: Device> State<D> {
         self.figures.left_in_use = left_in_use;
     }
 
-    /// Releases unused objects beyond the number that is kept, if they are older than the latency, oldest first.
+    /// Releases unused objects beyond the number that is kept, oldest first, if they are older than the latency.
+    /// Returns the number of released objects.
     fn release_unused(&mut self) -> usize {
         let mut scratch = std::mem::take(&mut self.scratch);
         let before = self.figures.released;
-        // Objects with dedicated memory count as those of one more heap.
+        // Objects with dedicated memory are treated as the objects of one more heap.
         let heaps = (0..self.heaps.len() as u32).map(Some).chain([None]);
         for (heap, is_texture) in heaps.flat_map(|heap| [(heap, false), (heap, true)]) {
             scratch.clear();
@@ -83,7 +85,7 @@ impl<D: Device> State<D> {
         (self.figures.released - before) as usize
     }
 
-    /// Releases an object. It is destroyed once everything that had begun is complete.
+    /// Releases an object. It is destroyed once every submission that has begun by now is complete.
     fn release(&mut self, number: u32) {
         let object = self.objects[number as usize].take().expect("the number belongs to an object");
         self.free_objects.push(number);
@@ -101,7 +103,7 @@ impl<D: Device> State<D> {
             (None, Some(key)) => self.solo.remove(key, number),
             (None, None) => {}
         }
-        // SAFETY: this allocator created it there and is its only owner, and gives up that ownership here.
+        // SAFETY: this allocator created the object at this place, is its only owner, and gives up the ownership here.
         unsafe { self.shared.retire(Some(object.raw), object.place) };
     }
 
@@ -152,13 +154,13 @@ impl<D: Device> State<D> {
         count
     }
 
-    /// Releases an empty heap. It is freed once everything that had begun is complete.
+    /// Releases an empty heap. It is freed once every submission that has begun by now is complete.
     fn release_heap(&self, heap: Heap<D>) {
         // SAFETY: the heap belongs to this allocator, and all objects in it were retired before.
         unsafe { self.shared.retire(None, Place::share_of(heap.whole)) };
     }
 
-    /// Retires every object and heap that is not in use, whatever their number and age.
+    /// Retires every object and heap that is not in use, whatever their number and age. Returns the number of objects.
     pub(super) fn trim(&mut self) -> usize {
         self.end_forgotten();
         let before = self.figures.released;

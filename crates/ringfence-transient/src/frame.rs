@@ -9,11 +9,12 @@ use crate::device::{BufferInfo, Device, TextureInfo};
 /// A pass of a planned frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FramePass<'a> {
-    /// Timeline of the queue that executes it.
+    /// Timeline of the queue that executes the pass.
     pub queue: TimelineId,
-    /// Indices of the passes on other queues that it waits for, with all commands. Each index is smaller than its own.
+    /// Indices of passes on other queues that all commands of this pass wait for. Each index must be smaller than the
+    /// index of this pass.
     pub waits: &'a [usize],
-    /// Passes of earlier executions that it waits for.
+    /// Passes of earlier executions that all commands of this pass wait for.
     pub waits_before: &'a [Pass],
 }
 
@@ -41,19 +42,19 @@ impl<D: Device> Clone for Described<'_, '_, D> {
 
 impl<D: Device> Copy for Described<'_, '_, D> {}
 
-/// A resource of a planned frame. Passes are given by their index in the list.
+/// A resource of a planned frame. Passes are given by their index in the list of passes.
 pub struct FrameResource<'a, 'i, D: Device> {
     /// Description of the resource.
     pub info: Described<'a, 'i, D>,
-    /// First pass that uses it; every other use comes after that pass.
+    /// First pass that uses the resource; every other use comes after that pass.
     pub first: usize,
-    /// Last passes that use it; empty if `first` is the only use.
+    /// Last passes that use the resource; empty if `first` is the only use.
     pub last: &'a [usize],
     /// Name for debuggers.
     pub name: &'a str,
 }
 
-/// Rejects indices that are out of range for the lists.
+/// Fails if an index is out of range for the lists.
 pub(super) fn check_places<D: Device>(
     passes: &[FramePass<'_>],
     resources: &[FrameResource<'_, '_, D>],

@@ -60,7 +60,7 @@ impl TransientKind for Textures {
 pub(super) struct Object<D: Device> {
     pub(super) raw: RawObject<D>,
     pub(super) place: Place<D>,
-    /// `None` if the object cannot be found again.
+    /// `None` if the description has no key. The object cannot be found again in this case.
     pub(super) key: Option<ObjectKey>,
     /// Number of the heap; `None` for dedicated memory.
     pub(super) heap: Option<u32>,
@@ -70,16 +70,16 @@ pub(super) struct Object<D: Device> {
     pub(super) is_texture: bool,
     /// Number in traces, if the object is in a heap.
     pub(super) traced: u64,
-    /// `Some` iff the object is in use.
+    /// `Some` if and only if the object is in use.
     pub(super) tenancy: Option<Tenancy>,
-    /// Time at which its last use is over. Only read for dedicated memory.
+    /// Clock at which the last use of the object is over. Read only for dedicated memory.
     pub(super) users: Clock,
-    /// `true` if other objects may have used its bytes since it was last active and the spans do not show it: its
-    /// activation was not recorded, or those objects were released.
+    /// `true` if other objects may have used the object's bytes since it was last active, and the spans do not show
+    /// this: either the object's activation was not recorded, or the other objects were released.
     pub(super) is_forgotten: bool,
-    /// Number of its last acquire.
+    /// Number of the object's last acquire.
     pub(super) last_acquire: u32,
-    /// Frame and execution of its last acquire.
+    /// Frame and execution of the object's last acquire.
     pub(super) last_frame: u64,
     pub(super) last_execution: u64,
 }
@@ -108,27 +108,29 @@ impl<D: Device> Object<D> {
     }
 }
 
-/// See the [module](self).
+/// A heap of aliased memory, with the history of its bytes and the objects in it.
 pub(super) struct Heap<D: Device> {
-    /// The memory. It is freed with the last reference: this one, or that of the last object that waits for the device.
+    /// The memory. It is freed with its last reference: this reference, or the reference of the last object that waits
+    /// for the device.
     pub(super) whole: Arc<Place<D>>,
     pub(super) arena: u32,
     pub(super) bytes: u64,
-    /// Alignment with which it was created.
+    /// Alignment of the heap, in bytes.
     pub(super) alignment: u64,
     pub(super) spans: Spans,
     pub(super) cache: Cache,
-    /// Number of objects in it, including those that cannot be found again.
+    /// Number of objects in the heap, including those that cannot be found again.
     pub(super) object_count: usize,
     /// `true` if the heap is for planned frames, which lay out a heap as a whole.
     pub(super) is_planned: bool,
-    /// Frame in which it became empty, if it is empty.
+    /// Frame in which the heap became empty; `None` if it has objects.
     pub(super) idle_since: Option<u64>,
-    /// Plan of its last layout, if it was planned and has not been used otherwise since.
+    /// Id of the plan that laid out the heap last. `None` if an object was acquired or released in another way after
+    /// that.
     pub(super) last_plan: Option<u64>,
 }
 
-/// Objects by description, each with its offset, in ascending order.
+/// Numbers of objects by description, each with its offset in bytes, in ascending order of the offsets.
 #[derive(Default)]
 pub(super) struct Cache(HashMap<ObjectKey, Vec<(u64, u32)>, BuildHasherDefault<WordHasher>>);
 
@@ -167,13 +169,13 @@ pub(super) struct Fit {
 }
 
 impl<D: Device> Heap<D> {
-    /// Returns a location for a pass that begins at `clock`: the lowest free one with an existing object of the same
-    /// description, or else the lowest free range.
+    /// Returns a location for a pass that begins at `clock`: the lowest free offset that has an existing object of the
+    /// same description, otherwise the lowest free range.
     ///
-    /// On one queue, and while the requests are the same in the same order, this is first fit: the lowest free range is
-    /// the one that first fit found before, and the object is there. With several queues, the ranges that are free when
-    /// an execution begins depend on the progress of the device. Reusing an existing object then saves creating another
-    /// one.
+    /// On one queue, if the requests repeat in the same order, this is first fit: the lowest free range is the one that
+    /// first fit found for the same request before, and its object still exists. With several queues, the ranges that
+    /// are free when an execution begins depend on the progress of the device. In this case, an existing object at
+    /// another offset saves the creation of an object.
     pub(super) fn find(&self, key: Option<&ObjectKey>, size: u64, alignment: u64, clock: &Clock) -> Option<Fit> {
         let made = key.map_or(&[][..], |key| self.cache.all(key));
         let hit = made.iter().find(|(offset, _)| self.spans.is_free(*offset, size, clock));

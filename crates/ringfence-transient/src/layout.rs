@@ -1,8 +1,8 @@
 //! Offsets for the resources of a frame, computed by the planner of [`ringfence_alias`].
 //!
 //! On one queue, the lifetime of a resource is the interval from its first pass to its last. On several queues, two
-//! resources may share bytes only if every last use of one comes before the first use of the other, so the planner gets
-//! the partial order.
+//! resources may share bytes only if every last use of one comes before the first use of the other. In this case, the
+//! planner gets the partial order of the passes instead of intervals.
 
 use ringfence_alias::{self as alias, Item, ItemError, Lifetime, PassGraph, PassItem, Problem, Progress};
 
@@ -10,7 +10,7 @@ use super::error::TransientError;
 use super::frame::FramePass;
 use crate::device::DeviceError;
 
-/// A resource in the form that the planner takes. Passes are given by their index in the list.
+/// A resource in the form that the planner takes. Passes are given by their index in the list of passes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece<'a> {
     pub(super) size: u64,
@@ -19,7 +19,8 @@ pub(super) struct Piece<'a> {
     pub(super) last: &'a [usize],
 }
 
-/// The offset of each piece.
+/// Result of a plan: the offset of each piece, the height of the heap, and a lower bound for the height of any plan, in
+/// bytes.
 pub(super) struct Layout {
     pub(super) offsets: Vec<u64>,
     pub(super) height: u64,
@@ -29,19 +30,19 @@ pub(super) struct Layout {
 /// The layout of the previous frame.
 #[derive(Clone, Debug)]
 pub(super) struct LastLayout {
-    /// For each piece its previous offset, if it existed.
+    /// Previous offset of each piece, in bytes; `None` for a piece that the previous frame did not have.
     pub(super) offsets: Vec<Option<u64>>,
     pub(super) height: u64,
 }
 
-/// Number of pieces beyond which transitions are not reduced, because even one look at all pieces would take longer
-/// than planning.
+/// If there are more pieces than this, the number of transitions is not reduced, because even one look at all pieces
+/// would take longer than planning.
 const LOWERED_MAX: usize = 2_000;
 
 /// Plans the offsets of the pieces, for as long as `go_on` returns `true`. Keeps the previous offsets of as many pieces
-/// as possible, without making the heap higher than the larger of its previous height and the height of a new plan.
-/// Then moves the other pieces, at no more height, so that fewer begin on bytes of another piece, for
-/// `transition_steps` of work.
+/// as possible, but does not make the heap higher than both its previous height and the height of a new plan. Then
+/// spends `transition_steps` steps on moving the other pieces, without more height, so that fewer pieces begin on bytes
+/// of another piece.
 pub(super) fn plan(
     passes: &[FramePass<'_>],
     pieces: &[Piece<'_>],

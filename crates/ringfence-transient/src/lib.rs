@@ -14,9 +14,10 @@
 //!
 //! - *Pass by pass*: [`Execution::acquire_texture`] and [`Execution::discard`], in the order of the passes. The
 //!   allocator searches the existing heaps first fit, and creates a heap if none fits. An object that was created
-//!   earlier from the same description at the same offset is reused: a frame like the last one creates nothing.
+//!   earlier from the same description at the same offset is reused, so a frame with the requests of the previous frame
+//!   creates no object.
 //! - *Planned*: all resources are declared up front with their first and last passes ([`TransientAllocator::plan`]),
-//!   and [`ringfence_alias`] lays them out. A frame of the same shape as an earlier one reuses its plan.
+//!   and [`ringfence_alias`] plans their offsets. A frame of the same shape as an earlier one reuses its plan.
 //!
 //! # When two resources may share bytes
 //!
@@ -28,31 +29,31 @@
 //! - passes of different queues are ordered if one waits for the other ([`Execution::pass`]);
 //! - a pass that the host knows to be complete comes before every later pass.
 //!
-//! A resource may use bytes of another one iff every last use of the other comes before its own first use. The same
-//! rule applies across executions: a frame that begins on the graphics queue while the last frame's async compute still
-//! runs gets other bytes.
+//! A resource B may use bytes of a resource A if and only if every last use of A comes before the first use of B. The
+//! same rule applies across executions: a frame that begins on the graphics queue while async compute of the previous
+//! frame still runs gets other bytes.
 //!
 //! # When objects and heaps are released
 //!
 //! Unreal Engine destroys an object when the cache exceeds its capacity and the object has not been used for a number
-//! of frames, which assumes that the device is at most that many frames behind. Here both conditions only start a
-//! release. Like every resource, the object then waits for the submissions that had begun. So objects that the device
-//! still uses are never destroyed, however far behind it is.
+//! of frames, which assumes that the device is at most that many frames behind. Here these two conditions only start
+//! the release. As with every resource, the object is then kept until the submissions that had begun are complete.
+//! Therefore no object is destroyed while the device uses it, however far behind the device is.
 //!
 //! # Barriers
 //!
 //! [`TransientAllocator::barriers`] returns the barriers that aliasing needs: see [`Barrier`].
 //!
-//! If several layouts of a planned frame need the same amount of memory, the planner searches for one with few aliasing
-//! barriers ([`TransientDesc::transition_steps`]). [`TransientAllocator::suggest_order`] searches for an order of the
-//! passes that needs less memory.
+//! If several layouts of a planned frame need the same amount of memory, the planner searches among them for a layout
+//! with few aliasing barriers ([`TransientDesc::transition_steps`]). [`TransientAllocator::suggest_order`] searches for
+//! an order of the passes that needs less memory.
 //!
 //! # Differences from Unreal Engine
 //!
-//! - Resources are placed first fit over the history of the bytes rather than from a free list, since a range can be
-//!   free for one queue and not yet for another.
+//! - Resources are placed first fit over the history of the bytes rather than from a free list, because a range can be
+//!   free for one queue while another queue still uses it.
 //! - Resources that require dedicated memory ([`requires_dedicated`](crate::device::Requirements)) are cached by their
-//!   description too, and share bytes with no other resource.
+//!   description too. They share bytes with no other resource.
 //! - Buffers, textures and render targets share heaps if the device allows it (`class_groups`). Otherwise each class
 //!   has its own heaps, as on heap tier 1.
 //!

@@ -8,9 +8,9 @@
 //!   a comes before b   iff   the clock of b holds at least the number of a on the queue of a
 //! ```
 //!
-//! A *clock* contains for each queue the number of its last pass that is over. The clock of a pass joins the clocks of
-//! the pass before it on its queue and of the passes that it waits for, and the passes that the host has seen complete.
-//! Numbers continue across graph executions, so passes of different executions are ordered too.
+//! A *clock* contains, for each queue, the number of the last pass that is over. The clock of a pass is joined from the
+//! clock of the previous pass on its queue, the clocks of the passes that it waits for, and the passes that the host
+//! has seen complete. Numbers continue across graph executions, so passes of different executions are ordered too.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -27,23 +27,24 @@ use super::pass::{Clock, Pass, QUEUES_MAX};
 /// State of one queue.
 struct Queue {
     timeline: TimelineId,
-    /// Clocks of the passes `first..first + clocks.len()`: those of this execution and of the previous one.
+    /// Clocks of the passes `first..first + clocks.len()`: the passes of this execution and of the previous execution.
     clocks: VecDeque<Clock>,
     first: u64,
     /// Number of `clocks` that belong to the previous execution.
     old: usize,
-    /// Passes up to the number are complete once the point is reached; ascending.
+    /// Pairs of a pass number and a point, in ascending order: passes up to the number are complete once the point is
+    /// reached.
     ends: VecDeque<(u64, SyncPoint)>,
 }
 
 impl Queue {
-    /// Returns the number of its last pass; 0 if it had none.
+    /// Returns the number of the queue's last pass; 0 if it had none.
     fn last(&self) -> u64 {
         self.first + self.clocks.len() as u64 - 1
     }
 }
 
-/// The order of all passes of a transient allocator. See the [module](self).
+/// The order of all passes of a transient allocator.
 pub(super) struct Order {
     owner: u32,
     /// Number of the allocator that created the timelines. Timelines of other allocators are rejected.
@@ -88,7 +89,7 @@ impl Order {
         Pass { owner: self.owner, queue, number: self.queues[queue as usize].last() }
     }
 
-    /// Returns the index of a queue, which is assigned at its first use.
+    /// Returns the index of a queue. The first use of a queue assigns its index.
     fn queue(&mut self, timeline: TimelineId) -> Result<u32, TransientError> {
         if let Some(at) = self.queues.iter().position(|held| held.timeline == timeline) {
             return Ok(at as u32);
@@ -100,14 +101,14 @@ impl Order {
         Ok(self.queues.len() as u32 - 1)
     }
 
-    /// Rejects a pass that this order did not create.
+    /// Fails if this order did not create the pass.
     pub(super) fn check(&self, pass: Pass) -> Result<(), TransientError> {
         let known = pass.owner == self.owner
             && self.queues.get(pass.queue as usize).is_some_and(|held| (1..=held.last()).contains(&pass.number));
         if known { Ok(()) } else { Err(TransientError::UnknownPass { pass }) }
     }
 
-    /// Rejects a pass that does not belong to this execution.
+    /// Fails if the pass does not belong to this execution.
     pub(super) fn check_current(&self, pass: Pass) -> Result<(), TransientError> {
         self.check(pass)?;
         let held = &self.queues[pass.queue as usize];
@@ -130,7 +131,7 @@ impl Order {
         clock
     }
 
-    /// Returns `true` if `first` is over when `last` ends, also if they are the same pass.
+    /// Returns `true` if `first` is over when `last` ends, or if both are the same pass.
     pub(super) fn ends_after(&self, last: Pass, first: Pass) -> bool {
         let is_later = last.queue == first.queue && last.number >= first.number;
         is_later || self.begin_of(last).on(first.queue) >= first.number

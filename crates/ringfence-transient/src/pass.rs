@@ -13,7 +13,7 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// Returns its number among the passes of its queue, from 1, over all graph executions.
+    /// Returns the number of the pass among the passes of its queue, from 1, over all graph executions.
     #[must_use]
     pub fn number(self) -> u64 {
         self.number
@@ -38,7 +38,7 @@ impl Clock {
         self.0.iter().zip(&other.0).all(|(have, want)| have >= want)
     }
 
-    /// Sets each queue to the later of both numbers.
+    /// Sets the number of each queue to the larger of the numbers in the two clocks.
     #[inline]
     pub(super) fn join(&mut self, other: &Self) {
         self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine = (*mine).max(*theirs));
@@ -52,7 +52,7 @@ impl Clock {
 /// Id of an object of a transient allocator, in a barrier.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TransientId {
-    /// Number of its transient allocator, unique in the process.
+    /// Number of the object's transient allocator, unique in the process.
     pub(super) owner: u32,
     pub(super) object: u32,
 }

@@ -9,18 +9,18 @@
 //!                        each object by description and offset, existing or new
 //! ```
 //!
-//! A group is a set of resources that one heap can contain: on heap tier 1, render targets, textures and buffers are
-//! separate groups; otherwise all are one group. The heap of a group has the size of its plan. While async compute of
-//! the previous frame still runs, its heap is not used for a frame that does not wait for it. Another heap is created,
-//! so there are as many heaps as overlapping frames.
+//! A group is a set of resources that one heap can contain. On heap tier 1, render targets, textures and buffers are
+//! separate groups; otherwise all resources are one group. The heap of a group has the size of its plan. While async
+//! compute of the previous frame still runs, its heap is not used for a frame that does not wait for it. Such a frame
+//! gets another heap, so there are as many heaps as overlapping frames.
 //!
-//! A new shape keeps offsets of the previous frame if that does not make its heap larger: cached objects can then be
-//! reused.
+//! If a shape is new, its plan keeps offsets of the previous frame, as long as that does not make the heap larger.
+//! Cached objects can then be reused.
 //!
-//! When a shape is new, the planner also searches the plans of that height for one with few aliasing barriers. It does
-//! so only then, because the objects of the shape are created at that time, which takes longer than the search. A
-//! better plan found later would create all objects again. So the offsets of a shape never change while its plan is
-//! kept. The work is counted in steps, not in time, so every run of the program produces the same plan.
+//! Also only for a new shape, the planner searches the plans of the same height for one with few aliasing barriers. At
+//! that time, the objects of the shape are created anyway, which takes longer than the search. A better plan that is
+//! found later would create all objects again. Therefore the offsets of a shape never change while its plan is kept.
+//! The work is counted in steps, not in time, so every run of the program produces the same plan.
 //!
 //! Plans are compared word by word, not by hash alone, so two different frames are never confused.
 //!
@@ -45,7 +45,7 @@ use ringfence_memory::memory::Location;
 use ringfence_memory::trace::{Event, PlannedRange};
 
 impl<D: Device> State<D> {
-    /// Lays out a planned frame and acquires its resources. The execution has begun.
+    /// Lays out a planned frame and acquires its resources. The caller has begun the execution.
     pub(super) fn plan(
         &mut self,
         passes: &[FramePass<'_>],
@@ -61,7 +61,7 @@ impl<D: Device> State<D> {
         self.lay_out(index, resources)
     }
 
-    /// Returns the plan of the frame's shape, and `true` if it existed already. Plans a new shape.
+    /// Returns the index of the plan for the frame's shape, and `true` if the plan existed already. Plans a new shape.
     pub(super) fn plan_index(
         &mut self,
         passes: &[FramePass<'_>],
@@ -83,7 +83,7 @@ impl<D: Device> State<D> {
         Ok((index, is_reused))
     }
 
-    /// Writes the shape into `words`. Two frames with the same words can have the same layout.
+    /// Writes the shape of a frame into `words`. Frames with the same words can have the same layout.
     fn describe(
         &mut self,
         passes: &[FramePass<'_>],
@@ -178,7 +178,8 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Returns the group of a resource: that of its best memory type and its class.
+    /// Returns the group of a resource, which depends on its best memory type and its class. Adds the group if it is
+    /// new.
     fn group_of(&self, needs: Requirements, groups: &mut Vec<Group>) -> Result<u32, TransientError> {
         let bits = needs.memory_type_bits;
         let none = Error::NoMemoryType { location: Location::Device, memory_type_bits: bits };

@@ -24,7 +24,7 @@ pub(super) struct Planned {
     /// [`OWN_MEMORY`] if it shares memory with no other resource.
     pub(super) group: u32,
     pub(super) offset: u64,
-    /// Object of its last use, which may have been released since.
+    /// Object of the last use of this resource. It may have been released after that.
     pub(super) object: u32,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Group {
     pub(super) arena: u32,
     pub(super) height: u64,
     pub(super) lower_bound: u64,
-    /// Strictest requirements of its resources.
+    /// Strictest requirements of the group's resources.
     pub(super) needs: Requirements,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Plan {
     /// The resources in the order of their first passes.
     pub(super) order: Vec<u32>,
     pub(super) id: u64,
-    /// Execution that used it last.
+    /// Number of the execution that used the plan last.
     pub(super) used: u64,
 }
 
@@ -60,9 +60,10 @@ pub(super) struct Plans {
     pub(super) made: u64,
     pub(super) words: Vec<u64>,
     pub(super) passes: Vec<Pass>,
-    /// Object and acquire of each resource.
+    /// For each resource of the frame, the number of its object and of its acquisition; `(u32::MAX, 0)` until it is
+    /// placed.
     pub(super) placed: Vec<(u32, u32)>,
-    /// Heap of each group.
+    /// Number of the heap of each group.
     pub(super) heaps: Vec<u32>,
 }
 
@@ -76,7 +77,7 @@ impl Plans {
         self.passes.clear();
     }
 
-    /// Returns the plan with exactly this shape. Compares the last plan first.
+    /// Returns the index of the plan with exactly this shape. Compares the last plan first.
     pub(super) fn find(&self, words: &[u64]) -> Option<usize> {
         if self.kept.get(self.last).is_some_and(|plan| plan.words == words) {
             return Some(self.last);

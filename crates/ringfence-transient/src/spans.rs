@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Ranges are allocated first fit by address, as engines place transient resources. A pass can take a range only if
-//! everything that used its bytes comes before that pass. With several queues it is not sufficient that the range is
-//! free.
+//! every use of its bytes comes before that pass. With several queues, it is not sufficient that the range is no longer
+//! in use.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 
 use super::pass::Clock;
 
-/// No object.
+/// Tenant of bytes that were never used, or whose last owner was released.
 pub(super) const NO_OBJECT: u32 = u32::MAX;
 
 /// A range of bytes with the same history.
@@ -38,7 +38,7 @@ pub(super) struct Span {
     pub(super) users: Clock,
 }
 
-/// See the [module](self). The spans cover the heap without gaps.
+/// The spans of a heap, in ascending order. They cover the heap without gaps.
 #[derive(Clone, Debug)]
 pub(super) struct Spans(Vec<Span>);
 
@@ -47,7 +47,7 @@ impl Spans {
         Self(vec![Span { offset: 0, end: bytes, tenant: NO_OBJECT, in_use: false, users: Clock::default() }])
     }
 
-    /// Returns the lowest offset at which a pass that begins at `clock` may use `size` bytes.
+    /// Returns the lowest aligned offset at which a pass that begins at `clock` may use `size` bytes.
     pub(super) fn fit(&self, size: u64, alignment: u64, clock: &Clock) -> Option<u64> {
         let mut start = None;
         for span in &self.0 {
@@ -143,12 +143,12 @@ impl Spans {
     pub(super) fn validate(&self, bytes: u64) -> Result<(), Invalid> {
         let mut at = 0;
         for span in &self.0 {
-            Invalid::unless(span.offset == at, "the spans cover the heap without gaps", at)?;
-            Invalid::unless(span.offset < span.end, "no span is empty", at)?;
-            Invalid::unless(!span.in_use || span.tenant != NO_OBJECT, "a span in use has a tenant", at)?;
+            Invalid::unless(span.offset == at, "a gap or an overlap between spans", at)?;
+            Invalid::unless(span.offset < span.end, "a span is empty", at)?;
+            Invalid::unless(!span.in_use || span.tenant != NO_OBJECT, "a span in use has no tenant", at)?;
             at = span.end;
         }
-        Invalid::unless(at == bytes, "the spans cover the heap to its end", at)
+        Invalid::unless(at == bytes, "the last span does not end at the end of the heap", at)
     }
 }
 
@@ -167,7 +167,7 @@ mod tests {
 
     const BYTES: u64 = 96;
 
-    /// The history of each byte separately.
+    /// A naive model: the history of each byte separately.
     struct Twin(Vec<(Option<u32>, Clock)>);
 
     impl Twin {

@@ -33,24 +33,25 @@ pub(super) struct State<D: Device> {
     pub(super) name: Box<str>,
     /// Source location at which the allocator was created.
     at: &'static panic::Location<'static>,
-    /// Its number in passes and handles, to reject those of other transient allocators.
+    /// Number of this transient allocator in its passes and handles. Passes and handles with another number are
+    /// rejected.
     pub(super) owner: u32,
     pub(super) order: Order,
     pub(super) barriers: Barriers,
-    /// Heaps by number; `None` for a released one.
+    /// Heaps by number; `None` for a released heap.
     pub(super) heaps: Vec<Option<Heap<D>>>,
     /// Cache of empty heaps.
     pub(super) idle_heaps: Vec<Heap<D>>,
-    /// Objects by number; `None` for a released one.
+    /// Objects by number; `None` for a released object.
     pub(super) objects: Vec<Option<Object<D>>>,
     pub(super) free_objects: Vec<u32>,
     /// Objects with dedicated memory.
     pub(super) solo: Cache,
     /// Memory requirements, by description.
     measured: HashMap<ObjectKey, Requirements, BuildHasherDefault<WordHasher>>,
-    /// For each heap, the end of the highest range that this execution has used.
+    /// For each heap, the end of the highest range that this execution has used, in bytes.
     pub(super) peaks: Vec<u64>,
-    /// Objects that this execution has acquired; some are listed twice.
+    /// Numbers of the objects that this execution has acquired. An object may be listed twice.
     pub(super) acquired: Vec<u32>,
     /// Scratch list for `release_unused`, kept to reuse its allocation.
     pub(super) scratch: Vec<(u64, u32)>,
@@ -122,8 +123,9 @@ impl<D: Device> State<D> {
         object.ok_or(TransientError::Stale { id: handle.id() })
     }
 
-    /// Returns the object like [`State::object_of`]. Fails if another resource was acquired over its bytes since. In a
-    /// planned frame this cannot happen: every resource has its bytes during its passes, whenever they are recorded.
+    /// Returns the object as [`State::object_of`] does. Fails if another resource was acquired over its bytes after the
+    /// object's last acquire. In a planned frame this cannot happen: every resource has its bytes during its passes,
+    /// whenever they are recorded.
     pub(super) fn own_object_of<K: TransientKind>(&self, handle: Transient<K>) -> Result<&Object<D>, TransientError> {
         let object = self.object_of(handle)?;
         let other = match object.heap {
@@ -203,7 +205,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Returns an object for a pass that begins at `clock`, without a planned offset: a cached or a new one.
+    /// Returns an object for a pass that begins at `clock`, without a planned offset: a cached object, or a new one.
     pub(super) fn find_or_make<K: TransientKind>(
         &mut self,
         info: &<D as Create<K>>::Info<'_>,
@@ -261,7 +263,7 @@ impl<D: Device> State<D> {
         Ok((self.add_heap(heap), Fit { offset: 0, object: None }))
     }
 
-    /// Creates a heap. If there is no memory for `bytes`, tries the size of the request alone.
+    /// Creates a heap of `bytes` bytes. If there is no memory for it, creates a heap for the request alone.
     pub(super) fn make_heap(&self, arena: u32, bytes: u64, needs: Requirements) -> Result<Heap<D>, TransientError> {
         let capabilities = self.shared.device.capabilities();
         let group = |class: ResourceClass| capabilities.class_groups[class as usize];
@@ -320,7 +322,7 @@ impl<D: Device> State<D> {
         self.objects[number as usize].as_mut().expect("an acquired object is not released before the flush")
     }
 
-    /// Creates an object at an offset of a heap, regardless of other objects there.
+    /// Creates an object at an offset of a heap, regardless of other objects at these bytes.
     pub(super) fn make_in_heap<K: TransientKind>(
         &mut self,
         info: &<D as Create<K>>::Info<'_>,
@@ -358,7 +360,7 @@ impl<D: Device> State<D> {
         Ok(object)
     }
 
-    /// Returns an object with dedicated memory: a cached or a new one.
+    /// Returns an object with dedicated memory: a cached object, or a new one.
     fn find_or_make_solo<K: TransientKind>(
         &mut self,
         info: &<D as Create<K>>::Info<'_>,
@@ -389,7 +391,8 @@ impl<D: Device> State<D> {
         Ok(object)
     }
 
-    /// Adds a new object and returns its number. `heap` is the number of its heap and the offset there.
+    /// Adds a new object and returns its number. `heap` contains the number of the object's heap, and its offset in the
+    /// heap.
     fn add_object<K: TransientKind>(
         &mut self,
         object: <D as Create<K>>::Object,
@@ -430,8 +433,8 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Gives the object its bytes from `pass` on, and records the barriers. With `over`, the bytes are freed
-    /// immediately and can be reused once `over` is reached.
+    /// Makes the object the owner of its bytes from `pass` on, and records the barriers. If `over` is given, the bytes
+    /// are freed immediately and can be reused once `over` is reached.
     pub(super) fn occupy(&mut self, number: u32, pass: Pass, over: Option<Clock>) {
         let (frame, execution) = (self.frame, self.execution);
         let Self { objects, heaps, barriers, peaks, figures, .. } = self;

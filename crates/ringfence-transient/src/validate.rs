@@ -12,7 +12,7 @@ impl<D: Device> State<D> {
             let Some(heap) = heap else { continue };
             heap.spans.validate(heap.bytes)?;
             let inside = self.objects.iter().flatten().filter(|object| object.heap == Some(number)).count();
-            rule(inside == heap.object_count, "the object count of a heap is correct", u64::from(number))?;
+            rule(inside == heap.object_count, "the object count of a heap is wrong", u64::from(number))?;
             for span in heap.spans.iter().filter(|span| span.in_use) {
                 let tenant = self.objects[span.tenant as usize].as_ref();
                 let is_whole = tenant.is_some_and(|object| {
@@ -20,15 +20,15 @@ impl<D: Device> State<D> {
                         && object.tenancy.is_some()
                         && (object.offset, object.offset + object.size) == (span.offset, span.end)
                 });
-                rule(is_whole, "a span in use covers exactly one object in use", span.offset)?;
+                rule(is_whole, "a span in use does not cover exactly one object in use", span.offset)?;
             }
         }
         for heap in &self.idle_heaps {
             heap.spans.validate(heap.bytes)?;
-            rule(heap.object_count == 0 && heap.idle_since.is_some(), "a heap in the cache is empty", heap.bytes)?;
+            rule(heap.object_count == 0 && heap.idle_since.is_some(), "a heap in the cache is not empty", heap.bytes)?;
         }
         let free = self.objects.iter().filter(|object| object.is_none()).count();
-        rule(free == self.free_objects.len(), "every free object number is in the list", free as u64)?;
+        rule(free == self.free_objects.len(), "the list of free object numbers is incomplete", free as u64)?;
         for (number, object) in (0..).zip(&self.objects) {
             let Some(object) = object else { continue };
             let found = object.key.as_ref().map(|key| match object.heap {
@@ -37,7 +37,7 @@ impl<D: Device> State<D> {
             });
             rule(
                 found.is_none_or(|found| found == Some(number)),
-                "an object with a key is in its cache",
+                "an object with a key is not in its cache",
                 number.into(),
             )?;
         }

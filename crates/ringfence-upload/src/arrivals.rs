@@ -1,5 +1,5 @@
-//! Destinations of a batch's copies: not moved while they have copies that are not recorded, and marked if copies to
-//! them are lost. See [`ringfence_lockfree::delivery`].
+//! Destinations of a batch's copies. Defragmentation does not move a destination until the copies to it are recorded.
+//! If copies are lost, their destinations are marked. See [`ringfence_lockfree::delivery`].
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use ringfence_memory::{Resource, ResourceKind};
 
 type Delivery = delivery::Delivery<Leak>;
 
-/// The destinations of copies that are recorded together. Clones refer to the same copies: these arrive if one clone is
-/// recorded in a frame that is submitted.
+/// The destinations of copies that are recorded together. A clone refers to the same copies: they arrive if the
+/// original or a clone is recorded in a frame that is submitted.
 #[derive(Default)]
 pub(super) struct Arrivals {
     delivery: Option<Arc<Delivery>>,
-    /// Earlier deliveries, kept for their host memory. Some still wait for the end of their frames.
+    /// Earlier deliveries, kept to reuse their host memory. Some may still wait for the end of their frames.
     spares: SmallVec<[Arc<Delivery>; 4]>,
 }
 
-/// Error: a destination has another object than the one that the copies write to.
+/// Error: a destination was given another object, and the copies write to its old object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Exchanged {
     /// User data of the first such destination.
@@ -38,15 +38,15 @@ impl Arrivals {
         Self::default()
     }
 
-    /// Returns `true` if the copies that were added last are recorded.
+    /// Returns `true` if the present delivery is recorded, or if there is none.
     #[must_use]
     pub(super) fn is_recorded(&self) -> bool {
         self.delivery.as_ref().is_none_or(|delivery| delivery.is_recorded())
     }
 
-    /// Adds a destination, which is not moved until the copies are recorded. `frames` are the frames that the copies
-    /// may be recorded in; if it is empty, the frames that are open now. `is_restaged` means that the caller stages the
-    /// same bytes again if that frame is not submitted.
+    /// Adds a destination, which is not moved until the copies are recorded. The copies may be recorded in `frames`; if
+    /// there are none, in the frames that are open at this call. `is_restaged` must be `true` if the caller stages the
+    /// same bytes again after a loss; the loss is then not reported.
     pub(super) fn add<D: Create<K> + Device, K: ResourceKind>(
         &mut self,
         to: &Resource<D, K>,
@@ -70,7 +70,8 @@ impl Arrivals {
         }
     }
 
-    /// Returns the present delivery, or a copy of it if a clone shares it.
+    /// Returns the present delivery for changes. If a clone shares it, first replaces it with a new delivery, which
+    /// gets the destinations of copies that are not recorded.
     fn editable(&mut self, losses: &Arc<Losses<Leak>>) -> &mut Delivery {
         if self.delivery.as_mut().is_none_or(|delivery| Arc::get_mut(delivery).is_none()) {
             let at = self.spares.iter_mut().position(|spare| Arc::get_mut(spare).is_some());
@@ -89,17 +90,17 @@ impl Arrivals {
         self.delivery.as_mut().and_then(Arc::get_mut).expect("not shared")
     }
 
-    /// Keeps a delivery for its host memory.
+    /// Keeps a delivery, to reuse its host memory.
     fn keep(&mut self, delivery: Arc<Delivery>) {
         if self.spares.len() < self.spares.inline_size() {
             self.spares.push(delivery);
         }
     }
 
-    /// Refuses the copies if a destination has another object by now.
+    /// Checks that each destination still has the object that the copies write to.
     ///
     /// # Errors
-    /// The first such destination.
+    /// The first destination that was given another object.
     pub(super) fn check(&self) -> Result<(), Exchanged> {
         let targets = self.delivery.iter().flat_map(|delivery| &delivery.targets);
         let mut exchanged = targets.filter(|target| target.is_exchanged());
@@ -127,7 +128,7 @@ impl Clone for Arrivals {
     }
 }
 
-/// Returns a watch on the end of a frame, if the frame is open.
+/// Returns a watch that reports how `frame` ends, or `None` if the frame is not open.
 fn watch<D: Device>(shared: &Shared<D>, frame: SyncPoint) -> Option<Watch> {
     Some(shared.open_frame(frame)?.watch())
 }

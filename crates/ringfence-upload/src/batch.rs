@@ -8,15 +8,15 @@
 //!                                                             end_copies [B, D]         1 call, 1 barrier a destination
 //! ```
 //!
-//! Copies whose sources are adjacent and whose destinations are adjacent become one. If copies of a batch overlap, the
-//! later one wins, as if they had been recorded one after the other: the overwritten parts of the earlier one are not
-//! copied. There is no such order for the sources: a buffer that a batch copies to cannot be a source of the same
-//! batch.
+//! If the sources of two copies are adjacent and their destinations too, the copies become one region. If copies of a
+//! batch overlap, the later one wins, as if they had been recorded one after the other: the overwritten parts of the
+//! earlier one are not copied. A buffer that a batch copies to cannot be a source of the same batch, because the device
+//! may execute the copies of a batch in any order.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | add a copy | O(1) expected |
-//! | [`UploadBatch::record`] | O(copies · log copies) for the first call after a copy was added; then O(regions) |
+//! | [`UploadBatch::record`] | first call after a copy was added: O(copies · log copies); later calls: O(regions) |
 //! | [`UploadBatch::clear`] | O(copies); keeps the host memory, so that a steady frame allocates none |
 
 use std::collections::{BTreeMap, HashMap};
@@ -33,18 +33,20 @@ use ringfence_core::sync::SyncPoint;
 use ringfence_memory::extend::{OpenFrame, Shared};
 use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
 
-/// Copies from rings to buffers and textures that are recorded together. Adjacent copies are merged and barriers are
-/// grouped. If copies to a buffer overlap, the later one wins. Copies to a texture must not overlap.
+/// A batch of copies from rings to buffers and textures. The copies are recorded together: adjacent copies are merged
+/// and barriers are grouped. If copies to a buffer overlap, the later one wins. Copies to a texture must not overlap.
 ///
-/// In one batch, a buffer is a source or a destination, not both, because nothing orders a copy that reads the bytes
-/// that another copy writes. The batch refuses such a copy; add it to a second batch and record that after this one.
+/// In one batch, a buffer is a source or a destination, not both, because the device may execute the copies of a batch
+/// in any order. The batch refuses a copy that breaks this rule. Add the copy to a second batch, and record the second
+/// batch after the first.
 ///
-/// A batch belongs to the frame that its sources were staged for. It stores the drivers' objects, not the resources. A
-/// destination that is dropped before the batch is recorded lives until the frame is complete.
+/// A batch belongs to the frame that its sources were staged for. It stores the drivers' objects, not the resources. If
+/// a destination is dropped before the batch is recorded, its object lives until the frame is complete.
 ///
-/// [`Defrag`](ringfence_memory::defrag::Defrag) does not move a destination while it has copies that are not recorded. If the
-/// destination gets another object (`resize`, `replace`, `swap_mips`), recording fails with [`BatchError::Exchanged`],
-/// because the copies would write to the old object. Record the batch before the exchange, or add the copies after it.
+/// [`Defrag`](ringfence_memory::defrag::Defrag) does not move a destination while it has copies that are not recorded.
+/// If the destination gets another object (`resize`, `replace`, `swap_mips`), recording fails with
+/// [`BatchError::Exchanged`], because the copies would write to the old object. Record the batch before the exchange,
+/// or add the copies after it.
 ///
 /// Copies are lost if their frame is not submitted, or if the batch is cleared or dropped without being recorded. The
 /// batch cannot stage them again, because the ring reuses the bytes after the frame. The program must check
@@ -69,29 +71,32 @@ pub struct UploadBatch<D: Device> {
     arrivals: Arrivals,
     /// The frames that the sources were staged for.
     frames: SmallVec<[Frames; 1]>,
-    /// The frames of these that were looked up and were open then.
+    /// Handles of those frames in `frames` that were open when a copy was added. They make later checks cheap.
     open: SmallVec<[OpenFrame; 1]>,
 }
 
-/// Figures of a batch: its copies, calls and barriers.
+/// Statistics of a batch: its copies, calls and barriers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct BatchFigures {
-    /// Requested copies, including copies of texels.
+    /// Number of requested copies, including copies of texels.
     pub copy_count: u64,
-    /// Bytes of the copies; for textures, in the ring's layout.
+    /// Total size of the copies, in bytes. For textures, the padding between rows and layers is included.
     pub copy_bytes: u64,
-    /// Regions to copy: for buffers at most one a copy unless copies overlap; for texels one a layer.
+    /// Number of regions after merging: one per layer for texels, and at most one per copy for buffers, unless copies
+    /// overlap.
     pub region_count: u64,
     /// Number of copy commands.
     pub call_count: u64,
-    /// Resources that are transitioned to copy destinations and back: two barriers each, all of them in two calls.
+    /// Number of destinations: buffers, and mip levels of texture layers. Each destination needs one barrier before the
+    /// copies and one after them. All barriers before the copies are in one call, and all barriers after them in
+    /// another.
     pub target_count: u64,
-    /// Bytes that are not copied, because a later copy of the batch overwrites them.
+    /// Number of bytes that are not copied, because a later copy of the batch overwrites them.
     pub hidden_bytes: u64,
 }
 
 impl BatchFigures {
-    /// Returns the number of recorded barriers: two for each resource.
+    /// Returns the number of recorded barriers: two for each destination.
     #[must_use]
     pub const fn barrier_count(&self) -> u64 {
         2 * self.target_count
@@ -109,16 +114,16 @@ impl BatchFigures {
 #[non_exhaustive]
 pub enum BatchError {
     /// The copy has a size of 0.
-    #[error("a copy of 0 bytes")]
+    #[error("a copy of 0 bytes: pass at least one byte")]
     ZeroSize,
-    /// The copy writes outside the destination.
-    #[error("bytes {offset}..{offset}+{size} lie outside the destination of {target_size} bytes")]
+    /// The copy writes outside the destination, or the bytes for [`Staged::of`] are outside the buffer.
+    #[error("bytes {offset}..{offset}+{size} are outside the buffer of {target_size} bytes")]
     OutOfRange {
-        /// Offset of the first requested byte.
+        /// Offset of the first requested byte, in bytes.
         offset: u64,
         /// Size in bytes.
         size: u64,
-        /// Size of the destination, in bytes.
+        /// Size of the destination or buffer, in bytes.
         target_size: u64,
     },
     /// The texels do not fit the texture, or the device cannot copy them.
@@ -126,8 +131,8 @@ pub enum BatchError {
     Texels(#[from] TexelError),
     /// Rows, slices or layers of the staged texels overlap, or do not begin at a multiple of a block.
     #[error(
-        "a row pitch of {row_bytes} bytes and a slice pitch of {slice_bytes}: a row needs {row_needed} bytes in \
-         blocks of {block_bytes}, a slice {slice_needed}"
+        "a row pitch of {row_bytes} bytes or a slice pitch of {slice_bytes} bytes does not fit: a row needs \
+         {row_needed} bytes in blocks of {block_bytes} bytes, a slice {slice_needed} bytes"
     )]
     TexelPitch {
         /// Bytes from one row of blocks to the next.
@@ -138,11 +143,12 @@ pub enum BatchError {
         block_bytes: u64,
         /// Bytes of a row of blocks.
         row_needed: u64,
-        /// Needed bytes of a slice or layer: exactly these for slices, at least these for layers.
+        /// Required slice pitch, in bytes: exactly this value for several slices, at least this value for several
+        /// layers.
         slice_needed: u64,
     },
     /// The texels do not fit in the staged bytes.
-    #[error("{given} bytes are staged: texels of {extent:?} in {layers} layers ({format}) need {needed}")]
+    #[error("{given} bytes are staged, but texels of {extent:?} in {layers} layers ({format}) need {needed} bytes")]
     TexelSize {
         /// Width, height and depth in texels.
         extent: [u32; 3],
@@ -152,21 +158,22 @@ pub enum BatchError {
         format: TexelFormat,
         /// Staged bytes.
         given: u64,
-        /// Bytes that the texels need; `u64::MAX` if the number does not fit 64 bits.
+        /// Bytes that the texels need; `u64::MAX` if the number exceeds 64 bits.
         needed: u64,
     },
-    /// The source of the copy is its own destination, or the destination of another copy of the batch.
+    /// The source and the destination of the copy are the same buffer, or another copy of the batch writes to the
+    /// source.
     #[error("the batch writes the source of a copy of {size} bytes at {offset}: record that copy in a later batch")]
     ReadsTarget {
-        /// Offset of the first byte in the source.
+        /// Offset of the first byte in the source, in bytes.
         offset: u64,
         /// Size in bytes.
         size: u64,
     },
-    /// The destination of the copy is the source of another copy of the batch.
+    /// Another copy of the batch reads from the destination.
     #[error("the batch reads the destination of a copy of {size} bytes at {offset}: record that copy in a later batch")]
     WritesSource {
-        /// Offset of the first byte in the destination.
+        /// Offset of the first byte in the destination, in bytes.
         offset: u64,
         /// Size in bytes.
         size: u64,
@@ -198,7 +205,7 @@ pub enum BatchError {
         source_owner: u32,
         /// Number of the destination's allocator.
         target_owner: u32,
-        /// Number of the batch's allocator; that of the source if the batch is empty.
+        /// Number of the batch's allocator; equal to `source_owner` if the batch is empty.
         batch_owner: u32,
     },
 }
@@ -216,8 +223,8 @@ pub struct TexelTarget {
     pub y: u32,
     /// First slice of a three-dimensional texture.
     pub z: u32,
-    /// `true` if the copy may discard the previous contents of the mip level of these layers in all aspects (for
-    /// example on its first use).
+    /// `true` if the previous contents of the mip level may be discarded, in these layers and in all aspects (for
+    /// example at the first use of the texture).
     pub discard: bool,
 }
 
@@ -260,7 +267,7 @@ struct TexelCopy<T> {
     region: TexelRegion,
 }
 
-/// Regions of one source and destination.
+/// Consecutive elements of `regions` that have the same source and the same destination.
 #[derive(Clone, Copy)]
 struct Group {
     target: u32,
@@ -312,8 +319,8 @@ impl<D: Device> UploadBatch<D> {
         self.copy_as(from, to, offset, false)
     }
 
-    /// As [`UploadBatch::copy`], for constants of a valid size. If their frame is not submitted, the destination does
-    /// not report lost content, because the caller stages it again or needed it for that frame only.
+    /// As [`UploadBatch::copy`], for constants of a valid size. If the frame is not submitted, the destination does not
+    /// report lost content, because the caller stages the content again or needed it for that frame only.
     ///
     /// # Errors
     /// Another thread has ended the frame.
@@ -358,17 +365,17 @@ impl<D: Device> UploadBatch<D> {
         Ok(())
     }
 
-    /// Adds a copy of texels, one for each layer, to a texture, which must have the usage for copies to it. O(layers)
-    /// expected.
+    /// Adds a copy of texels to a texture: one region per layer. The texture must have the usage for copies to it.
+    /// O(layers) expected.
     ///
     /// Within a batch, texels of the same mip level and layer must not overlap, and all or none of them must set
     /// `discard`.
     ///
     /// # Errors
-    /// - The texture has no such mip level, layers, aspect or texels.
-    /// - The blocks of its format differ from those of the texels, or the format has several planes.
+    /// - The texture does not have the mip level, the layers, the aspect or the texels.
+    /// - The texture's format has other texel blocks than the staged texels, or it has several planes.
     /// - The texture is multisampled.
-    /// - The region cuts blocks, or units that the device or the queue copies as a whole.
+    /// - The region contains only a part of a block, or of a unit that the device or the queue copies as a whole.
     /// - The texels do not fit in the staged bytes.
     /// - The batch copies to the source buffer.
     /// - [`BatchError::FrameOver`] or [`BatchError::Foreign`].
@@ -414,7 +421,8 @@ impl<D: Device> UploadBatch<D> {
         }
     }
 
-    /// Returns the number of the allocator that the source, the destination and the batch belong to; refuses a mix.
+    /// Returns the number of the allocator that the source, the destination and the batch belong to. Fails if they
+    /// differ.
     fn check_owners<K: ResourceKind>(&self, from: &Staged<D>, to: &Resource<D, K>) -> Result<u32, BatchError>
     where
         D: Create<K>,
@@ -427,8 +435,8 @@ impl<D: Device> UploadBatch<D> {
         Err(BatchError::Foreign { source_owner, target_owner, batch_owner })
     }
 
-    /// Refuses bytes that no submission may use any more. Costs a comparison and a read if they are for a known frame
-    /// and no frame has ended since the last call.
+    /// Fails if every frame that may use the bytes has ended. If the frame is known to the batch and no frame has ended
+    /// since the last call, this costs a comparison and a read.
     fn check_frames(&mut self, from: &Staged<D>, shared: &Shared<D>) -> Result<(), BatchError> {
         let (mut over, mut is_any_open) = (None, false);
         for frame in from.frames.points(from.owner) {
@@ -450,7 +458,7 @@ impl<D: Device> UploadBatch<D> {
         }
     }
 
-    /// Refuses to record if the frames of the sources have ended, or if a destination has another object.
+    /// Fails if the frames of a source have ended, or if a destination was given another object.
     fn check_record(&mut self) -> Result<(), BatchError> {
         let Self { frames, open, owner, .. } = self;
         for frames in frames.iter() {
@@ -487,7 +495,7 @@ impl<D: Device> UploadBatch<D> {
         }
     }
 
-    /// Returns the index of a source that the batch has already. Refuses a buffer that the batch copies to.
+    /// Returns the index of the source if the batch has it already. Fails if the batch copies to this buffer.
     fn known_source(&self, from: &Staged<D>) -> Result<Option<u32>, BatchError> {
         // Most copies have the same source as the copy before.
         if self.sources.last() == Some(&from.buffer) {
@@ -520,7 +528,7 @@ impl<D: Device> UploadBatch<D> {
         self.copies.is_empty() && self.texels.is_empty()
     }
 
-    /// Merges the copies and returns the figures of the batch.
+    /// Merges the copies and returns the statistics of the batch.
     pub fn figures(&mut self) -> BatchFigures {
         self.merge();
         self.figures
@@ -538,14 +546,15 @@ impl<D: Device> UploadBatch<D> {
         (&self.sources[group.source as usize], &self.targets[group.target as usize], regions)
     }
 
-    /// Records the copies, with the barriers before and after them in two calls. Records no command if the batch is
-    /// empty. The batch does not change: call [`UploadBatch::clear`] before the next frame.
+    /// Records the copies: one call with all barriers before them, then the copies, then one call with all barriers
+    /// after them. If the batch is empty, records no command. The batch keeps its copies: call [`UploadBatch::clear`]
+    /// before the next frame.
     ///
     /// # Errors
     /// No command is recorded, and the batch is unchanged:
     ///
     /// - [`BatchError::FrameOver`] if the sources were staged for a frame that has ended;
-    /// - [`BatchError::Exchanged`].
+    /// - [`BatchError::Exchanged`] if a destination was resized, replaced or moved.
     ///
     /// # Safety
     /// - The frame that the sources were staged for is still open, and these commands are submitted as that frame.
@@ -578,13 +587,14 @@ impl<D: Device> UploadBatch<D> {
         Ok(())
     }
 
-    /// Returns the destinations, for a consumer on another queue family, which must acquire them.
+    /// Returns the destinations: buffers, and mip levels of texture layers. A consumer on another queue family must
+    /// acquire each of them.
     #[must_use]
     pub fn targets(&self) -> (&[RawBuffer<D>], &[TextureTarget<RawTexture<D>>]) {
         (&self.targets, &self.textures)
     }
 
-    /// Removes all copies and keeps the host memory for later copies.
+    /// Removes all copies and keeps the host memory for later copies. Copies that were not recorded are lost.
     pub fn clear(&mut self) {
         self.sources.clear();
         self.targets.clear();
@@ -671,7 +681,7 @@ impl<D: Device> UploadBatch<D> {
     }
 }
 
-/// Appends a copy to the regions, merged with the last region if it continues that in both buffers.
+/// Appends a copy to the regions. If it is adjacent to the last region in both buffers, extends that region instead.
 fn append(groups: &mut Vec<Group>, regions: &mut Vec<CopyRegion>, copy: &Copy) {
     let Copy { target, source, region } = *copy;
     if let Some(group) = groups.last_mut()

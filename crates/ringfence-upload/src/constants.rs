@@ -1,4 +1,4 @@
-//! Constant buffers: small, in few size classes, static or dynamic. Each slot has a view that is created once.
+//! Static and dynamic constant buffers in a few size classes. Each slot has a view that is created once.
 //!
 //! ```text
 //!              256      512      1024     larger, up to 64 KiB
@@ -11,14 +11,14 @@
 //! - A *dynamic* buffer ([`DynamicConstants`]) keeps its content in host memory. [`ConstantWriter::bind`] copies it to
 //!   the ring of its size class, unless the same content was copied in the same frame and the ring still has the same
 //!   buffer. Buffers with equal content in a frame share one copy.
-//! - A *static* buffer ([`StaticConstants`]) has one location for its life. New content is collected and staged once a
-//!   frame ([`ConstantBuffers::upload_statics`]), with two barriers for each affected pool.
-//! - The rings are in device memory that the host writes, if the device has such memory, else in upload memory
-//!   ([`ConstantsDesc::location`]). [`ConstantsDesc::promote_reads`], which is off by default, *promotes* content that
-//!   was bound at least that often per copy in the previous frame: the content is copied to a mirror in device memory,
-//!   at the same offset as in the pool, and shaders read it there. This helps if the host cannot write to device
-//!   memory.
-//! - Constants above 1024 bytes have their own pools, and no views, since they are rare. Put data above
+//! - A *static* buffer ([`StaticConstants`]) keeps its location. New content is collected and staged once a frame
+//!   ([`ConstantBuffers::upload_statics`]), with two barriers for each affected pool.
+//! - The rings are in device memory that the host writes, if the device has such memory, otherwise in upload memory
+//!   ([`ConstantsDesc::location`]).
+//! - [`ConstantsDesc::promote_reads`], which is off by default, *promotes* content: if a buffer was bound at least this
+//!   often per copy in the previous frame, its content is copied to a mirror in device memory, at the same offset as in
+//!   the pool, and shaders read it there. This helps if the host cannot write to device memory.
+//! - Constants above 1024 bytes have their own pools. They have no views, because they are rare. Put data above
 //!   [`ConstantBuffers::BYTES_MAX`] into a storage buffer: neither API binds it as constants.
 //!
 //! | operation | cost |
@@ -27,7 +27,7 @@
 //! | bind, unchanged in this frame | O(1), one short lock of the constants |
 //! | bind, changed | O(bytes): a hash, a comparison, a copy; the ring's lock once per 32 slots |
 //! | create or drop a static buffer | O(log pools), one short lock; a driver buffer if all pools are full |
-//! | upload statics | O(changed · log changed) |
+//! | upload static contents | O(changed · log changed) |
 
 mod dynamic;
 mod pending;
@@ -54,22 +54,20 @@ use ringfence_memory::{Allocator, Buffer, Error};
 pub use dynamic::{ConstantWriter, DynamicConstants};
 pub use statics::StaticConstants;
 
-/// Bytes of the slots of each class.
+/// Slot size of each class, in bytes.
 const CLASS_BYTES: [u64; 3] = [256, 512, 1024];
-/// The class of larger constants.
+/// The class of constants above 1024 bytes.
 const LARGE: usize = CLASS_BYTES.len();
 const CLASSES: usize = LARGE + 1;
-/// Alignment of constants: the larger requirement of the two APIs.
+/// Alignment of constants, in bytes: the larger requirement of the two APIs.
 const ALIGNMENT: u64 = 256;
 /// Slots that a writer takes from a ring at a time.
 const PAGE_SLOTS: u64 = 32;
 
-/// Creates the views of constant buffers: a heap for each pool, and a view for each slot.
+/// Creates the views of constant buffers: a heap for each pool, and a view for each slot. `()` creates no views.
 ///
-/// Its functions, and `Clone` and `Drop` of views and heaps, are called without a lock, so they may use the allocator.
-/// If one panics, no resource leaks.
-///
-/// A heap is dropped with its pool. `()` creates no views.
+/// The library holds no lock while it calls these functions, or `Clone` and `Drop` of views and heaps, so they may use
+/// the allocator. A panic in one of them leaks no resource. A heap is dropped with its pool.
 pub trait ConstantViews<D: Device>: Send + Sync + 'static {
     /// The views of one pool.
     type Heap: Send + Sync + 'static;
@@ -80,7 +78,7 @@ pub trait ConstantViews<D: Device>: Send + Sync + 'static {
     /// or 1024).
     ///
     /// # Errors
-    /// An error fails the creation of the pool.
+    /// If this function returns an error, the pool is not created.
     fn make(&self, pool: &Buffer<D>, slot_bytes: u64, slot_count: u32) -> Result<Self::Heap, Error>;
 
     /// Returns the view of a slot.
@@ -102,39 +100,43 @@ impl<D: Device> ConstantViews<D> for () {
 /// Description of constant buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConstantsDesc<'a> {
-    /// Initial number of slots of each dynamic pool. The pool of large constants starts with as many of 1024 bytes.
+    /// Initial number of slots of each dynamic pool. The pool of large constants initially has the size of this many
+    /// slots of 1024 bytes, but at least 64 KiB.
     pub dynamic_slots: u32,
     /// Largest size of a dynamic pool, in bytes.
     pub dynamic_bytes_max: u64,
-    /// Longest wait of a bind if a pool is full and cannot grow.
+    /// Longest wait of a bind if its pool is full and cannot grow.
     pub timeout: Duration,
-    /// A dynamic pool is halved after this many calls of [`Allocator::reclaim`](ringfence_memory::Allocator::reclaim) during which
-    /// at most a quarter was in use. A static pool is released after as many calls during which it was empty.
+    /// A dynamic pool is halved after this many consecutive calls of
+    /// [`Allocator::reclaim`](ringfence_memory::Allocator::reclaim) during which at most a quarter of the pool was in
+    /// use. A static pool is released after the same number of calls during which it was empty.
     pub shrink_after: u32,
     /// Number of slots of each static pool.
     pub static_slots: u32,
-    /// Promotes constants that were bound at least this often per copy in the previous frame: shaders read them from
-    /// device memory. [`ConstantWriter::promoted`] collects the copies, which run once, before the frame's draws.
-    /// `None`, the default, promotes no constants, because [`ConstantsDesc::location`] is faster on devices with
-    /// host-visible device memory. [`ConstantsDesc::PROMOTE_READS`] is the measured threshold for the other devices.
+    /// Threshold of promotion, in binds per copy. If constants were bound at least this often per copy in the previous
+    /// frame, shaders read them from device memory. [`ConstantWriter::promoted`] collects the copies, which run once,
+    /// before the frame's draws. `None`, the default, promotes no constants, because [`ConstantsDesc::location`] is
+    /// faster on devices with host-visible device memory. [`ConstantsDesc::PROMOTE_READS`] is the measured threshold
+    /// for the other devices.
     pub promote_reads: Option<u32>,
-    /// `true` if equal content of one frame and writer shares one copy. This costs a hash of the content per copy.
+    /// `true` if equal contents of one frame and writer share one copy. This costs a hash of the content per copy.
     pub share_equal: bool,
-    /// Usages of the buffers, in addition to copies.
+    /// Usages of the buffers, in addition to copies from and to them.
     pub usage: BufferUsage,
     /// Location of dynamic constants. The default is device memory that the host writes, or upload memory if the device
-    /// cannot spare such memory. Measured on an NVIDIA H200 by the example `constants_placement` (512 slots of 256
-    /// bytes, one draw reads all): with the writes included, constants in device memory take 0.55 of the time of upload
-    /// memory at one read a frame, 0.66 at 16 and 0.81 at 128.
+    /// does not have enough of such memory. Measured on an NVIDIA H200 by the example `constants_placement` (512 slots
+    /// of 256 bytes, one draw reads all slots): writes and reads of constants in device memory take 0.55 times as long
+    /// as in upload memory at one read per frame, 0.66 times at 16 reads, and 0.81 times at 128 reads.
     pub location: Location,
     /// Name for reports and for the drivers' objects.
     pub name: &'a str,
 }
 
 impl ConstantsDesc<'_> {
-    /// From this number of reads a frame on, a copy to device memory saves more time than it costs. Measured on an
-    /// NVIDIA H200 by the example `constants_placement`: 0.97 of the time of upload memory at 32 reads and 0.93 at 64,
-    /// and up to 1.1 below. If each draw reads a different slot, the cost of starting the draws hides the difference.
+    /// Recommended value of [`ConstantsDesc::promote_reads`]: with at least this many reads per frame, a copy to device
+    /// memory saves more time than it costs. Measured on an NVIDIA H200 by the example `constants_placement`, relative
+    /// to the time with upload memory: 0.97 at 32 reads, 0.93 at 64 reads, and up to 1.1 at fewer than 32 reads. If
+    /// each draw reads a different slot, the cost of starting the draws hides the difference.
     pub const PROMOTE_READS: u32 = 32;
 }
 
@@ -155,13 +157,13 @@ impl Default for ConstantsDesc<'_> {
     }
 }
 
-/// Location of bound constants, for shaders.
+/// Location of bound constants for shaders.
 pub struct BoundConstants<D: Device, V> {
     /// The driver's buffer.
     pub buffer: RawBuffer<D>,
-    /// Offset of the first byte in the buffer, a multiple of 256.
+    /// Offset of the first byte in the buffer, in bytes. A multiple of 256.
     pub offset: u64,
-    /// Bytes that shaders may read: the size of the slot. The bytes after the content are 0.
+    /// Number of bytes that shaders may read: the size of the slot. The bytes after the content are 0.
     pub size: u64,
     /// Device address of the first byte, if the buffer has one.
     pub address: Option<u64>,
@@ -182,22 +184,23 @@ impl<D: Device, V: fmt::Debug> fmt::Debug for BoundConstants<D, V> {
     }
 }
 
-/// Number of binds and copies of constants, and of saved copies.
+/// Statistics of constants: binds, copies, and copies that were avoided.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ConstantFigures {
-    /// Binds of dynamic buffers.
+    /// Number of binds of dynamic buffers.
     pub bind_count: u64,
-    /// Copies for these binds.
+    /// Number of copies of content for these binds.
     pub copy_count: u64,
-    /// Bytes of these copies.
+    /// Total size of these copies, in bytes.
     pub copy_bytes: u64,
-    /// Binds without a copy, because the content was copied in the same frame to the same pool.
+    /// Number of binds without a copy, because the content was copied in the same frame to the same pool.
     pub unchanged_count: u64,
-    /// Binds without a copy, because equal content of another buffer, or earlier content of the same, was found.
+    /// Number of binds without a copy, because equal content was already copied in the frame, for another buffer or
+    /// earlier for the same buffer.
     pub shared_count: u64,
-    /// Staged contents of static buffers.
+    /// Number of contents of static buffers that were staged.
     pub static_count: u64,
-    /// Contents that were promoted to device memory.
+    /// Number of contents that were promoted to device memory.
     pub promoted_count: u64,
 }
 
@@ -221,8 +224,8 @@ struct Paired<D: Device, H> {
     mirror: Option<Mirror<D, H>>,
 }
 
-/// A buffer in device memory of the size of the pool. Promoted content is at the offset of its slot in the pool, so it
-/// needs no allocation: it lives as long as the slot.
+/// A buffer in device memory that has the size of the pool. Promoted content is at the same offset in the mirror as its
+/// slot in the pool, and lives as long as the slot, so it needs no allocation of its own.
 struct Mirror<D: Device, H> {
     buffer: Buffer<D>,
     address: Option<u64>,
@@ -241,17 +244,17 @@ struct Shared<D: Device, V: ConstantViews<D>> {
     memory: Allocator<D>,
     desc: ConstantsDesc<'static>,
     name: String,
-    /// The line of the program that created it.
+    /// The line of the program that created the constant buffers.
     at: &'static panic::Location<'static>,
     views: Arc<V>,
-    /// Rings by class.
+    /// Rings of the dynamic pools, by class.
     dynamic: [Arc<RingState<D>>; CLASSES],
     statics: Arc<statics::Statics<D, V>>,
     figures: Lock<ConstantFigures>,
 }
 
 impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
-    /// The largest constants, in bytes: the limit of Direct3D 12, and of most Vulkan devices.
+    /// Largest size of constants, in bytes: the limit of Direct3D 12, and of most Vulkan devices.
     pub const BYTES_MAX: u64 = 64 << 10;
 
     /// Creates the pools of constant buffers, static and dynamic. `views` creates the views of their slots; `()`
@@ -287,24 +290,25 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
         DynamicConstants::new(self, size)
     }
 
-    /// Creates a static buffer with this content, which is on the device after the next
+    /// Creates a static buffer with this content. The device has the content after the next
     /// [`ConstantBuffers::upload_statics`].
     ///
     /// # Errors
-    /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] above [`ConstantBuffers::BYTES_MAX`]; no memory for another
-    /// pool. The pools are unchanged then.
+    /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] above [`ConstantBuffers::BYTES_MAX`]; or there is no memory
+    /// for another pool. After an error, the pools are unchanged.
     pub fn create_static(&self, content: &[u8]) -> Result<StaticConstants<D, V>, UploadError> {
         StaticConstants::new(self, content)
     }
 
-    /// Stages the new contents of static buffers since the last call, in the dynamic pools, adds the copies to `batch`,
-    /// and returns the number of buffers. Record the batch in the frame of `writer`, before any use of the buffers. If
-    /// that frame is discarded or dropped, the next call stages its contents again.
+    /// Stages all contents of static buffers that were set since the last call, adds the copies to `batch`, and returns
+    /// the number of staged contents. The contents are staged in the dynamic pools. Record the batch in the frame of
+    /// `writer`, before any use of the buffers. If that frame is discarded or dropped, the next call stages its
+    /// contents again.
     ///
     /// # Errors
-    /// As [`UploadWriter::write`](super::UploadWriter::write); [`UploadError::ForeignConstants`] if the writer belongs
-    /// to other [`ConstantBuffers`], or the batch to another allocator. The batch keeps the contents that were staged
-    /// before the error; the next call stages the others.
+    /// As [`UploadWriter::write`](super::UploadWriter::write); or [`UploadError::ForeignConstants`] if the writer
+    /// belongs to other [`ConstantBuffers`], or the batch to another allocator. After an error, the batch keeps the
+    /// contents that were staged before the error, and the next call stages the remaining ones.
     pub fn upload_statics(
         &self,
         writer: &mut ConstantWriter<D, V>,
@@ -316,7 +320,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
         self.shared.statics.upload(writer, batch)
     }
 
-    /// Creates a writer for one thread and for `frame`, which binds dynamic buffers. Reuse it for later frames with
+    /// Creates a writer that binds dynamic buffers, for one thread and for `frame`. Reuse it for later frames with
     /// [`ConstantWriter::begin`].
     ///
     /// # Errors
@@ -325,13 +329,14 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
         ConstantWriter::new(self, frame)
     }
 
-    /// Returns the figures of all writers, except those of frames that writers have not finished.
+    /// Returns the statistics of all writers. The numbers of a writer are added when it begins its next frame or is
+    /// dropped.
     #[must_use]
     pub fn figures(&self) -> ConstantFigures {
         *self.shared.figures.lock()
     }
 
-    /// Returns the figures of the dynamic pools, by class: 256, 512, 1024 and larger.
+    /// Returns the statistics of the dynamic pools, one for each class: 256, 512 and 1024 bytes, and larger.
     #[must_use]
     pub fn dynamic_pools(&self) -> [RingSnapshot; 4] {
         self.shared.dynamic.each_ref().map(|ring| ring.shown())
@@ -356,7 +361,7 @@ impl<D: Device, V: ConstantViews<D>> fmt::Debug for ConstantBuffers<D, V> {
     }
 }
 
-/// Returns the class of a size, and the bytes of its slot.
+/// Returns the class of a size, and the size of its slot in bytes. Fails for 0 and above `max`.
 fn classify(size: u64, max: u64) -> Result<(usize, u64), UploadError> {
     match size {
         0 => Err(UploadError::ZeroSize),

@@ -1,4 +1,4 @@
-//! Errors of staging, with their numbers.
+//! Errors of writes to rings.
 
 use ringfence_core::sync::SyncPoint;
 
@@ -9,7 +9,7 @@ use ringfence_memory::Error;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UploadError {
-    /// No bytes were given.
+    /// The requested size is 0 bytes.
     #[error("a write of 0 bytes: pass at least one byte")]
     ZeroSize,
     /// The alignment is 0 or not a power of two.
@@ -18,12 +18,13 @@ pub enum UploadError {
         /// The requested alignment, in bytes.
         alignment: u64,
     },
-    /// The ring can never hold this many bytes, after any wait: create a larger one.
+    /// The bytes exceed the capacity, so they never fit, even after a wait: create a larger ring.
     #[error("{size} bytes never fit in a ring of {capacity} bytes: create a larger ring")]
     TooLarge {
         /// Requested bytes.
         size: u64,
-        /// The ring's capacity in bytes, or its cap if it grows.
+        /// The ring's capacity in bytes; if the ring grows, its largest capacity. For constants, the largest size of
+        /// their buffer.
         capacity: u64,
     },
     /// The ring is full, and waiting would not help or is turned off ([`WhenFull::Fail`](super::WhenFull::Fail)).
@@ -35,7 +36,7 @@ pub enum UploadError {
         free: u64,
         /// The ring's capacity in bytes.
         capacity: u64,
-        /// The point that the oldest bytes wait for, if its frame is not submitted yet or was dropped.
+        /// The point that must pass before the oldest bytes are free, if its frame is not submitted yet or was dropped.
         waits_for: Option<SyncPoint>,
     },
     /// The ring is full of complete results that the program has not dropped.
@@ -49,7 +50,7 @@ pub enum UploadError {
     /// No frame is open that could use the bytes: begin a frame first.
     #[error("no frame is open: begin the frame that will use the bytes")]
     NoFrame,
-    /// The writer's frame was submitted or dropped, so no submission can use these bytes.
+    /// The writer's frame was submitted, discarded or dropped, so no submission can use these bytes.
     #[error("the frame with {frame} was submitted or dropped: begin the next frame on the writer")]
     FrameOver {
         /// The point that the frame signals.
@@ -61,7 +62,7 @@ pub enum UploadError {
         /// The point that the frame signals.
         frame: SyncPoint,
     },
-    /// The constants belong to other `ConstantBuffers` than the writer, or the batch belongs to another allocator.
+    /// The constants and the writer belong to different `ConstantBuffers`, or the batch belongs to another allocator.
     #[error("the constants, the writer and the batch belong to different constant buffers or allocators")]
     ForeignConstants,
     /// The texture to read back belongs to another allocator than the ring.
@@ -72,8 +73,8 @@ pub enum UploadError {
         /// Number of the texture's allocator.
         texture_owner: u32,
     },
-    /// The bytes of the texels do not match their size.
-    #[error("{given} bytes given: {width} × {height} × {depth} texels in {layers} layers ({format}) need {needed}")]
+    /// There are too few bytes for the texels, or the given pitches make rows or slices overlap.
+    #[error("{given} bytes for {width} × {height} × {depth} texels in {layers} layers ({format}) that need {needed}")]
     TexelSize {
         /// Width in texels.
         width: u32,
@@ -87,7 +88,7 @@ pub enum UploadError {
         format: TexelFormat,
         /// Given bytes.
         given: u64,
-        /// Needed bytes.
+        /// Bytes that the texels need; `u64::MAX` if rows or slices overlap, or if the number exceeds 64 bits.
         needed: u64,
     },
     /// The texels are not inside the texture, or the device cannot copy them.
@@ -109,7 +110,7 @@ pub enum UploadError {
 
 fn unsubmitted(point: &Option<SyncPoint>) -> String {
     match point {
-        Some(point) => format!("the oldest wait for {point}, which is not reported as submitted"),
+        Some(point) => format!("the oldest bytes wait for {point}, which is not reported as submitted"),
         None => "the ring does not wait".to_owned(),
     }
 }

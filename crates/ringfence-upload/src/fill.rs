@@ -1,4 +1,4 @@
-//! Copies into a ring's buffer, and a marker against waits during a copy.
+//! Copies into a ring's buffer. A thread is marked while it copies, so that it does not wait for itself.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -32,7 +32,8 @@ pub(super) unsafe fn fill<D: Device>(
     }
 }
 
-/// Refuses a location that the host does not write, when the ring is created rather than at the first write.
+/// Returns an error for a location that the host does not write. Called when a ring is created, so that the first write
+/// does not fail for this reason.
 pub(super) fn check_location(location: Location) -> Result<(), Error> {
     match location {
         Location::Upload | Location::DeviceUpload => Ok(()),
@@ -54,7 +55,8 @@ impl Filling {
         Self
     }
 
-    /// Returns `true` during a copy of this thread. Such a thread must not wait for the end of the copy.
+    /// Returns `true` while this thread copies into a ring. It must not wait for the end of a copy, which may be its
+    /// own.
     pub(super) fn is_under_way() -> bool {
         FILLING.get() > 0
     }

@@ -2,20 +2,20 @@
 
 use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 
-/// Frames that may use staged bytes: the frame given by the caller, or all frames that were open. Small, because a
-/// write of constants returns it.
+/// Frames that may use staged bytes: the frame given by the caller, or all frames that were open at the write. The type
+/// is small, because each write of constants returns a value of it; therefore it records at most `MAX` frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Frames {
     values: [u64; Self::MAX],
     indices: [u32; Self::MAX],
-    /// Number of frames; if it is above `MAX`, the frames are not recorded.
+    /// Number of frames. If it is above `MAX`, no frame is recorded.
     count: u32,
 }
 
 impl Frames {
     const MAX: usize = 2;
 
-    /// For bytes in the program's own buffer.
+    /// No frames: for bytes in the program's own buffer.
     pub(crate) const NONE: Self = Self { values: [0; Self::MAX], indices: [0; Self::MAX], count: 0 };
 
     #[inline]
@@ -36,7 +36,7 @@ impl Frames {
         self.count as usize <= Self::MAX
     }
 
-    /// Returns the recorded frames as points of the allocator `owner`; none if not all are recorded.
+    /// Returns the frames as points of the allocator `owner`; no points if there are more than `MAX` frames.
     pub(crate) fn points(self, owner: u32) -> impl Iterator<Item = SyncPoint> {
         let count = if self.are_known() { self.count as usize } else { 0 };
         (0..count).map(move |at| SyncPoint::new(TimelineId::of(owner, self.indices[at]), self.values[at]))

@@ -10,20 +10,20 @@
 //!                        thread 1  thread 2: each writes into its own page, without a lock
 //! ```
 //!
-//! A write belongs to the frames that are open at that time. Its bytes are reused once these frames are complete. A
-//! write to a full ring proceeds as follows:
+//! The bytes of a write belong to one frame, or to all frames that are open at the write. They are reused once these
+//! frames are complete. If the ring is full, a write does the following:
 //!
 //! 1. It reads the timelines and frees the bytes of complete frames, without waiting.
-//! 2. While there is no space, it waits for the *oldest* submission only, frees its bytes and tries again; or the ring
-//!    grows, if it may.
-//! 3. It never waits for a frame that is not submitted, since that could wait forever. It returns
-//!    [`UploadError::Full`].
+//! 2. If the bytes still do not fit, it grows the ring, if the ring may grow. Otherwise it waits for the *oldest*
+//!    submission only, frees the bytes of that submission, and tries again.
+//! 3. It never waits for a frame that is not submitted, because that wait could last forever. It returns
+//!    [`UploadError::Full`] instead.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | [`UploadRing::write`] | O(timelines) + the copy; one short lock, which is not held during the copy |
-//! | [`UploadWriter::write`] | the copy, two atomic stores to thread-private memory, two atomic loads; one lock a page |
-//! | a write to a full ring | one driver call a timeline, and one wait a submission until there is space |
+//! | [`UploadWriter::write`] | the copy, two atomic stores to its own memory, two atomic loads; a lock per page |
+//! | a write to a full ring | one driver call per timeline, and one wait per submission until the bytes fit |
 #![warn(missing_docs)]
 
 mod arrivals;
@@ -68,8 +68,9 @@ pub use writer::UploadWriter;
 /// Description of an upload ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UploadDesc<'a> {
-    /// Capacity of the ring, in bytes: enough for all writes of the frames in flight. [`UploadRing::high_water`]
-    /// reports the bytes that were needed. A ring that grows starts with this capacity and never has less.
+    /// Capacity of the ring, in bytes. It must be enough for all writes of the frames in flight;
+    /// [`UploadRing::high_water`] reports the bytes that were needed. A ring that grows starts with this capacity and
+    /// never has less.
     pub capacity: u64,
     /// Usages of the buffer, in addition to copies from it.
     pub usage: BufferUsage,
@@ -78,8 +79,9 @@ pub struct UploadDesc<'a> {
     /// Location of the buffer: [`Location::Upload`], or [`Location::DeviceUpload`] for bytes that shaders read many
     /// times.
     pub location: Location,
-    /// Bytes that an [`UploadWriter`] takes from the ring at a time; at most an eighth of the ring. The unused rest of
-    /// a writer's page is lost at the end of its frame, so choose at most the bytes that a thread writes in a frame.
+    /// Size of a writer's page, in bytes: an [`UploadWriter`] takes this many bytes from the ring at a time. Limited to
+    /// an eighth of `capacity`. The unused rest of a page is lost at the end of the writer's frame, so choose at most
+    /// the number of bytes that one thread writes in a frame.
     pub page_bytes: u64,
     /// Name for reports and for the driver's object.
     pub name: &'a str,
@@ -98,7 +100,7 @@ impl Default for UploadDesc<'_> {
     }
 }
 
-/// Behaviour of a write that finds the ring full even after it has read the timelines.
+/// Behaviour of a write if the ring is still full after the bytes of complete frames were freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhenFull {
     /// Waits for the oldest submission, repeatedly, for at most `timeout` in total.
@@ -106,23 +108,26 @@ pub enum WhenFull {
         /// The longest wait of one write.
         timeout: Duration,
     },
-    /// Fails at once.
+    /// Returns [`UploadError::Full`] without waiting.
     Fail,
-    /// Creates a buffer of twice the size; waits if the ring has `capacity_max` bytes already. The old buffer is
-    /// destroyed after the submissions that use it.
+    /// Replaces the buffer with one of at least twice the size. If the ring has `capacity_max` bytes already, or there
+    /// is no memory for a larger buffer, waits as [`WhenFull::Wait`] does. The old buffer is destroyed after the
+    /// submissions that use it are complete.
     Grow {
         /// Largest capacity of the ring, in bytes.
         capacity_max: u64,
         /// The longest wait of one write, if the ring cannot grow.
         timeout: Duration,
-        /// The ring is halved after this many consecutive calls of [`Allocator::reclaim`](ringfence_memory::Allocator::reclaim) in
-        /// which at most a quarter was in use. If each frame calls it once, these are frames.
+        /// The ring is halved after this many consecutive calls of
+        /// [`Allocator::reclaim`](ringfence_memory::Allocator::reclaim) during which at most a quarter of the ring was
+        /// in use. If the program calls `reclaim` once per frame, this is a number of frames.
         shrink_after: u32,
     },
 }
 
 impl WhenFull {
-    /// Returns a `Grow` up to `capacity_max` bytes, with the default's timeout, that shrinks after 600 frames.
+    /// Returns a `Grow` up to `capacity_max` bytes, with the default's timeout. The ring shrinks after 600 calls of
+    /// `reclaim`.
     #[must_use]
     pub const fn grow(capacity_max: u64) -> Self {
         Self::Grow { capacity_max, timeout: Duration::from_secs(10), shrink_after: 600 }
@@ -133,22 +138,24 @@ impl WhenFull {
 pub struct Staged<D: Device> {
     /// The driver's buffer.
     pub buffer: RawBuffer<D>,
-    /// Offset of the first byte in the buffer.
+    /// Offset of the first byte in the buffer, in bytes.
     pub offset: u64,
     /// Size in bytes.
     pub size: u64,
     /// Device address of the first byte, if the buffer has one.
     pub address: Option<u64>,
-    /// Number of the allocator that the frames belong to.
+    /// Number of the allocator that the buffer and the frames belong to.
     pub(crate) owner: u32,
-    /// The frames that may use the bytes.
+    /// The frames that may use the bytes; [`Frames::NONE`] for bytes in the program's own buffer.
     pub(crate) frames: Frames,
-    /// [`segment::place_hash`] of the buffer. 0 if no program can copy to the buffer and the hash was not computed.
+    /// [`segment::place_hash`] of the buffer; 0 for a buffer that the program cannot copy to, for which no hash is
+    /// computed.
     pub(crate) place_hash: u32,
 }
 
 impl<D: Device> Staged<D> {
-    /// Describes bytes that the program staged in its own buffer, for [`UploadBatch::copy`]. They have no address.
+    /// Describes `size` bytes at `offset` of the program's own buffer, as a source for [`UploadBatch::copy`]. The
+    /// result has no device address.
     ///
     /// # Errors
     /// [`BatchError::ZeroSize`]; [`BatchError::OutOfRange`] if the bytes are not inside the buffer.
@@ -167,7 +174,8 @@ impl<D: Device> Staged<D> {
 }
 
 impl<D: Device> Staged<D> {
-    /// Describes bytes that an allocator of constants wrote for the frame of `point`. No program can copy to their buffer.
+    /// Describes bytes that an allocator of constants wrote for the frame that signals `point`. The program cannot copy
+    /// to their buffer.
     #[doc(hidden)]
     #[inline]
     #[must_use]

@@ -7,13 +7,13 @@
 //!                      read ──▶ bytes, the host's caches invalidated        drop ──▶ its bytes are free
 //! ```
 //!
-//! The bytes of a result are reused once its frame is complete *and* the [`Readback`] is dropped, in the order of
-//! reservation. A result that is kept delays the results after it. If the ring is full for this reason, it returns
-//! [`UploadError::Unread`].
+//! The bytes of a result are reused once its frame is complete *and* the [`Readback`] is dropped. Bytes are reused in
+//! the order of their reservation, so a result that is kept also keeps the bytes of all later results. If the ring is
+//! full for this reason, it returns [`UploadError::Unread`].
 //!
 //! | operation | cost |
 //! |---|---|
-//! | reserve | as a write to an upload ring, without the copy; O(results that are kept) |
+//! | reserve | as a write to an upload ring, without the copy; O(results that are not dropped) |
 //! | read | one driver call for progress, the copy, an invalidation if the memory is not coherent |
 
 use std::fmt;
@@ -64,18 +64,18 @@ impl Default for ReadbackDesc<'_> {
     }
 }
 
-/// Error of a read. The result was not read.
+/// Error of a read or of a wait. No bytes were read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadbackError {
-    /// The submission that writes the result is not complete: read it later.
+    /// The submission that writes the result is not complete. Read the result later.
     #[error("the result is ready once {point} has passed")]
     NotReady {
         /// The point at which the result is ready.
         point: SyncPoint,
     },
-    /// The frame was discarded, or dropped without [`Timeline::submitted`](ringfence_memory::Timeline::submitted). The device may
-    /// not have written the result, so it cannot be read.
+    /// The frame was discarded, or dropped without [`Timeline::submitted`](ringfence_memory::Timeline::submitted). The
+    /// device may not have written the result, so it cannot be read.
     #[error("the frame with {point} was not reported as submitted: its result never arrives")]
     NotSubmitted {
         /// The point of that frame.
@@ -126,9 +126,9 @@ impl<D: Device> ReadbackRing<D> {
         Ok(Readback { state, segment, offset: range.offset(), layout, reads, point, watch, _pin: pin })
     }
 
-    /// Reserves bytes for texels of `frame`, with the offset and row pitch that the device needs. The format must be a
-    /// colour format that is not block-compressed. The program records the copy itself. [`ReadbackRing::reserve_box`]
-    /// supports every format and returns the copies to record.
+    /// Reserves bytes for texels that `frame` copies, with the offset and row pitch that the device requires. The
+    /// texels must have a colour format that is not block-compressed. The program records the copy itself.
+    /// [`ReadbackRing::reserve_box`] supports every format and returns the copies to record.
     ///
     /// # Errors
     /// As [`ReadbackRing::reserve`].
@@ -144,12 +144,12 @@ impl<D: Device> ReadbackRing<D> {
         self.reserve_layout(frame, TexelFormat::color(texel_bytes), &texels)
     }
 
-    /// Reserves bytes for texels of a texture, with the offset and row pitch that the device needs. The copies to
-    /// record in `frame` are in [`Readback::reads`]. The texture must have the usage for copies from it.
+    /// Reserves bytes for texels of a texture, with the offset and row pitch that the device requires. The program must
+    /// record the copies in [`Readback::reads`] in `frame`. The texture must have the usage for copies from it.
     ///
     /// # Errors
-    /// As [`ReadbackRing::reserve`]; [`UploadError::ForeignTexture`]; or [`UploadError::Texels`] if the texture has no
-    /// such texels or they cannot be copied, for the reasons that
+    /// As [`ReadbackRing::reserve`]; [`UploadError::ForeignTexture`]; or [`UploadError::Texels`] if the texture does
+    /// not have the texels, or if they cannot be copied for one of the reasons that
     /// [`UploadBatch::copy_texels`](super::UploadBatch::copy_texels) lists.
     pub fn reserve_box(&self, frame: &Frame, from: &Texture<D>, texels: &TexelBox) -> Result<Readback<D>, UploadError> {
         let (ring_owner, texture_owner) = (self.state.shared().owner(), from.shared().owner());
@@ -187,34 +187,34 @@ impl<D: Device> ReadbackRing<D> {
         Ok(readback)
     }
 
-    /// Returns the figures of the ring.
+    /// Returns the statistics of the ring.
     #[must_use]
     pub fn snapshot(&self) -> RingSnapshot {
         self.state.shown()
     }
 
-    /// Checks every rule of the ring. For tests.
+    /// Checks every invariant of the ring. For tests.
     ///
     /// # Errors
-    /// The first broken rule.
+    /// The first violated invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.state.validate()
     }
 }
 
-/// Bytes of the ring that the device writes a result to. If it is dropped, the bytes are freed once its frame is
-/// complete.
+/// Bytes of the ring that the device writes a result to. If this value is dropped, the ring frees the bytes once the
+/// frame is complete.
 #[must_use = "a result that is dropped cannot be read"]
 pub struct Readback<D: Device> {
     state: Arc<RingState<D>>,
     segment: Arc<Segment<D>>,
     offset: u64,
-    /// Layout of the texels; for other bytes, one row.
+    /// Layout of the texels. Bytes that are not texels have the layout of one row.
     layout: Layout,
-    /// Copies of texels, one a layer.
+    /// Copies of the texels to the ring, one per layer.
     reads: SmallVec<[TexelRead<RawTexture<D>, RawBuffer<D>>; 1]>,
     point: SyncPoint,
-    /// Reports how the frame ends, because the points of discarded frames pass too.
+    /// Reports how the frame ends. The point is not enough, because the points of discarded frames pass too.
     watch: Watch,
     _pin: HeldPin,
 }
@@ -226,20 +226,21 @@ impl<D: Device> Readback<D> {
         self.segment.buffer.object()
     }
 
-    /// Returns the offset of the first byte in the buffer.
+    /// Returns the offset of the first byte in the buffer, in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Returns the size in the ring, in bytes, with the padding between rows and layers of texels.
+    /// Returns the size of the result in the ring, in bytes. For texels, it includes the padding between rows and
+    /// layers.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.layout.size
     }
 
-    /// Returns the number of bytes that [`Readback::read`] returns: without the padding between rows and layers of
-    /// texels.
+    /// Returns the number of bytes that [`Readback::read`] copies. For texels, it excludes the padding between rows and
+    /// layers.
     #[must_use]
     pub fn read_bytes(&self) -> u64 {
         // Does not overflow: at most `layout.size`.
@@ -252,9 +253,9 @@ impl<D: Device> Readback<D> {
         self.layout.row_bytes
     }
 
-    /// Returns the copies of the texels to the ring, one for each layer. Record them with
+    /// Returns the copies of the texels to the ring, one per layer. Record them with
     /// [`Record::read_texels`](crate::device::record::Record::read_texels) in the frame that the bytes were reserved
-    /// for. Empty if the bytes were reserved without a texture.
+    /// for. If the bytes were reserved without a texture, returns no copies.
     #[must_use]
     pub fn reads(&self) -> &[TexelRead<RawTexture<D>, RawBuffer<D>>] {
         &self.reads

@@ -1,4 +1,5 @@
-//! Reservation in a ring: it reads the timelines, waits or grows. A ring shrinks after many frames of little use.
+//! Reservation of bytes in a ring. If the ring is full, a reservation reads the timelines, then waits or grows the
+//! ring. A ring shrinks after many frames of little use.
 //!
 //! ```text
 //!   try ──fits──▶ reserved
@@ -20,15 +21,15 @@
 //! A ring grows when it is full, and is halved when at most a quarter was in use. The factor of two between these
 //! limits keeps a steady load from alternating between growth and shrinking.
 //!
-//! The exchanged buffer is kept until the frames that are open at the exchange are complete, because their tables may
-//! have views of it. Then it is released as soon as no thread writes to it. Each growth doubles the ring, so its buffer
-//! and the exchanged buffers that are not freed yet take at most twice the cap together, unless the ring has shrunk
-//! meanwhile.
+//! A replaced buffer is kept until the frames that were open at its replacement are complete, because tables of these
+//! frames may have views of it. After that, it is released as soon as no thread writes to it. Each growth at least
+//! doubles the ring. Therefore the ring's buffer and the replaced buffers that are not freed yet take at most twice the
+//! cap together, unless the ring has shrunk meanwhile.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | a resize | the creation of a buffer by the allocator, without the ring's lock |
-//! | check for shrinking | O(1), once a reclaim |
+//! | check for shrinking | O(1), once per call of `reclaim` |
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -53,7 +54,7 @@ enum Grown<D: Device> {
     Already,
     /// The ring has its largest capacity.
     AtCap,
-    /// A new buffer, its bytes, and the generation that it replaces.
+    /// The new buffer, its size in bytes, and the generation of the buffer that it replaces.
     By(Buffer<D>, u64, u64),
 }
 
@@ -83,7 +84,8 @@ impl<D: Device> RingState<D> {
         }
     }
 
-    /// Waits for the oldest submission, repeatedly, without the lock.
+    /// Waits for the oldest submission, again and again, until the request fits or the timeout expires. Holds no lock
+    /// during a wait.
     pub(super) fn wait_for_room(
         &self,
         users: &SyncSet,
@@ -140,13 +142,15 @@ impl<D: Device> RingState<D> {
         }
     }
 
-    /// Waits for a host thread that still uses the oldest bytes after the device has finished with them.
+    /// Yields to the thread that has pinned the oldest bytes, which the device no longer uses. Fails if waiting would
+    /// not help, because the pin belongs to a readback result or possibly to this thread, or if the deadline has
+    /// passed.
     fn wait_for_a_thread(&self, size: u64, deadline: Option<Instant>, started: Instant) -> Result<(), UploadError> {
         if !self.config.short_pins {
             return Err(UploadError::Unread { size, capacity: self.books.lock().ring.capacity() });
         }
         if Filling::is_under_way() {
-            // It may be this thread, if its copy called this function again.
+            // The pin may belong to this thread: its copy may have called this function again.
             return Err(self.full(size, None));
         }
         if deadline.is_some_and(|at| Instant::now() >= at) {
@@ -182,8 +186,8 @@ impl<D: Device> RingState<D> {
         }
     }
 
-    /// Gives the ring a buffer of at least twice the size, limited by the cap. Returns `false` if the ring is at the
-    /// cap.
+    /// Replaces the ring's buffer with one of at least twice the size and at least `needed` bytes, but at most the cap.
+    /// Returns `false` if the ring is at the cap, and `true` if this or another thread has grown it.
     fn grow(&self, needed: u64) -> Result<bool, Error> {
         let before = self.capacity();
         let made = retry_after_eviction(|| {
@@ -211,7 +215,7 @@ impl<D: Device> RingState<D> {
         Ok(true)
     }
 
-    /// Halves the ring, unless it is at its initial capacity.
+    /// Halves the ring, but not below its initial capacity.
     pub(super) fn shrink(&self) {
         let made = {
             let Some(_resizing) = self.resizing.try_lock() else { return };
@@ -255,7 +259,7 @@ impl<D: Device> RingState<D> {
         Ok(is_first)
     }
 
-    /// Keeps an exchanged buffer until the frames that are open now are complete. If no frame is open, the buffer is
+    /// Keeps a replaced buffer until the frames that are open now are complete. If no frame is open, the buffer is
     /// retired here, without the lock, unless a writer still uses it.
     fn keep(&self, segment: Arc<Segment<D>>) {
         let mut open = SyncSet::new();
@@ -286,8 +290,8 @@ impl<D: Device> ReclaimRing for RingState<D> {
     }
 
     fn upkeep(&self) {
-        // A buffer's companion is created by the program's code. If this thread holds a lock, the next reclaim tries
-        // again.
+        // The program's code drops a buffer's companion and creates the next one. If this thread holds a lock, the next
+        // reclaim tries again.
         if is_locked() {
             return;
         }

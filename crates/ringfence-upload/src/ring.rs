@@ -18,7 +18,7 @@ use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::RingSnapshot;
 use ringfence_memory::{Allocator, Error};
 
-/// A ring of mapped memory that all threads may write to. See the [crate](crate).
+/// A ring of mapped memory that all threads may write to. The [crate](crate) describes a write to a full ring.
 ///
 /// For many small writes of one thread, use [`UploadRing::writer`]. If the ring is dropped, its buffer lives until the
 /// submissions that use it are complete.
@@ -30,7 +30,8 @@ impl<D: Device> UploadRing<D> {
     /// Creates a ring for uploads.
     ///
     /// # Errors
-    /// As [`Allocator::create_buffer`]; [`Error::NotHostWritten`] if the host does not write to the location.
+    /// As [`Allocator::create_buffer`]; or [`Error::NotHostWritten`] if the description's location is neither `Upload`
+    /// nor `DeviceUpload`.
     #[track_caller]
     pub fn new(memory: &Allocator<D>, desc: UploadDesc<'_>) -> Result<Self, Error> {
         check_location(desc.location)?;
@@ -38,13 +39,14 @@ impl<D: Device> UploadRing<D> {
     }
 
     /// Copies bytes into the ring, at a multiple of `alignment` (4 for vertices, 256 for constants, 512 for texels; see
-    /// [`Capabilities`](crate::device::Capabilities)). Only the frames that are open now may use the bytes.
+    /// [`Capabilities`](crate::device::Capabilities)). Only frames that are open at this call may use the bytes.
     ///
     /// # Errors
     /// No bytes are written if:
     ///
+    /// - `bytes` is empty, or `alignment` is not a power of two;
     /// - no frame is open;
-    /// - the bytes never fit;
+    /// - there are more bytes than the ring can ever hold;
     /// - the ring is full, and waiting would not help, is turned off or took too long;
     /// - the device is lost.
     pub fn write(&self, bytes: &[u8], alignment: u64) -> Result<Staged<D>, UploadError> {
@@ -53,7 +55,8 @@ impl<D: Device> UploadRing<D> {
         self.write_for_users(&users, bytes, alignment)
     }
 
-    /// As [`UploadRing::write`], for `frame` only: the bytes do not wait for other open frames.
+    /// As [`UploadRing::write`], but only `frame` may use the bytes. They are freed once `frame` is complete, even if
+    /// other frames were open at this call.
     ///
     /// # Errors
     /// As [`UploadRing::write`]; or the frame belongs to another allocator.
@@ -65,10 +68,10 @@ impl<D: Device> UploadRing<D> {
         self.write_for_users_at(users, bytes.len() as u64, alignment, |_, to| copy(bytes, to))
     }
 
-    /// Writes texels for `frame`, with the offset and row pitch that the device needs.
+    /// Copies texels into the ring for `frame`, with the offset and row pitch that the device requires.
     ///
     /// # Errors
-    /// As [`UploadRing::write_for`]; or [`UploadError::TexelSize`] if `texels` has fewer bytes than its size needs.
+    /// As [`UploadRing::write_for`]; or [`UploadError::TexelSize`] if `texels` has too few bytes.
     pub fn write_texels(&self, frame: &Frame, texels: &Texels<&[u8]>) -> Result<Texels<Staged<D>>, UploadError> {
         let (layout, pitches) = Layout::new(self.state.memory.device().capabilities(), texels)?;
         let (size, alignment) = layout.request()?;
@@ -77,7 +80,7 @@ impl<D: Device> UploadRing<D> {
         Ok(layout.staged(texels, room))
     }
 
-    /// Reserves bytes and calls `filling` with their offset in the buffer.
+    /// Reserves `size` bytes, and calls `filling` with their offset in the buffer and with the mapped bytes.
     fn write_for_users_at(
         &self,
         users: &SyncSet,
@@ -99,9 +102,9 @@ impl<D: Device> UploadRing<D> {
         Arc::ptr_eq(self.state.shared(), shared)
     }
 
-    /// Creates a writer for one thread and for `frame`. It takes a page of the ring at a time and writes within the
-    /// page without a lock and without memory that other threads write. Reuse it for later frames with
-    /// [`UploadWriter::begin`]. Takes one short lock.
+    /// Creates a writer for one thread and for `frame`. The writer takes a page of the ring at a time; a write within
+    /// the page takes no lock. Reuse the writer for later frames with [`UploadWriter::begin`]. This call takes one
+    /// short lock.
     ///
     /// # Errors
     /// The frame belongs to another allocator.
@@ -115,22 +118,23 @@ impl<D: Device> UploadRing<D> {
         self.state.capacity()
     }
 
-    /// Returns the most bytes that were in use at once, with padding: the capacity that the program needs.
+    /// Returns the largest number of bytes that were in use at the same time, with padding: the capacity that the
+    /// program needs.
     #[must_use]
     pub fn high_water(&self) -> u64 {
         self.state.high_water()
     }
 
-    /// Returns the figures of the ring: occupancy, high-water mark, number of waits and their time.
+    /// Returns the statistics of the ring: occupancy, high-water mark, number of waits and their time.
     #[must_use]
     pub fn snapshot(&self) -> RingSnapshot {
         self.state.shown()
     }
 
-    /// Checks every rule of the ring. For tests.
+    /// Checks every invariant of the ring. For tests.
     ///
     /// # Errors
-    /// The first broken rule.
+    /// The first violated invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.state.validate()
     }

@@ -1,4 +1,4 @@
-//! One buffer of a ring, from its creation until the ring has exchanged it and no user is left.
+//! One buffer of a ring, from its creation until the ring has replaced it and nothing uses it.
 
 use std::any::Any;
 use std::panic::Location as Line;
@@ -13,8 +13,8 @@ use ringfence_memory::extend::{create_buffer_at, shared_alignment};
 use ringfence_memory::memory::Location;
 use ringfence_memory::{AllocationDesc, Allocator, Buffer, Error};
 
-/// Creates a buffer that is divided into parts, with an alignment that fits every usage of a part. Takes its name and
-/// the line of the program for reports.
+/// Creates a buffer that the library divides into parts. Its alignment suits each part, for every usage. The last
+/// argument is the name of the buffer, and the line of the program that reports give as its origin.
 pub(super) fn divided_buffer<D: Device>(
     memory: &Allocator<D>,
     size: u64,
@@ -39,18 +39,20 @@ pub(super) fn place_hash<D: Device>(buffer: &Buffer<D>) -> u32 {
 /// Configuration of a ring.
 pub(super) struct Config<D: Device> {
     pub(super) name: String,
-    /// The line of the program that created it.
+    /// The line of the program that created the ring, for reports.
     pub(super) at: &'static Line<'static>,
     pub(super) desc: UploadDesc<'static>,
-    /// `true` if a pin is set only during a copy; `false` for readback, where it is set until the result is dropped.
+    /// `true` if a thread pins bytes ([`ringfence_lockfree::pin`]) only while it copies; `false` for a readback ring,
+    /// where the bytes of a result are pinned until the result is dropped.
     pub(super) short_pins: bool,
-    /// Creates the companion of each buffer: views of its slots.
+    /// Creates the companion of each buffer (the views of its slots), if the ring has companions.
     pub(super) pair: Option<Pair<D>>,
 }
 
-/// Creates the companion of a buffer with the given bytes. It lives as long as the buffer.
+/// Function that creates the companion of a buffer, given the size of the buffer in bytes. The companion lives as long
+/// as the buffer.
 pub(super) type Pair<D> = Box<dyn Fn(&Buffer<D>, u64) -> Result<Paired, Error> + Send + Sync>;
-/// Companion of a buffer. Its type is known to its maker only.
+/// Companion of a buffer. Only the code that created it knows its type.
 pub(super) type Paired = Box<dyn Any + Send + Sync>;
 
 impl<D: Device> Config<D> {
@@ -62,31 +64,33 @@ impl<D: Device> Config<D> {
     }
 }
 
-/// One buffer of a ring, from its creation until the ring exchanges it for a larger or smaller one.
+/// One buffer of a ring, from its creation until the ring replaces it with a larger or smaller one.
 pub(crate) struct Segment<D: Device> {
     pub(crate) buffer: Buffer<D>,
-    /// Generation of the buffer: higher than that of each earlier buffer of the ring.
+    /// Number of the buffer in its ring: 0 for the first one, and 1 more at each replacement.
     pub(crate) generation: u64,
     /// Device address of the first byte, if the buffer has one.
     pub(crate) address: Option<u64>,
-    /// Hash of the buffer's memory, for `Staged`.
+    /// [`place_hash`] of the buffer, for `Staged`.
     pub(super) place_hash: u32,
-    /// The positions that may have been handed out again.
+    /// Position below which bytes may have been handed out again.
     pub(super) released: Released,
-    /// Reservations start and end at multiples of this: the `nonCoherentAtomSize`, or 1 for coherent memory.
+    /// Reservations start and end at multiples of this number of bytes: the `nonCoherentAtomSize`, or 1 if the memory
+    /// is coherent.
     pub(super) atom: u64,
     /// The buffer's companion, if the ring has a `pair`.
     pub(super) paired: Option<Paired>,
 }
 
 impl<D: Device> Segment<D> {
-    /// Creates the buffer of a segment. One driver call.
+    /// Creates the buffer of a segment.
     pub(super) fn buffer(memory: &Allocator<D>, config: &Config<D>, capacity: u64) -> Result<Buffer<D>, Error> {
         let named = (&*config.name, config.at);
         divided_buffer(memory, capacity, config.desc.usage, config.desc.location, named)
     }
 
-    /// Creates the buffer's companion. That may call the program's code, so the caller must hold no lock.
+    /// Creates a segment of the buffer, with the buffer's companion. May call the program's code, so the caller must
+    /// hold no lock.
     pub(super) fn around(
         buffer: Buffer<D>,
         memory: &Allocator<D>,
@@ -104,14 +108,14 @@ impl<D: Device> Segment<D> {
     }
 }
 
-/// Buffers that the ring exchanged while frames were open, until those frames are complete. Tables of such a frame may
-/// still be created or bound with views of the buffer, and a device may clear views of a buffer as soon as it is
-/// retired.
+/// Replaced buffers. Each is kept until the frames that were open at its replacement are complete. Until then, the
+/// program may create or bind tables with views of the buffer, and a device may clear these views as soon as the buffer
+/// is retired.
 pub(super) struct Exchanged<D: Device>(Option<Box<Kept<D>>>);
 
-/// A buffer that was exchanged.
+/// A replaced buffer: an element of a linked list.
 pub(super) struct Kept<D: Device> {
-    /// The frames that were open at the exchange.
+    /// The frames that were open at the replacement.
     frames: SyncSet,
     are_over: bool,
     _segment: Arc<Segment<D>>,

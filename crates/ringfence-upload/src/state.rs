@@ -1,4 +1,5 @@
-//! State that the handles of a ring share; its bookkeeping has one short lock.
+//! State that is shared by all handles of a ring: its configuration, its bookkeeping under one short lock, and
+//! counters.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use ringfence_memory::{Allocator, Error};
 pub(super) struct Request {
     /// Required size, in bytes.
     pub(super) size: u64,
-    /// Preferred size, in bytes, if there is space: a page. At least `size`.
+    /// Size to reserve if there is space for it, in bytes: a page for small writes, otherwise `size`. At least `size`.
     pub(super) page: u64,
     /// A power of two.
     pub(super) alignment: u64,
@@ -43,23 +44,23 @@ pub(super) struct Reserved<D: Device> {
     pub(super) pin: Option<HeldPin>,
 }
 
-/// The state under the lock.
+/// Bookkeeping of a ring, protected by the lock `RingState::books`.
 pub(super) struct Books<D: Device> {
     pub(super) ring: Ring<SyncSet>,
     pub(super) segment: Arc<Segment<D>>,
     pub(super) exchanged: Exchanged<D>,
     pub(super) pins: Pins,
-    /// High-water mark of the earlier buffers, in bytes.
+    /// Largest high-water mark of the ring's earlier buffers, in bytes.
     pub(super) past_high_water: u64,
     pub(super) calm: Calm,
 }
 
-/// Counts the calls of reclaim during which a ring was mostly empty.
+/// Count of the consecutive calls of `reclaim` during which at most a quarter of a ring was in use.
 #[derive(Default)]
 pub(super) struct Calm {
-    /// The most bytes in use since the count was reset.
+    /// Largest number of bytes in use at the same time since the count was reset.
     peak: u64,
-    /// Calls of reclaim since the count was reset.
+    /// Calls of `reclaim` since the count was reset.
     ticks: u32,
 }
 
@@ -69,7 +70,8 @@ impl Calm {
         self.peak = self.peak.max(used);
     }
 
-    /// Counts a call of reclaim. Returns `true` if the ring should shrink.
+    /// Counts a call of `reclaim`. Returns `true` if the ring should shrink. If more than a quarter was in use, or if
+    /// the ring has its initial capacity, resets the count.
     pub(super) fn tick<D: Device>(&mut self, config: &Config<D>, capacity: u64) -> bool {
         let WhenFull::Grow { shrink_after, .. } = config.desc.when_full else { return false };
         if self.peak > capacity / 4 || capacity <= config.desc.capacity {
@@ -80,7 +82,7 @@ impl Calm {
         self.ticks >= shrink_after.max(1)
     }
 
-    /// Returns the last result of [`Calm::tick`].
+    /// Returns `true` if the ring should shrink: the result of the last [`Calm::tick`].
     pub(super) fn is_over<D: Device>(&self, config: &Config<D>) -> bool {
         matches!(config.desc.when_full, WhenFull::Grow { shrink_after, .. } if self.ticks >= shrink_after.max(1))
     }
@@ -93,10 +95,11 @@ pub(crate) struct RingState<D: Device> {
     /// Generation of the present buffer ([`Segment::generation`]), readable without the lock.
     pub(super) generation: AtomicU64,
     pub(super) books: Lock<Books<D>>,
-    /// Held while the ring's next buffer is created, so that usually one thread creates it. Not held while the
-    /// program's code runs, so a second thread may create one too. Never taken while `books` is held.
+    /// Held by a thread while it creates the ring's next buffer, so that usually only one thread creates a buffer. It
+    /// is not held while the program's code runs, so a second thread may create a buffer too, which is then dropped.
+    /// Never taken while `books` is held.
     pub(super) resizing: Lock<()>,
-    /// Buffer for polling, kept so that polling allocates no host memory.
+    /// Result of the last poll. Kept to reuse its host memory.
     polled: Lock<Passed>,
     pub(super) figures: Figures,
 }
@@ -149,12 +152,12 @@ impl<D: Device> RingState<D> {
         self.memory.shared()
     }
 
-    /// Returns the figures with the name.
+    /// Returns the statistics of the ring, with its name.
     pub(super) fn shown(&self) -> RingSnapshot {
         RingSnapshot { name: self.config.name.clone(), ..self.now() }
     }
 
-    /// Returns the figures without the name.
+    /// Returns the statistics of the ring, without its name.
     pub(super) fn now(&self) -> RingSnapshot {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let books = self.books.lock();
@@ -172,7 +175,8 @@ impl<D: Device> RingState<D> {
         }
     }
 
-    /// Reserves bytes, preferably a page. Returns `None` if the ring is full at present.
+    /// Reserves `request.page` bytes, or `request.size` bytes if a page does not fit. Returns `None` if the ring has no
+    /// space for either at present.
     pub(super) fn try_reserve(
         &self,
         users: &SyncSet,
@@ -188,7 +192,8 @@ impl<D: Device> RingState<D> {
         self.sort_out(result)
     }
 
-    /// Maps an error that may pass later to `None`, and the others to an [`UploadError`].
+    /// Converts the result of a reservation. Returns `None` if the bytes may fit after a release or a growth of the
+    /// ring.
     fn sort_out(&self, result: Result<Reserved<D>, RingError>) -> Result<Option<Reserved<D>>, UploadError> {
         let capacity = self.config.capacity_max();
         match result {
@@ -215,7 +220,7 @@ impl<D: Device> RingState<D> {
         UploadError::Full { size, free: books.ring.free(), capacity: books.ring.capacity(), waits_for }
     }
 
-    /// Returns the point of `frame` as the only user of a write.
+    /// Returns a set with the point of `frame` only. Fails if the frame belongs to another allocator.
     pub(super) fn users_of(&self, frame: &Frame) -> Result<SyncSet, UploadError> {
         if !self.shared().owns(frame) {
             return Err(UploadError::ForeignFrame { frame: frame.point() });
@@ -223,7 +228,8 @@ impl<D: Device> RingState<D> {
         Ok(frame.point().into())
     }
 
-    /// Returns the bytes of a page: `page_bytes` of the description, but at most an eighth of the ring.
+    /// Returns the size of a writer's page, in bytes: `page_bytes` of the description, but at most an eighth of the
+    /// initial capacity.
     pub(super) fn page_bytes(&self) -> u64 {
         self.config.desc.page_bytes.min(self.config.desc.capacity / 8)
     }
@@ -232,7 +238,7 @@ impl<D: Device> RingState<D> {
         self.books.lock().ring.capacity()
     }
 
-    /// Adds writes to the figures.
+    /// Adds a number of writes, and their bytes in total, to the statistics.
     pub(super) fn count_written(&self, writes: u64, bytes: u64) {
         self.figures.written_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.shared().count_staged(writes, bytes);
@@ -247,9 +253,13 @@ impl<D: Device> RingState<D> {
         books.ring.validate()?;
         let (tail, used) = (tail(&books.ring, &books.segment.released), books.ring.used());
         let released = &books.segment.released;
-        Invalid::unless(released.holds(tail), "the oldest byte in use is not released", tail)?;
-        Invalid::unless(tail == 0 || !released.holds(tail - 1), "the byte before the oldest in use is released", tail)?;
-        Invalid::unless(used <= books.segment.buffer.size(), "the bytes in use fit in the buffer", used)
+        Invalid::unless(released.holds(tail), "the oldest byte in use is released", tail)?;
+        Invalid::unless(
+            tail == 0 || !released.holds(tail - 1),
+            "the byte before the oldest byte in use is not released",
+            tail,
+        )?;
+        Invalid::unless(used <= books.segment.buffer.size(), "more bytes are in use than the buffer has", used)
     }
 }
 
@@ -277,8 +287,8 @@ impl<D: Device> Books<D> {
         Ok(Reserved { segment: Arc::clone(&self.segment), range, pin })
     }
 
-    /// Frees the oldest submissions while they have `passed` and no thread writes to their bytes. Returns `true` if it
-    /// stopped because of a thread that writes.
+    /// Frees the bytes of the oldest submissions, as long as they have `passed` and no thread has pinned their bytes.
+    /// Returns `true` if a pin stopped it.
     pub(super) fn release(&mut self, passed: &mut dyn FnMut(&SyncSet) -> bool) -> bool {
         release(&mut self.ring, &self.segment.released, &self.pins, passed)
     }

@@ -1,18 +1,18 @@
 //! Texels of textures: staged with the offset and row pitch that the device needs.
 //!
 //! ```text
-//!   given:   ■■■■■│■■■■■│■■■■■       rows of blocks one after another, or at a distance of the caller's
+//!   given:   ■■■■■│■■■■■│■■■■■       rows of blocks, adjacent or with the caller's row pitch
 //!   staged:  ■■■■■▒▒▒│■■■■■▒▒▒│■■■■■  rows at a multiple of the row alignment and of a block,
-//!            ▲                       the first of each layer at a multiple of the placement alignment and of a block
+//!            ▲                       the first of each layer at a multiple of the offset alignment and of a block
 //! ```
 //!
-//! | | offset | row |
+//! | | offset alignment, in bytes | row alignment, in bytes |
 //! |---|---|---|
 //! | Direct3D 12 | 512 | 256; for depth and stencil 512 if the driver requires it |
-//! | Vulkan | the device's optimal alignment, at least a block and 4 | the device's optimal pitch, in whole blocks |
+//! | Vulkan | the optimal offset alignment, at least 4 and a block | the optimal row pitch alignment, in whole blocks |
 //!
-//! Sizes are in texels for every format, also for block-compressed ones. A partial block at the edge of a mip level has
-//! all its bytes.
+//! Sizes are in texels for every format, also for block-compressed ones. A partial block at the edge of a mip level
+//! takes the bytes of a whole block.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -37,11 +37,11 @@ pub struct Texels<B> {
     pub format: TexelFormat,
     /// Colour, depth or stencil.
     pub aspect: TextureAspect,
-    /// Bytes from one row of blocks to the next in `bytes`; 0 in the input means that rows are adjacent.
+    /// Bytes from one row of blocks to the next in `bytes`. In the input, 0 means that rows are adjacent.
     pub row_bytes: u64,
-    /// Bytes from one slice or layer to the next in `bytes`; 0 in the input means that they are adjacent.
+    /// Bytes from one slice or layer to the next in `bytes`. In the input, 0 means that slices and layers are adjacent.
     pub slice_bytes: u64,
-    /// The bytes, or their staged range. The last row may end with its last block.
+    /// The bytes, or their staged range. The padding after the last row may be missing.
     pub bytes: B,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Texels<&'a [u8]> {
         self
     }
 
-    /// Returns the row pitch and the slice pitch in bytes; `None` if rows or slices overlap, or on overflow.
+    /// Returns the row pitch and the slice pitch, in bytes. Returns `None` if rows or slices overlap, or on overflow.
     fn pitches(&self, layout: &Layout) -> Option<[u64; 2]> {
         let row = if self.row_bytes == 0 { layout.row } else { self.row_bytes };
         let slice = (layout.rows - 1).checked_mul(row)?.checked_add(layout.row)?;
@@ -91,14 +91,15 @@ impl<'a> Texels<&'a [u8]> {
         (row >= layout.row && slice_bytes >= slice).then_some([row, slice_bytes])
     }
 
-    /// Returns the bytes that the texels need; `None` on overflow.
+    /// Returns the number of bytes that the texels need with these pitches; `None` on overflow.
     fn needed(&self, layout: &Layout, [row, slice]: [u64; 2]) -> Option<u64> {
         let slices = layout.slices.checked_mul(layout.layers)?;
         let last = (layout.rows - 1).checked_mul(row)?.checked_add(layout.row)?;
         (slices - 1).checked_mul(slice)?.checked_add(last)
     }
 
-    /// Returns the row pitch and the slice pitch of `bytes`. Refuses `bytes` that do not hold all texels.
+    /// Returns the row pitch and the slice pitch of `bytes`. Fails if `bytes` is too short for the texels, or if rows
+    /// or slices overlap.
     fn check(&self, layout: &Layout) -> Result<[u64; 2], UploadError> {
         let pitches = self.pitches(layout);
         let needed = pitches.and_then(|pitches| self.needed(layout, pitches)).unwrap_or(u64::MAX);
@@ -114,8 +115,8 @@ impl<'a> Texels<&'a [u8]> {
 }
 
 impl<D: Device> Texels<Staged<D>> {
-    /// Refuses texels that overlap or that are not all inside the staged bytes, since the program may have changed any
-    /// field. The caller has checked that no size is 0.
+    /// Fails if texels overlap or are not all inside the staged bytes. This can happen, because the program may change
+    /// any field. The caller has checked that no size is 0.
     pub(super) fn check_staged(&self) -> Result<(), BatchError> {
         let Self { width, height, depth, layers, format, row_bytes, slice_bytes, .. } = *self;
         let [across, down] = format.block();
@@ -163,7 +164,7 @@ pub(super) struct Layout {
     /// Bytes from one layer to the next.
     pub(super) layer_bytes: u64,
     pub(super) size: u64,
-    /// Alignment of the first byte of a layer; not a power of two for texels of 3, 6 or 12 bytes.
+    /// Alignment of the first byte of a layer, in bytes. Not a power of two for texels of 3, 6 or 12 bytes.
     multiple: u64,
 }
 
@@ -174,7 +175,7 @@ impl Layout {
         Self { row: size, row_bytes: size, rows, slices, layers, layer_bytes: size, size, multiple }
     }
 
-    /// Returns the layout of the texels of a box. It does not depend on their mip level and first layer.
+    /// Returns the layout of the texels of a box. The mip level and the first layer do not affect it.
     pub(super) fn of(capabilities: &Capabilities, format: TexelFormat, texels: &TexelBox) -> Result<Self, UploadError> {
         let [across, down] = format.block();
         let block = u64::from(format.block_bytes(texels.aspect).unwrap_or(0));
@@ -203,26 +204,26 @@ impl Layout {
         Ok((layout, pitches))
     }
 
-    /// Returns the size and the alignment of a request to the ring. The alignment is the largest power of two in
-    /// `multiple`; if it is less than `multiple`, the size has the padding to reach the next multiple.
+    /// Returns the size and the alignment of a request to the ring. The alignment is the largest power of two that
+    /// divides `multiple`. If it is less than `multiple`, the size includes the padding up to the next multiple.
     pub(super) fn request(&self) -> Result<(u64, u64), UploadError> {
         let alignment = 1 << self.multiple.trailing_zeros();
         let size = self.size.checked_add(self.multiple - alignment);
         Ok((size.ok_or(UploadError::TooLarge { size: u64::MAX, capacity: u64::MAX })?, alignment))
     }
 
-    /// Returns the bytes of the texels without padding: at most `size`.
+    /// Returns the size of the texels without padding, in bytes. It is at most `size`.
     pub(super) fn tight(&self) -> u64 {
         self.row * self.rows * self.slices * self.layers
     }
 
-    /// Returns the bytes of padding before the first texel, if the range begins at `offset`.
+    /// Returns the number of bytes between `offset`, where the range begins, and its first texel.
     pub(super) fn skip(&self, offset: u64) -> u64 {
         offset.next_multiple_of(self.multiple) - offset
     }
 
-    /// Returns for each row of blocks its first byte in the ring, and its first byte in memory with these pitches of
-    /// rows and slices.
+    /// Returns two offsets for each row of blocks, in bytes: its offset from the first texel in the ring, and its
+    /// offset in memory that has the given row and slice pitches.
     pub(super) fn rows(&self, [row_pitch, slice_pitch]: [u64; 2]) -> impl Iterator<Item = (u64, u64)> {
         let Self { row_bytes, rows, slices, layers, layer_bytes, .. } = *self;
         (0..layers * slices).flat_map(move |slice| {

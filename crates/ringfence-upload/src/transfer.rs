@@ -1,15 +1,15 @@
-//! Uploads on a copy queue: they run in parallel to other queues. Submissions that use the uploaded resources wait for
-//! one point.
+//! Uploads on a copy queue, in parallel to the work of other queues. Submissions that use the uploaded resources wait
+//! for one point.
 //!
 //! ```text
 //!   copy queue    │ upload, upload, upload ─▶ submit ─▶ SyncPoint { copy timeline, 17 }
 //!   main queue    │ …frame…   …frame…                     └─▶ waits for it ─▶ draws with the resources
 //! ```
 //!
-//! On Vulkan, the copy queue may belong to another queue family. Then exclusive resources need a queue family ownership
-//! transfer; see `vulkan::CopyRecorder::release_to` and `acquire`. Before a part of such a resource is uploaded again,
-//! it must be transferred back, with `release` on its present queue and `acquire` on the copy queue. A resource that is
-//! overwritten completely needs no transfer back.
+//! On Vulkan, the copy queue may belong to another queue family. If it does, resources with exclusive sharing mode need
+//! a queue family ownership transfer; see `vulkan::CopyRecorder::release_to` and `acquire`. Before a part of such a
+//! resource is uploaded again, the resource must be transferred back, with `release` on its present queue and `acquire`
+//! on the copy queue. A resource that is overwritten completely need not be transferred back.
 
 use std::fmt;
 
@@ -20,14 +20,15 @@ use crate::device::{Create, Device};
 use ringfence_memory::lifetime::{Frame, FrameError, Timeline};
 use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
 
-/// Collects uploads for a copy queue, one submission at a time. For one thread; each thread may have its own.
+/// Collects uploads for one submission of a copy queue at a time. A collector is used by one thread; each thread may
+/// have its own collector.
 pub struct TransferQueue<D: Device> {
     timeline: Timeline<D>,
     writer: Option<UploadWriter<D>>,
     ring: UploadRing<D>,
     /// The frame of the uploads since the last submission, if there are any.
     frame: Option<Frame>,
-    /// `true` if the program got the frame's value and may have submitted it.
+    /// `true` if the program got the frame's fence value and may have submitted it.
     was_tried: bool,
     batch: UploadBatch<D>,
 }
@@ -47,30 +48,30 @@ pub enum TransferError {
     Batch(#[from] BatchError),
 }
 
-/// Error of a submission. The copies were not submitted by this call.
+/// Error of [`TransferQueue::submit`].
 #[derive(Debug, thiserror::Error)]
 pub enum SubmitError<E> {
-    /// The program's submission failed. All uploads are kept for the next call.
+    /// The program's closure failed. All uploads are kept for the next call.
     #[error("the copies were not submitted: {0}")]
     Submit(E),
-    /// The program itself has submitted a later value of the timeline.
+    /// The closure has succeeded, but the program has already reported a later value of the timeline as submitted.
     #[error(transparent)]
     Frame(FrameError),
 }
 
 impl<D: Device> TransferQueue<D> {
-    /// Creates a queue of uploads through `ring`, for the queue of this timeline. Other code that submits to that queue
-    /// must keep the order of the frames' values.
+    /// Creates a collector of uploads. `ring` stages their bytes, and the copies are submitted to the queue of
+    /// `timeline`. All code that submits to that queue must submit frames in the order of their values.
     #[must_use]
     pub fn new(timeline: Timeline<D>, ring: UploadRing<D>) -> Self {
         Self { timeline, writer: None, ring, frame: None, was_tried: false, batch: UploadBatch::new() }
     }
 
-    /// Stages bytes for `offset` of a buffer. Waits only if the ring is full.
+    /// Stages bytes, and adds a copy of them to `offset` of a buffer. Waits only if the ring is full.
     ///
     /// The copy writes to the present object of the buffer, which is not moved before [`TransferQueue::submit`]. If the
-    /// buffer is resized or replaced before that, recording the batch fails with [`BatchError::Exchanged`]: discard the
-    /// uploads and stage them again.
+    /// buffer is resized or replaced before `submit`, recording the batch fails with [`BatchError::Exchanged`]. In that
+    /// case, discard the uploads and stage them again.
     ///
     /// # Errors
     /// As [`UploadWriter::write`] and [`UploadBatch::copy`]; [`TransferError::ForeignDestination`].
@@ -79,7 +80,7 @@ impl<D: Device> TransferQueue<D> {
         self.gather(|writer, batch| Ok(batch.copy(&writer.write(bytes, 4)?, to, offset)?))
     }
 
-    /// Stages texels for a texture.
+    /// Stages texels, and adds a copy of them to a texture. Waits only if the ring is full.
     ///
     /// # Errors
     /// As [`UploadWriter::write_texels`] and [`UploadBatch::copy_texels`]; [`TransferError::ForeignDestination`].
@@ -93,8 +94,9 @@ impl<D: Device> TransferQueue<D> {
         self.gather(|writer, batch| Ok(batch.copy_texels(&writer.write_texels(texels)?, to, at)?))
     }
 
-    /// Calls `add` with a frame, which it begins if there are no uploads yet. If the batch is empty afterwards, the
-    /// frame ends at once: an open frame would delay everything retired until the next submission.
+    /// Calls `add` with the batch and with the writer for the frame of the uploads. If there are no uploads yet, begins
+    /// the frame first. If the batch is still empty afterwards, ends the frame at once, because an open frame delays
+    /// the release of every object that is retired before the next submission.
     fn gather(
         &mut self,
         add: impl FnOnce(&mut UploadWriter<D>, &mut UploadBatch<D>) -> Result<(), TransferError>,
@@ -116,7 +118,7 @@ impl<D: Device> TransferQueue<D> {
         if self.ring.is_of(to.shared()) { Ok(()) } else { Err(TransferError::ForeignDestination) }
     }
 
-    /// Prepares the writer for the frame of the uploads, which it begins if needed.
+    /// Prepares the writer for the frame of the uploads. Begins the frame if there is none.
     fn prepare_writer(&mut self) -> Result<(), UploadError> {
         let frame = self.frame.get_or_insert_with(|| self.timeline.begin());
         match &mut self.writer {
@@ -127,14 +129,15 @@ impl<D: Device> TransferQueue<D> {
         Ok(())
     }
 
-    /// Calls `submit` with the batch and a value. `submit` must record and submit the copies, and signal the value on
-    /// the queue's fence. Returns the point that submissions that use the resources must wait for; `None` if there are
-    /// no uploads.
+    /// Calls `submit` with the batch and a fence value. `submit` must record and submit the copies, and signal the
+    /// value on the queue's fence. Returns the point that submissions that use the resources must wait for. If there
+    /// are no uploads, does not call `submit` and returns `None`.
     ///
     /// If `submit` panics, the uploads are kept, as after an error.
     ///
     /// # Errors
-    /// The error of `submit`. All uploads are kept, and the next call tries again with the same value.
+    /// - The error of `submit`: all uploads are kept, and the next call tries again with the same value.
+    /// - [`SubmitError::Frame`]: the uploads are no longer in the batch.
     pub fn submit<E>(
         &mut self,
         submit: impl FnOnce(&mut UploadBatch<D>, u64) -> Result<(), E>,
@@ -149,19 +152,20 @@ impl<D: Device> TransferQueue<D> {
         self.timeline.submitted(frame).map(Some).map_err(SubmitError::Frame)
     }
 
-    /// Discards the uploads since the last submission. If a submission of them has failed, part of it may be in
-    /// progress, so its frame is dropped rather than discarded: its bytes, and everything retired later, are kept until
-    /// the timeline reaches a later value ([`Frame`]). If certainly no part is in progress, use
-    /// [`TransferQueue::discard`].
+    /// Discards the uploads since the last submission. If [`TransferQueue::submit`] has failed for them, the queue may
+    /// already execute a part of them. In this case, their frame is dropped, not discarded: its staged bytes, and all
+    /// objects that are retired later, are kept until the timeline reaches a later value ([`Frame`]). If certainly no
+    /// part of the uploads was submitted, use [`TransferQueue::discard`].
     pub fn abandon(&mut self) {
         self.batch.clear();
         self.end_frame();
     }
 
     /// Discards the uploads since the last submission, for example after the driver refused a submission. No part of
-    /// them was submitted or will be, so their bytes are free at once.
+    /// them may have been submitted, or be submitted later. Their staged bytes are freed at once.
     ///
-    /// This relies on the promise of the caller of [`Allocator::timeline`](ringfence_memory::Allocator::timeline).
+    /// The caller of [`Allocator::timeline`](ringfence_memory::Allocator::timeline) has promised this condition, so
+    /// this function is safe.
     pub fn discard(&mut self) {
         self.was_tried = false;
         self.abandon();
@@ -169,7 +173,7 @@ impl<D: Device> TransferQueue<D> {
 
     fn end_frame(&mut self) {
         let was_tried = std::mem::take(&mut self.was_tried);
-        // Only the program submits, and it did not get the value.
+        // A frame whose value the program did not get was not submitted, because only the program submits.
         self.frame.take().filter(|_| !was_tried).into_iter().for_each(Frame::discard);
     }
 

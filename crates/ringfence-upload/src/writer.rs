@@ -11,7 +11,7 @@
 //! |---|---|
 //! | a write that fits in the page | two atomic stores, two loads, the copy |
 //! | a write that does not fit | the ring's lock, once; possibly a wait |
-//! | [`UploadWriter::begin`] | O(1); the rest of the page is unused |
+//! | [`UploadWriter::begin`] | O(1); the rest of the page stays unused |
 
 use std::cell::Cell;
 use std::fmt;
@@ -34,20 +34,20 @@ use ringfence_lockfree::pin::{HeldPin, Pin, Unpin};
 use ringfence_memory::extend::OpenFrame;
 use ringfence_memory::lifetime::Frame;
 
-/// Alignment of pages: an offset that is aligned to at most this in the page is aligned in the buffer too.
+/// Minimum alignment of the first byte of a page in the buffer, in bytes.
 const PAGE_ALIGNMENT: u64 = 512;
 
 /// Writes into an [`UploadRing`](super::UploadRing) for one thread and one frame at a time.
 ///
-/// It may be sent to another thread, but only one thread can use it at a time. After the end of its frame, it returns
-/// an error until [`UploadWriter::begin`] gives it the next frame.
+/// A writer may be sent to another thread, but two threads cannot use it at the same time. After the end of its frame,
+/// a write fails until [`UploadWriter::begin`] gives the writer its next frame.
 pub struct UploadWriter<D: Device> {
     state: Arc<RingState<D>>,
     frame: OpenFrame,
     users: SyncSet,
     page: Option<Page<D>>,
     pin: HeldPin,
-    /// Bytes that the ring's figures do not contain yet.
+    /// Bytes that were written, but not yet added to the ring's statistics.
     written_bytes: u64,
     written_count: u64,
     /// Makes the type `!Sync`.
@@ -57,9 +57,9 @@ pub struct UploadWriter<D: Device> {
 /// A part of the ring that belongs to one writer.
 struct Page<D: Device> {
     segment: Arc<Segment<D>>,
-    /// Position in the sequence of all bytes that the segment has handed out.
+    /// Position of the page in the sequence of all bytes that the segment has handed out.
     position: u64,
-    /// Offset of the next write, before padding.
+    /// Offset of the next write in the buffer, before padding, in bytes.
     next: u64,
     end: u64,
 }
@@ -72,7 +72,8 @@ impl<D: Device> Page<D> {
 
 /// A range of the ring's buffer that the writer's pin protects.
 struct Target<D: Device> {
-    /// The segment, if the range is not in the writer's page. `None` for the page avoids a shared reference count.
+    /// The segment of the range. `None` if the range is in the writer's page, to avoid a write to a shared reference
+    /// count.
     large: Option<Arc<Segment<D>>>,
     offset: u64,
 }
@@ -96,7 +97,7 @@ impl<D: Device> UploadWriter<D> {
     /// Starts the next frame: later writes are for `frame`.
     ///
     /// # Errors
-    /// The frame belongs to another allocator. The writer is unchanged then.
+    /// The frame belongs to another allocator. After this error, the writer is unchanged.
     pub fn begin(&mut self, frame: &Frame) -> Result<(), UploadError> {
         self.users = self.state.users_of(frame)?;
         self.frame = OpenFrame::of(frame);
@@ -114,14 +115,14 @@ impl<D: Device> UploadWriter<D> {
     /// Copies bytes into the ring, at a multiple of `alignment`, for the writer's frame.
     ///
     /// # Errors
-    /// As [`UploadRing::write`](super::UploadRing::write); or [`UploadError::FrameOver`] if the frame was submitted or
-    /// dropped. No bytes are written then, and the writer stays usable.
+    /// As [`UploadRing::write`](super::UploadRing::write); or [`UploadError::FrameOver`] if the frame was submitted,
+    /// discarded or dropped. After an error, no bytes are written, and the writer stays usable.
     pub fn write(&mut self, bytes: &[u8], alignment: u64) -> Result<Staged<D>, UploadError> {
         self.write_with(bytes.len() as u64, alignment, |to| copy(bytes, to))
     }
 
-    /// As [`UploadWriter::write`], but `fill` writes the bytes in place. It gets exactly `size` bytes and must not read
-    /// them, because reads from this memory may be slow. Bytes that it does not write keep their old content.
+    /// As [`UploadWriter::write`], but `fill` writes the bytes in place. `fill` gets exactly `size` bytes and must not
+    /// read them, because reads from this memory may be slow. Bytes that it does not write keep their old content.
     ///
     /// # Errors
     /// As [`UploadWriter::write`].
@@ -134,10 +135,10 @@ impl<D: Device> UploadWriter<D> {
         self.write_at(size, alignment, |_, to| fill(to), |_, _| ()).map(|(staged, ())| staged)
     }
 
-    /// Writes texels, with the offset and row pitch that the device needs.
+    /// Copies texels into the ring, with the offset and row pitch that the device requires.
     ///
     /// # Errors
-    /// As [`UploadWriter::write`]; or [`UploadError::TexelSize`] if `texels` has fewer bytes than its size needs.
+    /// As [`UploadWriter::write`]; or [`UploadError::TexelSize`] if `texels` has too few bytes.
     pub fn write_texels(&mut self, texels: &Texels<&[u8]>) -> Result<Texels<Staged<D>>, UploadError> {
         let (layout, pitches) = Layout::new(self.state.memory.device().capabilities(), texels)?;
         let (size, alignment) = layout.request()?;
@@ -160,7 +161,8 @@ impl<D: Device> UploadWriter<D> {
         self.frame.watch()
     }
 
-    /// Reserves bytes, calls `filling` with their offset in the buffer, then `of` with the segment and the offset.
+    /// Reserves `size` bytes, calls `filling` with their offset in the buffer and with the bytes, then calls `of` with
+    /// the segment and the offset. Also returns the result of `of`.
     pub(super) fn write_at<T>(
         &mut self,
         size: u64,
@@ -207,7 +209,7 @@ impl<D: Device> UploadWriter<D> {
                 page.next = offset + size;
                 return Ok(Target { large: None, offset });
             }
-            // Another thread submitted the frame during this call, and the frame has completed.
+            // Another thread has submitted the frame during this call, and the frame is complete.
             self.pin.free();
             self.page = None;
             return Err(self.over());
@@ -215,7 +217,7 @@ impl<D: Device> UploadWriter<D> {
         self.reserve(size, alignment)
     }
 
-    /// Takes a new page, or exactly the bytes of a write that is larger than a page.
+    /// Reserves a new page for the write. If the write is larger than a page, reserves exactly its bytes.
     fn reserve(&mut self, size: u64, alignment: u64) -> Result<Target<D>, UploadError> {
         self.count();
         let page = self.state.page_bytes();
@@ -233,7 +235,7 @@ impl<D: Device> UploadWriter<D> {
         Ok(Target { large: None, offset })
     }
 
-    /// Adds the writes since the last call to the ring's figures.
+    /// Adds the writes since the last call to the ring's statistics.
     fn count(&mut self) {
         if self.written_count > 0 {
             self.state.count_written(self.written_count, self.written_bytes);

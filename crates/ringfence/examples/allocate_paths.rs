@@ -1,5 +1,5 @@
 //! The memory paths that make no driver call, each 20,000 times, for `valgrind --tool=callgrind`. All debugging checks
-//! are off, to show that they then cost nothing.
+//! are turned off, to show that they cost nothing in this case.
 //!
 //! ```text
 //! cargo build --release -p ringfence --example allocate_paths
@@ -30,19 +30,19 @@ fn allocate_and_free(memory: &Allocator<Device>, size: u64) {
     unsafe { allocation.destroy_now() };
 }
 
-/// Allocates and frees a slot of a pool: no lock.
+/// Allocates and frees a slot of a pool. Takes no lock.
 #[inline(never)]
 fn slot(memory: &Allocator<Device>) {
     (0..TIMES).for_each(|_| allocate_and_free(memory, 512));
 }
 
-/// Allocates and frees a range of a block: one short lock.
+/// Allocates and frees a range of a block. Takes one short lock.
 #[inline(never)]
 fn range(memory: &Allocator<Device>) {
     (0..TIMES).for_each(|_| allocate_and_free(memory, 300_000));
 }
 
-/// Drops ranges, and reclaims a thousand at a time.
+/// Allocates and drops ranges, and reclaims after each thousand.
 #[inline(never)]
 fn drop_and_reclaim(memory: &Allocator<Device>) {
     for _ in 0..TIMES / 1000 {

@@ -11,13 +11,13 @@ use ringfence::lifetime::RetireBin;
 use ringfence::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::{Allocation, AllocationDesc, Allocator, AllocatorDesc, Location, Timeline};
 
-/// Allocations and frees in each path.
+/// Number of allocations and frees in each path.
 const OPERATIONS: usize = 20_000;
 
 /// The buffer that is created repeatedly.
 const BUFFER: BufferDesc = BufferDesc { size: 4096, usage: BufferUsage::STORAGE };
 
-/// xorshift64*: the same numbers in every run.
+/// xorshift64*, which returns the same numbers in every run.
 struct Random(u64);
 
 impl Random {
@@ -28,7 +28,8 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// Returns a size from a power of two up to the one `magnitudes` above it.
+    /// Returns a size from `least` up to `least` times 2 to the power `magnitudes`, in bytes. Each interval between two
+    /// powers of two is equally likely.
     fn size(&mut self, least: u64, magnitudes: u64) -> u64 {
         let power = least << (self.next() % magnitudes);
         power + self.next() % power
@@ -68,7 +69,7 @@ impl Churn {
         let mut steps: Vec<_> = (0..OPERATIONS).map(|_| (0, size())).collect();
         steps.iter_mut().for_each(|(at, _)| *at = (random.next() % live as u64) as usize);
         let mut churn = Self { memory, live: held, steps };
-        // Reaches the steady state, with as many holes as there will be.
+        // Reaches the steady state, in which the number of holes no longer changes.
         churn.run(|held, _| free(held));
         churn.memory.reclaim();
         churn.steps.truncate(OPERATIONS / 2);
@@ -104,14 +105,14 @@ fn ranges_free_now(churn: &mut Churn) {
     churn.run(|held, _| free(held));
 }
 
-/// Like `slots_free_now`, with 50 times as many slots of few sizes: hundreds of pools.
+/// As `slots_free_now`, with 50 times as many live slots of few sizes, in hundreds of pools.
 #[inline(never)]
 fn slots_of_many(churn: &mut Churn) {
     black_box("slots_of_many");
     churn.run(|held, _| free(held));
 }
 
-/// Drops allocations, as programs do, and reclaims once a frame of 100.
+/// Drops allocations, as programs do, and reclaims after each 100.
 #[inline(never)]
 fn slots_drop_and_reclaim(churn: &mut Churn) {
     let memory = churn.memory.clone();
@@ -123,13 +124,14 @@ fn slots_drop_and_reclaim(churn: &mut Churn) {
     });
 }
 
-/// Frames in which nothing is released: the cost of every frame, here with slots of every size class.
+/// Frames in which nothing is released: the part of `reclaim` that every frame costs. Slots of every size class are
+/// live.
 #[inline(never)]
 fn frames_of_nothing(memory: &Allocator<Device>) {
     (0..OPERATIONS).for_each(|_| _ = memory.reclaim());
 }
 
-/// A thousand live descriptors of one slot each, freed and allocated in scattered order.
+/// Frees and allocates descriptors of one slot, in scattered order. A thousand are live.
 #[inline(never)]
 fn descriptors_of_one_slot(heap: &CpuDescriptorHeap<Device>, live: &mut [Option<CpuDescriptors<Device>>; 1000]) {
     for number in 0..OPERATIONS / 2 {
@@ -154,7 +156,7 @@ impl Clock {
     }
 }
 
-/// Objects of 112 bytes, 200 per frame: retired one by one, and released.
+/// Retires objects of 112 bytes one by one, 200 per frame, and releases them.
 #[inline(never)]
 fn bin_retire_and_release(clock: &Clock, bin: &RetireBin<[u64; 14]>) {
     let object = black_box([7; 14]);
@@ -172,7 +174,8 @@ fn bin_retire_and_release(clock: &Clock, bin: &RetireBin<[u64; 14]>) {
     }
 }
 
-/// Buffers of one size, each recycled from the one before: no driver call.
+/// Creates and destroys buffers of one size. Each buffer reuses the driver object of the previous one, without a driver
+/// call.
 #[inline(never)]
 fn recycled_destroy_now(memory: &Allocator<Device>) {
     for _ in 0..OPERATIONS {
@@ -182,7 +185,7 @@ fn recycled_destroy_now(memory: &Allocator<Device>) {
     }
 }
 
-/// Drops buffers, as programs do, and reclaims once a frame of 100.
+/// Drops buffers, as programs do, and reclaims after each 100.
 #[inline(never)]
 fn recycled_drop_and_reclaim(memory: &Allocator<Device>) {
     for _ in 0..OPERATIONS / 100 {
@@ -193,7 +196,7 @@ fn recycled_drop_and_reclaim(memory: &Allocator<Device>) {
     }
 }
 
-/// Small buffers, which are ranges of shared driver buffers.
+/// Creates and destroys small buffers, which are ranges of shared driver buffers.
 #[inline(never)]
 fn recycled_small_destroy_now(memory: &Allocator<Device>) {
     for _ in 0..OPERATIONS {

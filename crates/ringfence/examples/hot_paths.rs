@@ -1,7 +1,8 @@
 //! A fixed amount of work on each hot path, for counting instructions: `ci/callgrind.sh`.
 //!
 //! Each path is one function that is not inlined, so that callgrind has a line for it, and does [`OPERATIONS`]
-//! operations. The preparation (filling the heap) is done outside of it. The work does not depend on time or chance.
+//! operations. The preparation (filling the heap) is not part of this function. The work does not depend on time or
+//! chance.
 
 use ringfence_core::blocks::{BlockSource, BlocksDesc, GrowableBlocks};
 use ringfence_core::buddy::Buddy;
@@ -17,11 +18,11 @@ use std::convert::Infallible;
 use std::fmt::Debug;
 use std::hint::black_box;
 
-/// Allocations, frees, retirements or releases in each path, except in that of blocks.
+/// Number of allocations, frees, retirements or releases in each path, except in the path `blocks_of_tlsf`.
 const OPERATIONS: usize = 20_000;
 const OPERATIONS_OF_BLOCKS: usize = 400_000;
 
-/// xorshift64*: the same numbers in every run.
+/// xorshift64*, which returns the same numbers in every run.
 struct Random(u64);
 
 impl Random {
@@ -32,8 +33,9 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// Returns a size between 256 and 64 Ki, with each power of two equally likely. Uses no floating-point function,
-    /// because the libraries of different machines may need different numbers of instructions for those.
+    /// Returns a size from 256 to 65,535 units. Each interval between two powers of two is equally likely. Uses
+    /// integers only, because floating-point functions of different C libraries execute different numbers of
+    /// instructions.
     fn size(&mut self) -> u64 {
         let magnitude = 8 + self.next() % 8;
         (1 << magnitude) + self.next() % (1 << magnitude)
@@ -56,7 +58,7 @@ impl<T: Copy> Churn<T> {
         let live = (0..count).map(|_| allocator.allocate(size(&mut random), 1).expect("it fits")).collect();
         let step = |_| ((random.next() % count as u64) as usize, size(&mut random));
         let mut churn = Self { live, steps: (0..operations).map(step).collect() };
-        // Reaches the steady state, with as many holes as there will be.
+        // Reaches the steady state, in which the number of holes no longer changes.
         churn.play(allocator);
         churn.steps.truncate(operations / 2);
         churn
@@ -154,7 +156,7 @@ fn retire_and_reclaim(queue: &mut RetireQueue<u64>) {
     }
 }
 
-/// A source of blocks of 4 MiB without memory.
+/// A source of blocks of 4 MiB. The blocks have no memory.
 struct Numbers;
 
 impl BlockSource for Numbers {
@@ -185,7 +187,7 @@ fn with<A: Allocate>(
 }
 
 fn main() {
-    // 4,000 ranges of about 95 MB.
+    // 4,000 ranges of about 95 MB in total.
     with(Tlsf::new(200 << 20), (4_000, OPERATIONS), Random::size, tlsf_with_room);
     with(Tlsf::new(54 << 20), (4_000, OPERATIONS), Random::size, tlsf_nearly_full);
     with(Tlsf::new(1 << 30), (4_000, OPERATIONS), |_| 64 << 10, tlsf_one_size);

@@ -1,5 +1,5 @@
-//! The host cost of planned frames: the first of a shape, and later ones of the same shape. Prints the rows of
-//! `docs/planner.md`.
+//! The host cost of planned frames: of the first frame of a shape, and of later frames of the same shape. Prints the
+//! rows of `docs/planner.md`.
 //!
 //! `cargo run --release -p ringfence --example planned_frames`. The device is the simulated one. On a real driver, the
 //! first frame also includes the time to create the objects.
@@ -11,7 +11,7 @@ use ringfence::sim;
 use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
 use ringfence::{Allocator, AllocatorDesc};
 
-/// Repeated frames per run, and number of runs. The minimum time of a frame counts.
+/// Number of repeated frames per run, and number of runs. The minimum time of a frame is printed.
 const FRAMES: u32 = 200;
 const RUNS: u32 = 20;
 
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Returns the times of the first frame and of a later one.
+/// Returns the time of the first frame, and the minimum time of the later frames.
 fn run(count: usize) -> Result<(Duration, Duration), Box<dyn std::error::Error>> {
     let gpu = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
     let memory = Allocator::over(gpu.clone(), AllocatorDesc::default());

@@ -1,9 +1,9 @@
-//! The cost of retiring an object and collecting it again, without the driver: nanoseconds per object.
+//! The cost of retiring an object and collecting it later, without the driver, in nanoseconds per object.
 //!
 //! `cargo run --release -p ringfence --example retire_cost [FRAMES]`
 //!
-//! With few frames it is short enough for `valgrind --tool=callgrind`: the difference between two runs is the number of
-//! instructions of the additional frames.
+//! With few frames, the program is short enough for `valgrind --tool=callgrind`. The difference between two runs is the
+//! number of instructions of the additional frames.
 
 use std::time::Instant;
 
@@ -73,7 +73,7 @@ fn run<const WORDS: usize>(precise: bool, threads: u64, objects: u64, most: u64)
         retire_ns.push(ns as f64 / objects as f64);
         let started = Instant::now();
         bin.collect([number.saturating_sub(IN_FLIGHT); 3].as_slice(), usize::MAX, &mut passed);
-        // The measurement of `reclaim` includes a visit to each object.
+        // A real `reclaim` visits each object, so the measurement includes a visit.
         passed.iter().for_each(|object| _ = std::hint::black_box(object[0]));
         let count = passed.len();
         passed.clear();
@@ -84,7 +84,7 @@ fn run<const WORDS: usize>(precise: bool, threads: u64, objects: u64, most: u64)
     (median(retire_ns), median(collect_ns))
 }
 
-/// Returns the median frame. Frames in which the thread was suspended then do not count.
+/// Returns the time of the median frame. The median excludes frames in which the thread was suspended.
 fn median(mut frames: Vec<f64>) -> f64 {
     frames.sort_by(f64::total_cmp);
     frames[frames.len() / 2]

@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     gpu.submit(0, &[], commands, (fence, value))?;
     timeline.submitted(frame)?;
 
-    // Dropped while the device may still read it: it is retired, and destroyed when the frame is complete.
+    // The device may still read the buffer, so the drop retires it. It is destroyed when the frame is complete.
     drop(target);
     println!("after the drop: {} object waits for the device", memory.statistics().retired_count);
     timeline.wait(value, Duration::from_secs(1))?;

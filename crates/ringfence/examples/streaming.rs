@@ -1,5 +1,5 @@
-//! Streaming: each frame loads some assets through an upload ring and drops others that the device may still read. The
-//! run is recorded; view it with `ringfence report streaming.rft --output page.html`.
+//! Streaming: each frame loads some assets through an upload ring, and drops other assets that the device may still
+//! read. The run is recorded; view the recording with `ringfence report streaming.rft --output page.html`.
 //!
 //! `cargo run -p ringfence --example streaming [FILE.rft]`
 
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: bytes.len() as u64, usage })?;
             let name = format!("terrain/tile {number}/{part}");
             let asset = memory.create_buffer(&info, AllocationDesc { name: &name, ..Default::default() })?;
-            // Waits only if the ring is full, and then only for the oldest frame.
+            // If the ring is full, waits for the oldest frame only.
             let staged = upload.write_for(&frame, &bytes, 16)?;
             commands.push(Command::CopyBuffer {
                 src: staged.buffer,

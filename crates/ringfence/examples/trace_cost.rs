@@ -1,7 +1,7 @@
-//! The cost of a trace: nanoseconds to create and drop a buffer, without and with a trace; bytes per event; and the
-//! additional time of a frame with few events.
+//! The cost of a trace: the time to create and drop a buffer, with and without a trace, in nanoseconds; the bytes per
+//! event; and the additional time of a frame with few events.
 //!
-//! `cargo run --release -p ringfence --example trace_cost [FILE]` (without a file, the trace is discarded)
+//! `cargo run --release -p ringfence --example trace_cost [FILE]`. Without a file, the trace is discarded.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for named in [false, true] {
         let mut best = [f64::MAX; 2];
         let mut summary_of_run = None;
-        // Alternate between both, so that other load on the machine affects both.
+        // Alternates between runs with and without a trace, so that other load on the machine affects both.
         for _ in 0..7 {
             for on in [false, true] {
                 let to: Option<Box<dyn Write + Send>> = match (&path, on) {
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let summary = summary_of_run.unwrap_or_default();
         let bytes = summary.bytes as f64 / summary.event_count as f64;
         println!("{:>10} {named:>8} {:>16.1} {:>12} {bytes:>14.1}", "on", best[1], summary.event_count);
-        // A buffer causes three events: allocated, released, and free again.
+        // A buffer causes three events: it is allocated, it is released, and its range is freed.
         println!("{:>10} {named:>8} {:>16.1} an event", "", (best[1] - best[0]) / 3.0);
     }
     let mut best = [f64::MAX; 2];
@@ -77,8 +77,8 @@ fn run(named: bool, to: Option<Box<dyn Write + Send>>) -> Result<Run, Box<dyn st
     Ok((best, memory.trace().stop()?))
 }
 
-/// Returns the median time in nanoseconds of a frame that writes to a ring eight times, keeps all its buffers and
-/// reclaims.
+/// Returns the median time of a quiet frame, in nanoseconds. The frame writes to a ring eight times, keeps all its
+/// buffers, and reclaims.
 fn quiet_frame(is_traced: bool) -> Result<f64, Box<dyn std::error::Error>> {
     let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
     let memory = Allocator::over(device.clone(), AllocatorDesc::default());

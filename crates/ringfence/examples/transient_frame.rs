@@ -1,4 +1,4 @@
-//! Render targets of a frame that share memory: planned once, and reused in every frame of the same shape.
+//! Render targets of a frame that share memory. Their plan is made once, and reused in every frame of the same shape.
 //!
 //! `cargo run -p ringfence --example transient_frame [FILE.rft]`; `ringfence report FILE.rft --output page.html` draws
 //! the plan.
@@ -11,7 +11,7 @@ use ringfence::sim;
 use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
 use ringfence::{Allocator, AllocatorDesc};
 
-/// Name, side in texels, first pass, last pass.
+/// Name, side in texels, index of the first pass, index of the last pass.
 const TARGETS: [(&str, u32, usize, usize); 9] = [
     ("shadows", 2048, 0, 2),
     ("depth", 1024, 1, 4),
@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let calls_before = memory.statistics().calls.made();
         let frame = timeline.begin();
         let value = frame.value();
-        // The callback may limit the search; here the plan is proven optimal quickly.
+        // The callback may stop the search. It need not here, because the plan is proven optimal quickly.
         let execution = transient.plan(&passes, &resources, |_progress| true)?;
         for (at, (name, ..)) in TARGETS.iter().enumerate().filter(|_| number == 0) {
             let target = execution.planned(at)?;

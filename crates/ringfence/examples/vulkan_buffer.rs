@@ -88,7 +88,7 @@ impl Program {
         }
     }
 
-    /// Copies from the ring to `to`, then from there to `back`.
+    /// Copies from the ring to `to`, then from `to` to `back`.
     ///
     /// # Safety
     /// The buffers must belong to this device and live until the submission is complete.

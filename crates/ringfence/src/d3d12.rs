@@ -1,4 +1,4 @@
-//! The allocator over a Direct3D 12 device, and types and handles of that API.
+//! The allocator over a Direct3D 12 device, and the types and handles of this API.
 
 use windows::Win32::Graphics::Direct3D12::ID3D12Device;
 use windows::Win32::Graphics::Dxgi::IDXGIAdapter;
@@ -16,10 +16,10 @@ impl Allocator {
         Self(ringfence_memory::Allocator::over(device, desc))
     }
 
-    /// Creates an allocator over the program's device. Without an adapter, the adapter of the device is looked up.
+    /// Creates an allocator over the program's device. If `adapter` is `None`, uses the adapter of the device.
     ///
     /// # Errors
-    /// A query that every device supports fails: the device is lost or out of memory.
+    /// A query that every device supports fails, because the device is lost or out of memory.
     pub fn new(
         device: &ID3D12Device,
         adapter: Option<&IDXGIAdapter>,

@@ -1,4 +1,4 @@
-//! The chapters of the guide, whose code is compiled and run as tests. `guide` is a symbolic link to the folder
+//! The chapters of the guide. Their code is compiled and run as tests. `guide` is a symbolic link to the folder
 //! `docs/guide` of the repository, so that the package contains the chapters.
 
 macro_rules! chapters {

@@ -1,6 +1,6 @@
 //! Mistakes that do not compile. This module is compiled only for tests, which check that each mistake is rejected.
 
-/// The common beginning of all examples.
+/// The beginning of all examples.
 macro_rules! beginning {
     () => {
         r#"

@@ -16,11 +16,12 @@
 //! |---|---|
 //! | [`memory`] | the [`Allocator`]: memory types, blocks, dedicated memory, statistics, snapshots |
 //! | [`lifetime`] | [`Timeline`]s and [`Frame`]s |
-//! | [`defrag`] | compaction, a bounded [`pass`](defrag::DefragPass) at a time |
-//! | [`residency`] | eviction from device memory when the budget is too small |
+//! | [`defrag`] | compaction in bounded [passes](defrag::DefragPass) |
+//! | [`residency`] | eviction from device memory if the budget is too small |
 //! | [`sharing`] | memory shared with other processes and APIs |
 //! | [`sparse`] | buffers and textures with memory bound page by page |
-//! | [`debugging`], [`trace`] | guards, fills, leaks and a history; recordings |
+//! | [`debugging`] | memory guards, fill patterns, reports of leaks, a history of events |
+//! | [`trace`] | recordings of all events |
 //! | [`upload`] | rings of mapped memory, constants, batches of copies, readback |
 //! | [`descriptor`] | CPU-only and shader-visible descriptors, bindless tables, samplers |
 //! | [`transient`] | aliased resources of a frame: the [`TransientAllocator`](transient::TransientAllocator) |
@@ -28,31 +29,31 @@
 //! | [`device`] | the contract of a device (crate `ringfence-hal`), and a guide to implement one |
 //! | [`alias`] | the planner of offsets for known lifetimes (crate `ringfence-alias`) |
 //! | [`algorithms`] | the algorithms alone (crates `ringfence-core` and `ringfence-lockfree`) |
-//! | `sim`, `vulkan`, `d3d12` | the simulated GPU and the two backends, each behind the feature of its name |
+//! | `sim`, `vulkan`, `d3d12` | the simulated GPU and the two backends, each behind the feature of the same name |
 //!
-//! The modules from [`memory`] to [`trace`] re-export the crate `ringfence-memory`; the four after them are defined in
-//! this crate.
+//! The modules from [`memory`] to [`trace`] re-export the crate `ringfence-memory`. The four modules after them
+//! re-export the crates `ringfence-upload`, `ringfence-descriptor`, `ringfence-transient` and `ringfence-placement`.
 //!
-//! | feature | compiles |
+//! | feature | adds |
 //! |---|---|
+//! | `transient` (default) | the modules [`transient`] and [`alias`] |
+//! | `placement` (default) | the module [`placement`] |
 //! | `vulkan` | the backend over `ash` |
 //! | `d3d12` | the backend over `windows`; has no effect on other systems |
 //! | `sim` | the simulated GPU with its hazard detection, mostly for the tests of programs |
-//! | `serde` | serialization of snapshots and figures, for example as JSON |
+//! | `serde` | serialization of snapshots and statistics, for example as JSON |
 //! | `threads` | [`alias`] plans on several threads: `alias::plan_with` |
 //! | `tracing` | spans and events of the crate `tracing` for slow driver calls, waits and failures |
-//!
-//! No feature is on by default.
 //!
 //! # Threads
 //!
 //! All threads may use allocators, timelines and rings at the same time. There is one lock for each memory type and
-//! resource class. The locks that an allocation in an existing block takes are never held across a driver call. On
-//! NVIDIA's Vulkan driver, the backend lets one thread at a time create or destroy buffers and images.
+//! resource class. The locks that an allocation in an existing block takes are never held during a driver call. On
+//! NVIDIA's Vulkan driver, the backend lets only one thread at a time create or destroy buffers and images.
 //!
 //! No lock is held while the library calls the program's code, except the program's global allocator. The global
 //! allocator may drop handles of the library within any host allocation, but must not call anything else of the
-//! library. If the thread holds a lock of the library at that time, a drop that needs a lock takes effect after the
+//! library. If the thread holds a lock of the library at the drop, a drop that needs a lock takes effect after the
 //! thread has released its locks.
 //!
 //! # An example without a GPU
@@ -100,7 +101,7 @@ struct Readme;
 #[cfg(all(doctest, feature = "sim"))]
 mod guide;
 
-/// The algorithms alone: the crate `ringfence-core`, and the pools of `ringfence-lockfree`.
+/// The algorithms alone: the crate `ringfence-core`, and the two pools of `ringfence-lockfree`.
 pub mod algorithms {
     pub use ringfence_core::*;
     pub use ringfence_lockfree::{fixed_pool, pool_chain};

@@ -1,7 +1,7 @@
-//! Items that the modules of both backends share: aliases for their device's types, and an allocator type with its own
+//! Types that the modules of both backends define: aliases for their device's types, and an allocator type with its own
 //! constructor.
 
-/// Defines the types of one backend. `$api` is its name in the documentation.
+/// Defines the types of one backend. `$api` is the name of its API in the documentation.
 macro_rules! native_types {
     ($api:literal) => {
         #[doc = concat!("A buffer of a ", $api, " device.")]

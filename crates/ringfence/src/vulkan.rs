@@ -1,4 +1,4 @@
-//! The allocator over a Vulkan device, and types and handles of that API.
+//! The allocator over a Vulkan device, and the types and handles of this API.
 
 use ash::vk;
 

@@ -1,4 +1,4 @@
-//! Dynamic constants: content in host memory that is copied when it is bound.
+//! Dynamic constants: their content is in host memory and is copied to a ring when it is bound.
 //!
 //! ```text
 //!   set ──▶ version + 1        bind, in frame f
@@ -28,7 +28,7 @@ use crate::segment::Segment;
 use crate::{Frames, UploadBatch, UploadError, UploadWriter};
 use ringfence_memory::lifetime::Frame;
 
-/// A constant buffer whose content changes often. Made by [`ConstantBuffers::dynamic`].
+/// A constant buffer whose content changes often. Created by [`ConstantBuffers::dynamic`].
 pub struct DynamicConstants<D: Device, V: ConstantViews<D>> {
     shared: Arc<Shared<D, V>>,
     class: usize,
@@ -36,24 +36,25 @@ pub struct DynamicConstants<D: Device, V: ConstantViews<D>> {
     /// Incremented by each change of the content.
     version: u64,
     bound: Mutex<History<D, V::View>>,
-    /// Notified when a turn ends.
+    /// Notified when a [`Turn`] ends.
     turn_over: Condvar,
 }
 
-/// Longest wait of a bind for another thread that binds the same constants. After it, the bind makes its own copy.
+/// Longest wait of a bind for another thread that binds the same constants. After this time, the bind makes its own
+/// copy.
 const TURN_WAIT: Duration = Duration::from_secs(1);
 
 /// History of a buffer's binds.
 struct History<D: Device, W> {
-    /// The last bind. Also `None` while a thread has its [`Turn`].
+    /// The last bind. `None` before the first bind, and while a thread has its [`Turn`].
     last: Option<Last<D, W>>,
     /// The thread that has the turn, identified by the address of one of its thread-locals.
     turn_of: Option<usize>,
-    /// The frame that `binds` and `copies` count.
+    /// The frame whose binds and copies are counted in `binds` and `copies`.
     frame: Option<SyncPoint>,
     binds: u32,
     copies: u32,
-    /// Binds per copy in the previous frame.
+    /// Number of binds per copy in the previous frame.
     reads: u32,
 }
 
@@ -78,12 +79,12 @@ struct Last<D: Device, W> {
     place: Place<D, W>,
 }
 
-/// Location of a copied content.
+/// Location of a copy of some content.
 struct Place<D: Device, W> {
-    /// Generation of the ring's buffer. In a new buffer, all contents are copied again.
+    /// Generation of the ring's buffer. After the ring has replaced its buffer, all contents are copied again.
     generation: u64,
     class: usize,
-    /// `true` if the content is in device memory.
+    /// `true` if the content is in the mirror in device memory.
     promoted: bool,
     bound: BoundConstants<D, W>,
 }
@@ -113,11 +114,11 @@ impl<D: Device, V: ConstantViews<D>> DynamicConstants<D, V> {
         self.version
     }
 
-    /// Changes bytes of the content for the next bind. Returns `true` if a byte has changed; then the version is
-    /// incremented. Constants that were bound before keep their content.
+    /// Changes bytes of the content for later binds. If a byte differs from the old one, increments the version and
+    /// returns `true`. The bytes of earlier binds do not change.
     ///
     /// # Errors
-    /// [`UploadError::TooLarge`] if the bytes extend past the end. The content is unchanged then.
+    /// [`UploadError::TooLarge`] if the bytes extend past the end. In this case, the content is unchanged.
     pub fn set(&mut self, offset: u64, bytes: &[u8]) -> Result<bool, UploadError> {
         let capacity = self.content.len() as u64;
         let end = offset.saturating_add(bytes.len() as u64);
@@ -133,8 +134,9 @@ impl<D: Device, V: ConstantViews<D>> DynamicConstants<D, V> {
     }
 }
 
-/// The right to read and replace the last bind of a buffer. One thread at a time has it. No lock is held meanwhile,
-/// because the program's code clones and drops views. The turn also ends on a panic.
+/// The right to read and replace the last bind of a buffer. Only one thread has it at a time. A turn is used instead of
+/// a lock, because the thread calls the program's code during its turn (`Clone` and `Drop` of views). If that code
+/// panics, the turn ends too.
 struct Turn<'a, D: Device, V: ConstantViews<D>> {
     constants: &'a DynamicConstants<D, V>,
     last: Option<Last<D, V::View>>,
@@ -142,8 +144,9 @@ struct Turn<'a, D: Device, V: ConstantViews<D>> {
 }
 
 impl<D: Device, V: ConstantViews<D>> DynamicConstants<D, V> {
-    /// Counts a bind. Returns the turn, and the binds per copy in the previous frame. Returns no turn if this thread
-    /// has it already (the program's code called again), or if another thread does not end it within [`TURN_WAIT`].
+    /// Counts a bind. Returns the turn, and the number of binds per copy in the previous frame. Returns no turn if this
+    /// thread has it already (the program's code has called `bind` again), or if another thread does not end its turn
+    /// within [`TURN_WAIT`].
     fn begin_turn(&self, frame: SyncPoint) -> (Option<Turn<'_, D, V>>, u32) {
         thread_local!(static HERE: u8 = const { 0 });
         let here = HERE.with(|here| std::ptr::from_ref(here) as usize);
@@ -183,7 +186,7 @@ impl<D: Device, V: ConstantViews<D>> fmt::Debug for DynamicConstants<D, V> {
 /// Binds dynamic constants, for one thread and one frame at a time.
 pub struct ConstantWriter<D: Device, V: ConstantViews<D>> {
     shared: Arc<Shared<D, V>>,
-    /// Writers by class.
+    /// The writer of each class.
     writers: [UploadWriter<D>; CLASSES],
     /// Contents that this writer has copied in this frame.
     shares: Shares<Place<D, V::View>>,
@@ -206,7 +209,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
     /// Starts the next frame: later binds are for `frame`.
     ///
     /// # Errors
-    /// The frame belongs to another allocator. The writer is unchanged then.
+    /// The frame belongs to another allocator. After this error, the writer is unchanged.
     pub fn begin(&mut self, frame: &Frame) -> Result<(), UploadError> {
         for writer in &mut self.writers {
             writer.begin(frame)?;
@@ -218,15 +221,15 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
     }
 
     /// Returns the copies of promoted constants to device memory (see [`ConstantsDesc::promote_reads`]). After all
-    /// constants of the frame are bound, record them into a command list that is submitted in the same frame, before
-    /// the lists that use the constants.
+    /// constants of the frame are bound, record these copies into a command list that is submitted in the same frame,
+    /// before the lists that use the constants.
     ///
     /// [`ConstantsDesc::promote_reads`]: super::ConstantsDesc::promote_reads
     pub fn promoted(&mut self) -> &mut UploadBatch<D> {
         &mut self.promoted
     }
 
-    /// Returns the figures of this writer since its frame began.
+    /// Returns the statistics of this writer since its frame began.
     #[must_use]
     pub fn figures(&self) -> ConstantFigures {
         self.figures
@@ -236,8 +239,8 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
     /// location for shaders. Later changes of the content do not affect the bound bytes.
     ///
     /// # Errors
-    /// As [`UploadWriter::write`]; [`UploadError::ForeignConstants`] if the buffer was created by other
-    /// [`ConstantBuffers`]. No bytes are copied then.
+    /// As [`UploadWriter::write`]; or [`UploadError::ForeignConstants`] if the buffer was created by other
+    /// [`ConstantBuffers`]. After an error, no bytes are copied.
     pub fn bind(&mut self, constants: &DynamicConstants<D, V>) -> Result<BoundConstants<D, V::View>, UploadError> {
         if !Arc::ptr_eq(&self.shared, &constants.shared) {
             return Err(UploadError::ForeignConstants);
@@ -335,7 +338,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
         self.figures.static_count += count;
     }
 
-    /// Adds this writer's figures to the shared figures and resets them.
+    /// Adds this writer's statistics to the shared statistics and resets them.
     fn count(&mut self) {
         self.shared.figures.lock().add(&std::mem::take(&mut self.figures));
     }

@@ -4,7 +4,7 @@
 //! | operation | cost |
 //! |---|---|
 //! | put, remove | O(bytes) expected |
-//! | find the contents of a slot that open frames have staged | O(slots · open frames) expected |
+//! | put back a list after staging | O(slots of the list · open frames) expected |
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ pub(super) struct SlotKey {
 pub(super) struct Pending<P> {
     pub(super) key: SlotKey,
     pub(super) pool: P,
-    /// Position of the content in the bytes of the list, its size, and the bytes reserved for it there.
+    /// Position of the content in [`Gathered::bytes`], its size, and the number of bytes reserved for it.
     first: usize,
     size: usize,
     room: usize,
@@ -33,13 +33,13 @@ impl<P> Pending<P> {
     }
 }
 
-/// The latest content of each slot.
+/// A list of contents: the latest content of each slot.
 pub(super) struct Gathered<P> {
     pub(super) list: Vec<Pending<P>>,
     pub(super) bytes: Vec<u8>,
-    /// Index of each slot in the list.
+    /// Index of each slot's content in `list`.
     known: HashMap<SlotKey, u32>,
-    /// Number of the call that took it out; rises.
+    /// Number of the call of [`Contents::take`] that took this list out. Later calls have higher numbers.
     turn: u64,
 }
 
@@ -65,7 +65,7 @@ impl<P: Clone> Gathered<P> {
         self.bytes.extend_from_slice(content);
     }
 
-    /// Adds older contents, for the slots that have no newer content here.
+    /// Adds older contents, but not for slots that have newer content in this list.
     fn put_older(&mut self, list: &[Pending<P>], bytes: &[u8]) {
         for older in list {
             if !self.known.contains_key(&older.key) {
@@ -97,18 +97,18 @@ impl<P: Clone> Gathered<P> {
     }
 }
 
-/// Contents from the update until they are on the device. Every slot here is in use, so dropping an entry never drops
-/// the last reference to a pool.
+/// Contents of slots, from their update until the frame that staged them is submitted. Every slot in the lists is in
+/// use, so dropping an entry never drops the last reference to a pool.
 pub(super) struct Contents<P> {
     pub(super) pending: Gathered<P>,
-    /// Contents that were staged by frames that are not known to be submitted. A slot is in one of them at most: the
-    /// latest.
+    /// Lists that were staged in frames that are not known to be submitted. A slot is in at most one of these lists,
+    /// the latest.
     staged: Vec<(Watch, Gathered<P>)>,
-    /// Empty lists, kept so that a steady frame allocates no host memory.
+    /// Empty lists, kept to reuse their host memory.
     spare: Vec<Gathered<P>>,
     turns: u64,
-    /// Number of lists that were taken out and not put back. While it is not 0, submitted contents are kept too,
-    /// because a list that is put back may be older than these.
+    /// Number of lists that were taken out and not put back. While it is not 0, the contents of submitted frames are
+    /// kept too, to recognize older contents in a list that is put back.
     out: u32,
 }
 
@@ -137,8 +137,9 @@ impl<P: Clone> Contents<P> {
         std::mem::replace(&mut self.pending, self.spare.pop().unwrap_or_else(Gathered::new))
     }
 
-    /// Puts back a list after its contents except `rest` were staged in the frame of `watch`. `rest` is pending again,
-    /// except slots for which another thread has staged newer content meanwhile.
+    /// Puts back a list that was taken out. Its contents except `rest` were staged in the frame of `watch`. The
+    /// contents in `rest` become pending again, except for slots for which another thread has staged newer content
+    /// meanwhile.
     pub(super) fn put_back(&mut self, mut gathered: Gathered<P>, mut rest: Vec<Pending<P>>, watch: Watch) {
         self.out -= 1;
         for (_, other) in &mut self.staged {

@@ -1,4 +1,5 @@
-//! Static pools of one class: finds the first pool with a free slot, and the pools that were empty for a given time.
+//! The static pools of one class. Finds the first pool with a free slot, and pools that have been empty for a number of
+//! ticks (calls of `reclaim`).
 //!
 //! | operation | cost |
 //! |---|---|
@@ -14,13 +15,13 @@ struct Listed<P> {
     pool: P,
     slots: u32,
     free: Vec<u32>,
-    /// The tick since which all slots are free; `None` if a slot is in use.
+    /// Tick from which on all slots are free; `None` if a slot is in use.
     empty_since: Option<u64>,
     /// `true` if the pool is in [`Pools::empty`].
     queued: bool,
 }
 
-/// See the [module](self).
+/// The static pools of one class, with the number of free slots of each pool and a queue of empty pools.
 pub(super) struct Pools<P> {
     /// `None` at the index of a removed pool.
     listed: Vec<Option<Listed<P>>>,
@@ -42,7 +43,7 @@ impl<P: Clone> Pools<P> {
         self.listed.len() - self.vacant.len()
     }
 
-    /// Adds a pool, at `tick`.
+    /// Adds a pool with free slots only. `tick` is the present tick.
     pub(super) fn add(&mut self, pool: P, slots: u32, tick: u64) {
         let listed = Listed { pool, slots, free: (0..slots).rev().collect(), empty_since: Some(tick), queued: true };
         let index = self.vacant.pop().unwrap_or_else(|| {
@@ -65,7 +66,7 @@ impl<P: Clone> Pools<P> {
         self.listed[index].as_mut().expect("a pool with a slot in use or in a queue is listed")
     }
 
-    /// Takes a free slot. Returns its pool, the pool's index and the slot.
+    /// Takes a free slot of the first pool that has one. Returns the pool, the pool's index and the slot.
     pub(super) fn take(&mut self) -> Option<(P, usize, u32)> {
         let index = self.room.first(1)?;
         let held = self.held(index);
@@ -76,7 +77,7 @@ impl<P: Clone> Pools<P> {
         Some((pool, index, slot))
     }
 
-    /// Frees a slot, at `tick`.
+    /// Frees a slot. `tick` is the present tick.
     pub(super) fn free(&mut self, index: usize, slot: u32, tick: u64) {
         let held = self.held(index);
         held.free.push(slot);
@@ -90,13 +91,13 @@ impl<P: Clone> Pools<P> {
         self.room.set(index, free);
     }
 
-    /// Returns `true` if a pool has been empty for `grace` ticks. That pool is then the first in the queue.
+    /// Returns `true` if a pool has been empty for at least `grace` ticks. That pool is then the first in the queue.
     pub(super) fn has_idle(&mut self, tick: u64, grace: u64) -> bool {
         while let Some(&(index, since)) = self.empty.front() {
             let held = self.held(index);
             match held.empty_since {
                 Some(now) if now == since => return tick - since >= grace,
-                // A slot was in use since the pool was queued.
+                // A slot was in use after the pool was queued, so the pool waits again.
                 Some(now) => self.empty.push_back((index, now)),
                 None => held.queued = false,
             }
@@ -105,7 +106,7 @@ impl<P: Clone> Pools<P> {
         false
     }
 
-    /// Removes and returns a pool that has been empty for `grace` ticks.
+    /// Removes and returns a pool that has been empty for at least `grace` ticks.
     pub(super) fn take_idle(&mut self, tick: u64, grace: u64) -> Option<P> {
         if !self.has_idle(tick, grace) {
             return None;

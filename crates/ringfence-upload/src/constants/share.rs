@@ -4,12 +4,12 @@
 //!   content ──hash──▶ index ──▶ entry { its range in `bytes`, its value } ──equal to the byte?──▶ found
 //! ```
 //!
-//! An entry that is found was compared byte by byte, not only by its hash. Finding and adding cost O(bytes), expected.
-//! Host memory is kept from frame to frame.
+//! A lookup compares the whole content, not only its hash. Finding and adding cost O(bytes), expected. Host memory is
+//! kept from frame to frame.
 
 use nohash_hasher::IntMap;
 
-/// Contents, each with a value.
+/// A map from contents to values.
 pub(super) struct Shares<T> {
     /// Contents of all entries, concatenated.
     bytes: Vec<u8>,
@@ -29,7 +29,7 @@ impl<T> Shares<T> {
         Self { bytes: Vec::new(), entries: Vec::new(), index: IntMap::default() }
     }
 
-    /// Returns the value of equal content, if `fits` accepts it.
+    /// Returns the value of an equal content, if `fits` accepts the value.
     pub(super) fn find(&self, hash: u64, content: &[u8], fits: impl FnOnce(&T) -> bool) -> Option<&T> {
         let entry = &self.entries[*self.index.get(&hash)? as usize];
         (self.bytes[entry.first..][..entry.size] == *content && fits(&entry.made)).then_some(&entry.made)
@@ -51,7 +51,8 @@ impl<T> Shares<T> {
     }
 }
 
-/// Hashes eight bytes at a time. It need not resist attacks: the content is the program's own, and a match is compared.
+/// Returns a hash of the bytes. Reads eight bytes at a time. It does not resist attacks, and need not: the content is
+/// the program's own, and a lookup compares the content too.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     let fold = |hash: u64, word: u64| {

@@ -10,9 +10,9 @@
 //!   pools  ▢ ▢ ▢ ■ ■ ■ ▢ ▢ ▢ ■ ▢     never moved; released after a number of reclaims without a slot in use
 //! ```
 //!
-//! A released slot is handed out again once every submission that had begun by then is complete. Staged content is kept
-//! until its frame is submitted. If the frame is discarded or dropped, the content is pending again, unless newer
-//! content was given or staged meanwhile.
+//! A slot of a dropped buffer is handed out again once every submission that had begun at the drop is complete. Staged
+//! content is kept until its frame is submitted. If the frame is discarded or dropped, the content is pending again,
+//! unless newer content of the slot was set or staged meanwhile.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -38,7 +38,7 @@ use ringfence_memory::{Allocator, Buffer, Error};
 /// Largest size of one write of staged content, in bytes: a page of the smallest class.
 const RUN_BYTES_MAX: usize = 8 << 10;
 
-/// A buffer in device memory that is divided into slots; one slot for large constants.
+/// A buffer in device memory that is divided into slots. A pool for large constants has one slot.
 struct Pool<D: Device, V: ConstantViews<D>> {
     id: u64,
     class: usize,
@@ -46,7 +46,7 @@ struct Pool<D: Device, V: ConstantViews<D>> {
     address: Option<u64>,
     slot_bytes: u64,
     heap: Option<V::Heap>,
-    /// By slot; changed only under the lock of `Books`.
+    /// For each slot, `true` if it is in use. Changed only under the lock of `Books`.
     in_use: Box<[AtomicBool]>,
 }
 
@@ -73,7 +73,7 @@ struct Place<D: Device, V: ConstantViews<D>> {
 }
 
 struct Books<D: Device, V: ConstantViews<D>> {
-    /// Pools by class; large constants have none.
+    /// Pools of each class. Large constants are not listed: each has a pool of its own.
     pools: [Pools<Arc<Pool<D, V>>>; LARGE],
     /// Released slots: class, index of the pool, slot.
     retired: RetireQueue<(usize, usize, u32)>,
@@ -100,7 +100,8 @@ impl<D: Device, V: ConstantViews<D>> Books<D, V> {
 pub(super) struct Statics<D: Device, V: ConstantViews<D>> {
     memory: Allocator<D>,
     books: Lock<Books<D, V>>,
-    /// Held while a pool is created, so that several threads do not create one each. Never taken while `books` is held.
+    /// Held while a pool is created, so that two threads do not create a pool at the same time. Never taken while
+    /// `books` is held.
     making: Lock<()>,
     /// Number of calls of reclaim after which an empty pool is released.
     grace: u64,
@@ -231,8 +232,7 @@ impl<D: Device, V: ConstantViews<D>> Drop for Untaken<'_, D, V> {
 /// A constant buffer in device memory whose content rarely changes, at a fixed location. Created by
 /// [`ConstantBuffers::create_static`].
 ///
-/// If it is dropped, its slot is released. The slot is handed out again once every submission that had begun by then is
-/// complete.
+/// If it is dropped, its slot is handed out again once every submission that had begun at the drop is complete.
 pub struct StaticConstants<D: Device, V: ConstantViews<D>> {
     shared: Arc<Shared<D, V>>,
     pool: Arc<Pool<D, V>>,
@@ -269,19 +269,19 @@ impl<D: Device, V: ConstantViews<D>> StaticConstants<D, V> {
         Ok(Self { shared, pool, index, slot, bound })
     }
 
-    /// Returns its location for shaders, which never changes.
+    /// Returns the location of the constants for shaders. It never changes.
     #[must_use]
     pub fn bound(&self) -> &BoundConstants<D, V::View> {
         &self.bound
     }
 
-    /// Sets new content; the rest of the slot becomes 0. The content is on the device after the next
-    /// [`ConstantBuffers::upload_statics`]. Of several updates before that, the last one is uploaded. The frame of that
-    /// upload and later frames on the same queue see the new content.
+    /// Sets new content; the rest of the slot becomes 0. The device has the content after the next
+    /// [`ConstantBuffers::upload_statics`]; if several updates precede this call, only the last one is uploaded. The
+    /// frame of the upload, and later frames on the same queue, read the new content.
     ///
     /// # Errors
-    /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] if it does not fit into its slot. The content is unchanged
-    /// then.
+    /// [`UploadError::ZeroSize`]; or [`UploadError::TooLarge`] if the content does not fit into its slot. After an
+    /// error, the content is unchanged.
     pub fn update(&mut self, content: &[u8]) -> Result<(), UploadError> {
         let (size, capacity) = (content.len() as u64, self.pool.slot_bytes);
         match size {
@@ -326,8 +326,8 @@ impl<D: Device, V: ConstantViews<D>> fmt::Debug for StaticConstants<D, V> {
     }
 }
 
-/// The contents that are being staged for a frame. On drop, also after an error or a panic, the staged contents are
-/// kept until the frame is submitted, and the others are pending again.
+/// A list of contents that is being staged for a frame. On drop, also after an error or a panic, the staged contents
+/// are kept until the frame is submitted, and the remaining ones are pending again.
 struct Staging<'a, D: Device, V: ConstantViews<D>> {
     statics: &'a Statics<D, V>,
     gathered: Gathered<Arc<Pool<D, V>>>,
@@ -337,7 +337,7 @@ struct Staging<'a, D: Device, V: ConstantViews<D>> {
 }
 
 impl<D: Device, V: ConstantViews<D>> Staging<'_, D, V> {
-    /// Stages the list, until the ring has no more space.
+    /// Stages the contents of the list, until all are staged or a write fails.
     fn stage_all(&mut self, writer: &mut ConstantWriter<D, V>, batch: &mut UploadBatch<D>) -> Result<(), UploadError> {
         let Gathered { list, bytes, .. } = &self.gathered;
         while self.done < list.len() {
@@ -361,7 +361,7 @@ impl<D: Device, V: ConstantViews<D>> Drop for Staging<'_, D, V> {
         let mut gathered = std::mem::replace(&mut self.gathered, Gathered::new());
         let Some(watch) = self.watch.take() else { return };
         let mut rest: Vec<_> = gathered.list.drain(self.done..).collect();
-        // These may be the last references to their pools, so they are dropped without the lock.
+        // The removed entries may have the last references to their pools, so they are dropped without the lock.
         let mut gone = Vec::new();
         let mut books = self.statics.books.lock();
         for list in [&mut gathered.list, &mut rest] {
@@ -377,14 +377,14 @@ impl<D: Device, V: ConstantViews<D>> Drop for Staging<'_, D, V> {
 }
 
 impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
-    /// Stages the contents since the last call, and returns the number of buffers.
+    /// Stages all contents that were set since the last call, and returns their number.
     pub(super) fn upload(
         &self,
         writer: &mut ConstantWriter<D, V>,
         batch: &mut UploadBatch<D>,
     ) -> Result<u64, UploadError> {
         let watch = Some(writer.stager(0).watch());
-        // The contents are taken out, because staging may call the program's code, which needs a call without a lock.
+        // Staging may call the program's code, which must run without a lock, so the contents are taken out first.
         let mut gathered = self.books.lock().contents.take();
         gathered.list.sort_unstable_by_key(|pending| (pending.pool.class, pending.key));
         let mut staging = Staging { statics: self, gathered, done: 0, watch };
@@ -395,7 +395,7 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
     }
 }
 
-/// Returns the number of adjacent slots at the start of the list, limited by [`RUN_BYTES_MAX`].
+/// Returns the length of the run of adjacent slots at the start of the list, limited to [`RUN_BYTES_MAX`] bytes.
 fn run_length<D: Device, V: ConstantViews<D>>(list: &[Pending<Arc<Pool<D, V>>>]) -> usize {
     let most = (RUN_BYTES_MAX as u64 / list[0].pool.slot_bytes).max(1) as usize;
     let follows = |pair: &[Pending<Arc<Pool<D, V>>>]| {

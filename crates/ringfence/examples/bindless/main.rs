@@ -1,10 +1,10 @@
-//! Bindless: materials that shaders access by index, created and dropped while frames are in flight. The scene runs on
-//! the simulated device and, with the feature `vulkan`, on a Vulkan device with any kind of descriptor heap.
+//! Bindless: materials that shaders access by index. They are created and dropped while frames are in flight. The scene
+//! runs on the simulated device and, with the feature `vulkan`, on a Vulkan device with any kind of descriptor heap.
 //!
 //! `cargo run -p ringfence --features vulkan --example bindless`
 //!
-//! The shader is in WGSL, with a GLSL copy (`shader.comp`). If you pass the path of a SPIR-V file, that file runs
-//! instead.
+//! The shader is in WGSL, with a GLSL copy (`shader.comp`). If you pass the path of a SPIR-V file, the program runs
+//! that file instead.
 
 mod simulated;
 #[cfg(all(feature = "vulkan", not(windows)))]
@@ -20,7 +20,7 @@ use ringfence::device::descriptors::{BufferView, BufferViewKind, Descriptors, He
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Timeline};
 
-/// Materials that a frame draws with.
+/// Number of materials that each frame draws with.
 const PICKS: usize = 4;
 const MATERIALS: usize = 8;
 const FRAMES: u32 = 200;
@@ -30,7 +30,7 @@ const BYTES: u64 = 256;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Parameters of the shader: the destination and the sources. All are slots of one heap.
+/// Parameters of the shader: the slot of the destination, and the slots of the sources. All are slots of one heap.
 #[derive(Clone, Copy)]
 struct Draw {
     to: u32,
@@ -53,7 +53,7 @@ trait Gpu {
     ) -> Result<(), Failure>;
 }
 
-/// A colour that shaders read, and its entry in the table.
+/// A colour in a buffer that shaders read, and the buffer's entry in the table.
 struct Material<D: Descriptors> {
     colour: u32,
     entry: BindlessEntry<D>,
@@ -91,7 +91,8 @@ fn run<G: Gpu>(mut gpu: G) -> Result<(), Failure> {
     let mut flights = VecDeque::new();
 
     for colour in next.take(FRAMES as usize) {
-        // Drops the oldest material while frames that draw with it are in flight. Its slot is reused after them.
+        // Drops the oldest material while frames that draw with it are in flight. Its slot is reused after these
+        // frames.
         drop(materials.pop_front().expect("there are some"));
         materials.push_back(material(&memory, &table, colour)?);
 

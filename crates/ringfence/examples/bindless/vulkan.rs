@@ -17,7 +17,7 @@ pub struct Vulkan {
     queue: vk::Queue,
     pool: vk::CommandPool,
     semaphore: vk::Semaphore,
-    /// Pipeline for the first heap that is bound.
+    /// Pipeline that was created for the first heap that was bound.
     pipeline: Option<(vk::PipelineLayout, vk::Pipeline)>,
     _entry: ash::Entry,
 }
@@ -45,8 +45,9 @@ impl Vulkan {
     }
 }
 
-/// Enables the best available kind of descriptors, and returns it: descriptor buffers, or sets that are updated while
-/// bound, or plain sets, with null descriptors if the device has them.
+/// Creates a device with the best available kind of descriptors, and returns the description of its features. In order
+/// of preference: descriptor buffers, sets that are updated while bound, plain sets (with null descriptors if the
+/// device supports them).
 ///
 /// # Safety
 /// The physical device must belong to the instance and support Vulkan 1.2.
@@ -133,7 +134,7 @@ impl Gpu for Vulkan {
             let commands = raw.allocate_command_buffers(&info)?[0];
             raw.begin_command_buffer(commands, &vk::CommandBufferBeginInfo::default())?;
             raw.cmd_bind_pipeline(commands, point, pipeline);
-            // Once per command buffer. Each dispatch then passes the slots that it reads as numbers.
+            // Binds the heap once per command buffer. Each dispatch then passes the slots that it reads as numbers.
             binding.set(&self.device, commands, point, layout, 0)?;
             raw.cmd_push_constants(commands, layout, vk::ShaderStageFlags::COMPUTE, 0, numbers.as_flattened());
             raw.cmd_dispatch(commands, PICKS as u32, 1, 1);
@@ -151,7 +152,7 @@ impl Gpu for Vulkan {
     }
 }
 
-/// Compiles the shader to SPIR-V, with an array of `slots`.
+/// Compiles the shader to SPIR-V, with an array of `slots` buffers.
 fn compile(slots: u32) -> Result<Vec<u32>, Failure> {
     let source = include_str!("shader.wgsl").replace("SLOTS", &slots.to_string());
     let module = naga::front::wgsl::parse_str(&source)?;

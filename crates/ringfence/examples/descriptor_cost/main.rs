@@ -1,6 +1,8 @@
-//! The cost of descriptors for a thread, without the driver: nanoseconds per operation, the minimum of many rounds.
+//! The cost of descriptors for a thread, without the driver: the minimum over many rounds, in nanoseconds per
+//! operation.
 //!
-//! `cargo run --release -p ringfence --example descriptor_cost`; with `once`, a single round, for callgrind.
+//! `cargo run --release -p ringfence --example descriptor_cost`. With the argument `once`, runs a single round, for
+//! callgrind.
 
 mod nowhere;
 
@@ -67,7 +69,7 @@ fn main() {
     }
 }
 
-/// With 1,000 live descriptors, each of `COUNT` operations frees one and allocates one.
+/// Keeps 1,000 live descriptors. Each of `COUNT` operations frees one and allocates one.
 #[inline(never)]
 fn cpu_only(world: &World) {
     let mut held: Vec<_> = (0..1000).map(|_| world.cpu.allocate(1).expect("blocks grow")).collect();

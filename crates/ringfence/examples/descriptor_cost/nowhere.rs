@@ -1,5 +1,5 @@
-//! A device with numbers for descriptors, so that a measurement contains only the library's time. Everything else is
-//! the simulated device.
+//! A device with numbers as descriptors, so that a measurement contains only the library's time. All other calls
+//! go to the simulated device.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ unsafe impl Driver for Nowhere {
     }
 
     unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {
-        // SAFETY: the caller makes the same promise; the same holds for all following methods.
+        // SAFETY: the caller makes the same promise. This also holds for all following methods.
         unsafe { self.0.allocate_memory(desc) }
     }
 

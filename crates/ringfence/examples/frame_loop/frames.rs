@@ -23,11 +23,11 @@ const LARGE_BUFFERS: usize = 8;
 const TEXTURES: usize = 4;
 const VIEWS: usize = 32;
 const AGE_MAX: usize = 8;
-/// Frames in flight on the device.
+/// Number of frames in flight on the device.
 const IN_FLIGHT: usize = 3;
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// xorshift64*: the same numbers in every run.
+/// xorshift64*, which returns the same numbers in every run.
 struct Random(u64);
 
 impl Random {
@@ -38,7 +38,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// Returns a size from `least` up to the power of two `magnitudes` above it.
+    /// Returns a size from `least` up to `least` times 2 to the power `magnitudes`, in bytes.
     fn size(&mut self, least: u64, magnitudes: u64) -> u64 {
         let power = least << (self.next() % magnitudes);
         power + self.next() % power
@@ -65,16 +65,16 @@ impl<D: Device> Group<D> {
 /// A function that drops the contents of a group.
 pub type Dropper<D> = Box<dyn FnMut(&mut Group<D>)>;
 
-/// A renderer.
+/// A renderer that makes only the calls to the library.
 pub struct Renderer<D: Device + Descriptors> {
     memory: Allocator<D>,
     timeline: Timeline<D>,
-    /// Keeps the constants of the writer alive.
+    /// The constants that `writer` writes to.
     _constants: FastConstants<D>,
     writer: FastWriter<D>,
     heap: CpuDescriptorHeap<D>,
     views: Vec<CpuDescriptors<D>>,
-    /// Resources to drop at the end of each of the next frames.
+    /// Resources by the frame that drops them: the first group is dropped at the end of the next frame.
     groups: VecDeque<Group<D>>,
     in_flight: VecDeque<u64>,
     dropper: Dropper<D>,
@@ -108,7 +108,7 @@ impl<D: Device + Descriptors> Renderer<D> {
         }
     }
 
-    /// Runs a frame and returns the time that the library took. `submit` makes the queue signal a value.
+    /// Runs a frame and returns the time that the library took. `submit` must make the queue signal the given value.
     pub fn frame(&mut self, submit: &mut dyn FnMut(u64)) -> Duration {
         if self.in_flight.len() == IN_FLIGHT {
             let value = self.in_flight.pop_front().expect("there are three");
@@ -120,7 +120,8 @@ impl<D: Device + Descriptors> Renderer<D> {
         recording + self.reclaim()
     }
 
-    /// Does all work before the submission. Returns the value that the submission signals, and the time.
+    /// Does all work of a frame before its submission. Returns the value that the submission signals, and the time of
+    /// the work.
     #[inline(never)]
     fn record(&mut self) -> (u64, Duration) {
         let start = Instant::now();
@@ -153,7 +154,7 @@ impl<D: Device + Descriptors> Renderer<D> {
         start.elapsed()
     }
 
-    /// Returns the group for a new resource.
+    /// Returns the group for a new resource. Its age is random.
     fn group(&mut self) -> &mut Group<D> {
         let age = self.random.next() as usize % AGE_MAX;
         &mut self.groups[age]
@@ -185,7 +186,7 @@ impl<D: Device + Descriptors> Renderer<D> {
         self.group().textures.push(texture);
     }
 
-    /// Writes views of the buffers that are dropped with this frame; the views are dropped too.
+    /// Writes views of buffers that are dropped in this frame, and drops the views.
     fn write_views(&mut self) {
         let kind = BufferViewKind::Storage { stride: 0, writes: false };
         for buffer in self.groups[0].buffers.iter().take(VIEWS) {

@@ -6,7 +6,7 @@ use frames::Renderer;
 use ringfence::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::{Allocator, AllocatorDesc};
 
-/// Frames before the first counted one, until the caches have reached their sizes.
+/// Number of frames before the first counted frame, until the caches have reached their sizes.
 const WARM_UP: usize = 200;
 const FRAMES: usize = 200;
 
