@@ -109,7 +109,7 @@ unsafe impl Descriptors for Device {
     }
 
     fn make_heap(&self, desc: &HeapDesc<'_>) -> Result<(DescriptorHeap, HeapStart), DeviceError> {
-        DeviceError::invalid("a heap has at least one slot").at_least(desc.slots.into(), 1)?;
+        DeviceError::invalid("a heap must have at least one slot").at_least(desc.slots.into(), 1)?;
         let (kind, of_type) = (desc.kind, heap_type(desc.kind));
         let flags = if desc.shader_visible {
             D3D12_DESCRIPTOR_HEAP_FLAG_SHADER_VISIBLE

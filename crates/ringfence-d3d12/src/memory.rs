@@ -58,7 +58,7 @@ fn heap_desc(device: &Device, desc: &MemoryDesc<'_>) -> Result<D3D12_HEAP_DESC, 
             return Err(DeviceError::unsupported("sharing a host-visible heap"));
         }
     }
-    DeviceError::invalid("a heap has at least one byte").at_least(desc.size, 1)?;
+    DeviceError::invalid("a heap must have at least one byte").at_least(desc.size, 1)?;
     let fits = |size: &u64| *size <= device.0.capabilities.memory_object_bytes_max;
     let size = desc.size.checked_next_multiple_of(alignment).filter(fits).ok_or(DeviceError::OutOfDeviceMemory)?;
     Ok(D3D12_HEAP_DESC {

@@ -290,10 +290,11 @@ pub(super) fn check<K: Shape>(desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceEr
         let dimension = Numbers::Given(desc.Dimension.0 as u32 as u64);
         return Err(DeviceError::invalid("the dimension belongs to another kind of resource").with(dimension));
     }
-    DeviceError::invalid("a resource is at least 1 wide").at_least(desc.Width, 1)?;
-    DeviceError::invalid("a resource is at least 1 high").at_least(desc.Height.into(), 1)?;
-    DeviceError::invalid("a resource is at least 1 deep").at_least(desc.DepthOrArraySize.into(), 1)?;
-    DeviceError::invalid("a resource has at least one sample per texel").at_least(desc.SampleDesc.Count.into(), 1)
+    DeviceError::invalid("the width of a resource must be at least 1").at_least(desc.Width, 1)?;
+    DeviceError::invalid("the height of a resource must be at least 1").at_least(desc.Height.into(), 1)?;
+    DeviceError::invalid("the depth or array size of a resource must be at least 1")
+        .at_least(desc.DepthOrArraySize.into(), 1)?;
+    DeviceError::invalid("a resource must have at least one sample per texel").at_least(desc.SampleDesc.Count.into(), 1)
 }
 
 pub(super) fn class(desc: &D3D12_RESOURCE_DESC) -> ResourceClass {

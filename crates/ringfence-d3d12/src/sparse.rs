@@ -31,7 +31,7 @@ unsafe impl Sparse for Device {
             return Err(DeviceError::unsupported("tiled resources"));
         }
         check_zeroed(info)?;
-        DeviceError::invalid("a buffer has at least one byte").at_least(info.desc.Width, 1)?;
+        DeviceError::invalid("a buffer must have at least one byte").at_least(info.desc.Width, 1)?;
         check::<Buffers>(&info.desc)?;
         let longest = u64::MAX / TILE_BYTES * TILE_BYTES;
         DeviceError::invalid("a buffer as large as this").at_most(info.desc.Width, longest)?;

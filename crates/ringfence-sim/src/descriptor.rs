@@ -122,7 +122,7 @@ unsafe impl Descriptors for Device {
     }
 
     fn make_heap(&self, desc: &HeapDesc<'_>) -> Result<(DescriptorHeap, HeapStart), DeviceError> {
-        DeviceError::invalid("a heap has at least one slot").at_least(desc.slots.into(), 1)?;
+        DeviceError::invalid("a heap must have at least one slot").at_least(desc.slots.into(), 1)?;
         if desc.shader_visible {
             let slots_max = self.visible_slots_max(desc.kind, desc.types);
             DeviceError::unsupported("this many shader-visible descriptors")

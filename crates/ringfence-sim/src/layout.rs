@@ -20,8 +20,8 @@ const SAMPLES_MAX: u32 = 16;
 
 /// Returns the requirements of a buffer.
 pub(super) fn buffer_requirements(profile: &Profile, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
-    DeviceError::invalid("a buffer has at least one byte").at_least(desc.size, 1)?;
-    DeviceError::invalid("a buffer has at least one usage").at_least(desc.usage.bits().into(), 1)?;
+    DeviceError::invalid("a buffer must have at least one byte").at_least(desc.size, 1)?;
+    DeviceError::invalid("a buffer must have at least one usage").at_least(desc.usage.bits().into(), 1)?;
     let alignment = profile.buffer_alignment;
     let size = desc.size.checked_next_multiple_of(alignment).ok_or(DeviceError::OutOfDeviceMemory)?;
     Ok(Requirements {

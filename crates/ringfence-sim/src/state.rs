@@ -191,7 +191,7 @@ impl State {
         let (given, max) = (desc.memory_type.into(), capabilities.memory_types.len() as u64 - 1);
         let none = DeviceError::invalid("no such memory type").with(Numbers::AtMost { given, max });
         let heap = held.ok_or(none)?.heap as usize;
-        DeviceError::invalid("memory has at least one byte").at_least(desc.size, 1)?;
+        DeviceError::invalid("memory must have at least one byte").at_least(desc.size, 1)?;
         if self.memories.len() as u64 >= capabilities.memory_objects_max {
             return Err(DeviceError::TooManyObjects);
         }

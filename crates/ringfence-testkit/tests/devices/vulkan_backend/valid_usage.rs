@@ -24,28 +24,28 @@ const PLACED_BYTES_MAX: u64 = 1 << 20;
 
 /// Reasons that occur on every device. Reasons about features that most devices have are left out.
 const BUFFER_REASONS: [&str; 4] = [
-    "a buffer has at least one byte",
-    "a buffer has at least one usage",
+    "a buffer must have at least one byte",
+    "a buffer must have at least one usage",
     "a buffer of this size",
     "usage flags of a buffer that only BufferInfo::from_raw accepts",
 ];
 const TEXTURE_REASONS: [&str; 22] = [
-    "a texture is at least one texel wide",
-    "a texture has at least one mip level",
-    "a texture has at least one array layer",
-    "a texture has at least one usage",
+    "a texture must be at least one texel wide",
+    "a texture must have at least one mip level",
+    "a texture must have at least one array layer",
+    "a texture must have at least one usage",
     "usage flags of a texture that only TextureInfo::from_raw accepts",
-    "a transient attachment has only attachment usages",
-    "a transient attachment has an attachment usage",
-    "the number of samples is a power of two",
+    "a transient attachment must have only attachment usages",
+    "a transient attachment must have an attachment usage",
+    "the number of samples must be a power of two",
     "a format that only TextureInfo::from_raw accepts",
     "more mip levels than the size allows",
-    "a texture with several samples has one mip level",
-    "storage textures have one sample",
-    "a Y'CbCr texture has one mip level",
-    "a Y'CbCr texture has one layer",
-    "a Y'CbCr texture of halved width has an even width",
-    "a Y'CbCr texture of halved height has an even height",
+    "a texture with several samples must have one mip level",
+    "storage textures must have one sample",
+    "a Y'CbCr texture must have one mip level",
+    "a Y'CbCr texture must have one layer",
+    "a Y'CbCr texture of halved width must have an even width",
+    "a Y'CbCr texture of halved height must have an even height",
     "an attachment of this width",
     "an attachment of this height",
     "a texture of this width",
@@ -392,7 +392,8 @@ fn a_raw_description_that_safe_code_changes_is_checked() {
     assert_eq!(
         refused,
         Err(Error::Device(
-            DeviceError::invalid("the number of samples is a power of two").with(Numbers::AtMost { given: 3, max: 64 })
+            DeviceError::invalid("the number of samples must be a power of two")
+                .with(Numbers::AtMost { given: 3, max: 64 })
         ))
     );
     trial.memory.create_texture(&of(1), AllocationDesc::default()).map(drop).expect("it is still valid");
