@@ -150,9 +150,7 @@ fn check_dimensions(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
             DeviceError::invalid("a one-dimensional texture must be one texel deep").exactly(depth, 1)?;
             DeviceError::invalid("a one-dimensional texture must have one sample per texel").exactly(samples, 1)
         }
-        vk::ImageType::TYPE_2D => {
-            DeviceError::invalid("a two-dimensional texture must be one texel deep").exactly(depth, 1)
-        }
+        vk::ImageType::TYPE_2D => DeviceError::invalid("a two-dimensional texture must have depth 1").exactly(depth, 1),
         vk::ImageType::TYPE_3D => {
             DeviceError::invalid("a three-dimensional texture must have one array layer").exactly(layers, 1)?;
             DeviceError::invalid("a three-dimensional texture must have one sample per texel").exactly(samples, 1)
