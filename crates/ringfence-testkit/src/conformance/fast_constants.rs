@@ -6,7 +6,7 @@ use ringfence::{FastConstants, FastConstantsDesc, Frame, Location, UploadError};
 
 use crate::rig::{PATIENCE, Rig, pattern};
 
-/// Runs a frame and reads its constants back.
+/// Runs a frame that copies its constants out, and compares them. Returns the number of pages that they are in.
 fn fast_frame<G: Gpu>(
     rig: &mut Rig<G>,
     frame: Frame,
@@ -65,7 +65,7 @@ pub fn seed_004_14_a_page_that_is_over_retires_and_a_new_one_comes<G: Gpu>(rig: 
     assert_eq!(pages, 3, "256 in a page of 64 KiB");
     let figures = fast.snapshot();
     assert_eq!((figures.used_bytes, figures.capacity_bytes), (3 * (64 << 10), 1 << 20), "of one buddy");
-    // Later frames reuse the pages once their frames are complete.
+    // Later frames reuse the pages of complete frames.
     for number in 0..10 {
         rig.memory.reclaim();
         let frame = rig.timeline().begin();
@@ -127,7 +127,7 @@ pub fn buddies_that_are_not_needed_for_long_go<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(fast.snapshot().capacity_bytes, 0, "{:?}", fast.snapshot());
 }
 
-/// Several threads record the passes of a graph, and all constants of the execution are fast constants.
+/// Several threads record the passes of a graph. All of their constants are fast constants.
 pub fn seed_004_27_constants_of_a_graph_are_fast_constants<G: Gpu>(rig: &mut Rig<G>) {
     const PASSES: u64 = 6;
     let fast = FastConstants::new(&rig.memory, FastConstantsDesc { usage: COPIED, ..Default::default() });
