@@ -167,8 +167,7 @@ pub type GateOpener = Box<dyn Fn() + Send + Sync>;
 /// Options with which a device is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Number of queues. A device with fewer queues opens with those that it has. The first queue supports all
-    /// commands.
+    /// Number of queues. A device with fewer queues opens with those. The first queue supports all commands.
     pub queues: usize,
     /// If `true`, the device has this number of queues, even if several of them share one queue of the driver. Each has
     /// its own fence. Submissions to a shared queue run in the order of submission.
@@ -261,8 +260,7 @@ pub trait Gpu: Sized + Send + 'static {
     /// Returns the state of the device's validation. Without a layer, an empty [`Gpu::take_messages`] proves nothing.
     fn validation(&self) -> Validation;
 
-    /// Returns Ringfence's device, for an allocator. All objects that are created through it must be destroyed before
-    /// `self` is dropped.
+    /// Returns Ringfence's device, for an allocator. All of its objects must be destroyed before `self` is dropped.
     fn device(&self) -> Self::Device;
 
     /// Returns the number of queues.
@@ -275,8 +273,7 @@ pub trait Gpu: Sized + Send + 'static {
     /// support them.
     fn bind_queue(&self, queue: usize) -> Option<<Self::Device as Sparse>::BindQueue>;
 
-    /// Returns the names of all single-plane texture formats of the API, also of formats that the device does not
-    /// support.
+    /// Returns the names of all single-plane texture formats of the API, also of unsupported ones.
     fn texel_formats(&self) -> Vec<String>;
 
     /// Describes a texture for copies. `format` is an index into [`Gpu::texel_formats`]; `desc` has the size and shape.

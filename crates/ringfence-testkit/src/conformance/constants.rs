@@ -530,8 +530,7 @@ impl<D: Device> Record<D> for Recorded<D> {
     }
 }
 
-/// Barriers are recorded once around all copies, with two pools of each class. Every other slot is copied to, so no
-/// copies are adjacent.
+/// Barriers are recorded once around all copies. Each class has two pools; every other slot is copied to.
 pub fn seed_002_11_barriers_are_recorded_once_around_all_copies<G: Gpu>(rig: &mut Rig<G>) {
     let constants = constants(rig, small());
     let all: Vec<_> = (0..48_usize)

@@ -191,8 +191,7 @@ pub fn what_is_dropped_or_pinned_during_a_move_does_the_right_thing<G: Gpu>(rig:
     assert_eq!(ranges(&pool), 8 + 4, "the destinations are allocated");
     rig.memory.debug().validate().expect("the allocator is sound");
     let owners: Vec<_> = pass.moves().iter().map(|planned| planned.user_data as usize).collect();
-    // Of four planned buffers, the first is dropped, the second is discarded through the pass, the third is pinned, and
-    // the last is ignored.
+    // Of four planned buffers, one is dropped, one is discarded through the pass, one is pinned, one is ignored.
     held[owners[0]] = None;
     pass.discard(held[owners[1]].take().expect("it is held"));
     assert_eq!(ranges(&pool), 8 + 3, "the destination of the discarded move is freed");

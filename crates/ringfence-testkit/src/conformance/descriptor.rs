@@ -132,8 +132,7 @@ pub fn seed_000_01_one_shader_visible_heap_a_kind_bound_once_a_list<G: Gpu>(rig:
     assert_eq!(binding.set_once().expect("the first time").count(), 1);
     assert_eq!(binding.and(&heap).err(), Some(DescriptorError::AlreadyBound { kind: HeapKind::Resources }));
     let value = rig.submit_behind_gate(1, frame, &[]);
-    // A heap exists until its handles are dropped and its frames are complete. Then another heap of the kind is
-    // allowed.
+    // A heap exists until its handles are dropped and its frames are complete. Then the next one may be created.
     drop((heap, samplers));
     rig.memory.reclaim();
     for kind in [HeapKind::Resources, HeapKind::Samplers] {
@@ -229,8 +228,7 @@ pub fn seed_000_20_counts_are_checked<G: Gpu>(rig: &mut Rig<G>) {
     drop(held);
 }
 
-/// A buddy allocator rounds a size up to a power of two and aligns the allocation to that size. A free list does
-/// neither.
+/// A buddy allocator rounds a size up to a power of two and aligns it to that. A free list does neither.
 pub fn seed_000_20_by_default_blocks_of_buddies_and_one_free_list<G: Gpu>(rig: &mut Rig<G>) {
     let (cpu, visible) = (cpu(rig), visible(rig));
     // With other default allocators, these lines would not compile.
@@ -778,8 +776,7 @@ pub fn anything_may_be_dropped_in_any_order<G: Gpu>(rig: &mut Rig<G>) {
     drop(visible(rig));
 }
 
-/// If a pool of constants is created with a descriptor heap, each slot gets a descriptor, which is destroyed with the
-/// pool.
+/// If constants are created with a descriptor heap, each slot of a pool has a descriptor, destroyed with the pool.
 pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
     let types = ViewTypes::CONSTANTS | ViewTypes::STORAGE_BUFFER;
     let views =

@@ -29,8 +29,7 @@ fn fail_behind_the_gate<G: Gpu>(rig: &mut Rig<G>) {
     panic!("planted");
 }
 
-/// If a test fails while its work waits for the gate, the test ends. It runs on its own thread, so that a hang is
-/// reported.
+/// If a test fails while its work waits for the gate, the test ends. It runs on a thread, so that a hang is reported.
 pub fn a_gated_test_that_fails_ends<G: Gpu>(rig: &mut Rig<G>) {
     let options = rig.options.clone();
     let (sender, receiver) = channel();

@@ -49,8 +49,7 @@ pub fn a_frame_that_is_discarded_holds_nothing_for_ever<G: Gpu>(rig: &mut Rig<G>
     assert_eq!(rig.memory.reclaim().objects, 1);
 }
 
-/// An early return drops the frame of a pending submission. The resources of the submission are kept until it is
-/// complete.
+/// After an early return that drops the frame of a pending submission, the submission's resources are kept.
 pub fn a_frame_that_is_dropped_after_its_submission_holds_what_it_uses<G: Gpu>(rig: &mut Rig<G>) {
     let bytes = pattern(3, 1024);
     let mut upload = rig.buffer(1024, Location::Upload, "source");
@@ -176,8 +175,7 @@ pub fn a_bin_of_two_allocators_releases_nothing_early<G: Gpu>(rig: &mut Rig<G>) 
     let bin = RetireBin::new();
     let mine = rig.timeline().begin();
     rig.memory.retirement().retire_into(&bin, "mine");
-    // The other allocator has no open frame. With separate epochs per allocator, "theirs" would wait for the frame of
-    // "mine".
+    // The other allocator has no open frame. With separate epochs per allocator, "theirs" would wait for "mine".
     other.retirement().retire_into(&bin, "theirs");
     let mut out = Vec::new();
     other.retirement().collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");

@@ -111,8 +111,7 @@ pub fn pages_are_released_by_sync_points<G: Gpu>(rig: &mut Rig<G>) {
     let held = rig.memory.statistics();
     assert_eq!(held.retired_count, before.retired_count + 8, "pages wait for the copy that reads them");
     assert_eq!(held.total().range_count, before.total().range_count);
-    // Memory that is allocated while the copy waits is not the retired memory: filling it does not change the copied
-    // bytes.
+    // Memory that is allocated while the copy waits is not the retired memory: filling it leaves the copy intact.
     let mut others: Vec<_> = (0..8).map(|_| rig.buffer(page, Location::Device, "other")).collect();
     rig.gpu.open_gate(1).expect("the device is not lost");
     let fills =
@@ -232,8 +231,7 @@ pub fn pages_are_neither_evicted_nor_moved<G: Gpu>(rig: &mut Rig<G>) {
     if sparse(rig, 1).is_none() {
         return;
     }
-    // SAFETY: only the sparse buffer is described as evictable. Sparse resources ignore that, so no submission uses
-    // evictable memory.
+    // SAFETY: only the sparse buffer is described as evictable, which sparse resources ignore.
     let residency = unsafe { rig.memory.residency() }.with_evictions(u64::MAX).with_headroom(u64::MAX / 2);
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
     let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: 8 << 20, usage }).expect("plain");

@@ -77,8 +77,7 @@ fn read<G: Gpu>(rig: &mut Rig<G>, from: &SparseTexture<G::Device>, part: (u32, u
     texels.map(|texel| texel.try_into().expect("four bytes")).collect()
 }
 
-/// Checks each texel of a mip level of a layer. For each tile, `expected` returns the seed of the last write, or `None`
-/// if it is unbound.
+/// Checks each texel of a mip level of a layer. `expected` returns the seed of a tile; `None` if it is unbound.
 fn check<G: Gpu>(
     rig: &mut Rig<G>,
     texture: &SparseTexture<G::Device>,

@@ -58,8 +58,7 @@ fn overlap<D: Device>(execution: &Execution<'_, D>, a: TransientTexture, b: Tran
     heap.is_some() && heap == other_heap && at.start < other.end && other.start < at.end
 }
 
-/// Runs an empty execution and ends the frame. Returns the number of released objects, of newly cached heaps, and of
-/// resources in use.
+/// Runs an empty execution and ends the frame. Returns the released objects, cached heaps, and resources in use.
 fn idle_frame<D: Device>(transient: &mut TransientAllocator<D>) -> (u64, u64, usize) {
     let before = transient.figures();
     transient.begin().finish(&[]);
@@ -106,8 +105,7 @@ pub fn seed_004_02_textures_and_buffers_come_from_the_transient_allocator<G: Gpu
     assert_eq!(transient.figures().object_count, 2);
 }
 
-/// With a pass, the same call allocates from the heaps of the graph. Without a pass, it allocates from the placement's
-/// pools.
+/// With a pass, the same call allocates from the graph's heaps; without one, from the pools of the placement.
 pub fn seed_004_02_a_pass_that_is_given_switches_to_its_transient_allocator<G: Gpu>(rig: &mut Rig<G>) {
     let placement = Placement::new(&rig.memory, PlacementDesc::default()).expect("a sound description");
     let mut transient = transient(rig, small_heaps());
@@ -144,8 +142,7 @@ pub fn seed_004_02_a_pass_that_is_given_switches_to_its_transient_allocator<G: G
     transient.validate().expect("sound");
 }
 
-/// Each pass of a graph reads its own constants, which live for the execution, and writes a buffer that the next pass
-/// reads.
+/// Each pass of a graph reads its own constants, and writes a buffer that the next pass reads.
 pub fn seed_004_27_the_passes_of_a_graph_read_fast_constants<G: Gpu>(rig: &mut Rig<G>) {
     const PASSES: u64 = 5;
     const BYTES: u64 = 256;
@@ -522,8 +519,7 @@ pub fn barriers_are_as_few_as_the_sharing_needs<G: Gpu>(rig: &mut Rig<G>) {
         let (a, b) = (acquire(&mut execution, 128, one), acquire(&mut execution, 256, one));
         execution.discard(a, &[one]).unwrap();
         execution.discard(b, &[two]).unwrap();
-        // In pass 3, `c` gets the bytes of `a`; in pass 4, `d` gets those of `b`. The dependency before pass 3 covers
-        // both.
+        // `c` gets the bytes of `a` in pass 3, `d` those of `b` in pass 4. The dependency before pass 3 covers both.
         let c = try_acquire(&mut execution, &oblong(256, 64), three).unwrap();
         let d = try_acquire(&mut execution, &oblong(512, 128), four).unwrap();
         assert!(overlap(&execution, a, c) && overlap(&execution, b, d));
@@ -874,8 +870,7 @@ impl Graph {
         if uses.is_empty() { (0..self.passes.len()).find(draws).into_iter().collect() } else { uses }
     }
 
-    /// Runs frames without waits between them, with one submission per pass. Copies draw the targets; every read is
-    /// compared.
+    /// Runs frames without waits between them, one submission per pass. Copies draw the targets; reads are compared.
     fn run<G: Gpu>(
         &self,
         rig: &mut Rig<G>,
@@ -939,8 +934,7 @@ struct FrameBuffers<'a, D: Device> {
 }
 
 impl<D: Device> FrameBuffers<'_, D> {
-    /// Returns the commands that draw the targets of a pass and read others. Appends the target of each read to
-    /// `reads`.
+    /// Returns the commands of a pass: they draw its targets and read others. Appends these to `reads`.
     fn commands<G: Gpu<Device = D>>(
         &self,
         graph: &Graph,

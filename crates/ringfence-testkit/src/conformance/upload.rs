@@ -128,8 +128,7 @@ pub fn seed_001_10_the_fence_advances_after_each_submission<G: Gpu>(rig: &mut Ri
         last = rig.submit(frame, &[]);
         assert_eq!(rig.timeline().submitted_value(), last);
     }
-    // A frame's fence reaches its own value, even if a later frame has begun. It never reaches the value of an
-    // unsubmitted frame.
+    // The fence reaches the value of each submitted frame. Open and discarded frames do not count.
     let [first, second, third] = [(); 3].map(|()| rig.timeline().begin());
     let values = [&first, &second, &third].map(Frame::value);
     assert!(last < values[0] && values.is_sorted_by(|before, after| before < after), "{last}, then {values:?}");
@@ -280,11 +279,9 @@ pub fn seed_001_08_figures_1_to_4<G: Gpu>(rig: &mut Rig<G>) {
     let (_, fourth_at, _) = stage(rig, 4, 3); // 5 to 7
     let (_, fifth_at, _) = stage(rig, 5, 2); // 0 and 1, the space of frame 2
     assert_eq!((fourth_at, fifth_at), (5, 0), "the data of frame 5 wraps");
-    // Figure 1: one unit is free, and frame 6 needs five. Figure 2: a poll finds frame 3 rendered; three units are
-    // free.
+    // Figure 1: one unit is free; frame 6 needs five. Figure 2: a poll finds frame 3 complete; three are free.
     rendered(rig, 3, third);
-    // Figure 3: the write waits for frame 4. In a program, the device would complete it; here, the gate is opened
-    // first.
+    // Figure 3: the write waits for frame 4. In a program, the device completes it; here, the gate is opened.
     rig.gpu.open_gate(4).expect("the device is not lost");
     let (bytes, sixth_at, sixth) = stage(rig, 6, 5);
     // Figure 4: the data begins in the unit that was free, and continues in the space of frames 3 and 4.

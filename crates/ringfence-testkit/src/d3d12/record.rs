@@ -49,8 +49,7 @@ impl<'a> Recorder<'a> {
     pub(super) fn record(&mut self, command: &Command<Device>) -> Result<(), DeviceError> {
         match command {
             Command::Upload(batch) => {
-                // SAFETY: the list is open. The creator of the command promises that the copies are inside their
-                // resources.
+                // SAFETY: the list is open. The creator of the command promises that the copies are valid.
                 let recorded = unsafe { batch.as_ref().clone().record(&mut CopyRecorder::new(self.device, self.list)) };
                 recorded.expect("its frame is open");
                 Ok(())
@@ -127,8 +126,7 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// Copies bytes. If both ranges are in one buffer, which cannot have two states at once, copies through a temporary
-    /// buffer.
+    /// Copies bytes. If both ranges are in one buffer, copies through another: a buffer has one state at a time.
     fn copy_buffer(&mut self, src: Bytes<'_>, dst: Bytes<'_>, size: u64) -> Result<(), DeviceError> {
         if src.buffer != dst.buffer {
             return self.copy_pieces(src, dst, size, size);
@@ -271,8 +269,7 @@ impl<'a> Recorder<'a> {
         let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
         let info = Create::<Buffers>::describe(self.device, &BufferDesc { size, usage })?;
         let class = ResourceClass::Buffer;
-        // SAFETY: the description contains no pointer, and such a buffer allows every memory type. The buffer owns its
-        // memory.
+        // SAFETY: the description contains no pointer, and the buffer, which owns its memory, allows every type.
         let (placed, _memory) = unsafe {
             let (unplaced, needs) = Create::<Buffers>::prepare(self.device, &info)?;
             let desc = MemoryDesc {
@@ -321,8 +318,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// Returns `true` if the resource can change its state: not in UPLOAD and READBACK heaps. Reserved resources have no
-/// heap.
+/// Returns `true` if the resource can change its state: not in UPLOAD and READBACK heaps. Without a heap, it can.
 fn has_states(resource: &ID3D12Resource) -> Result<bool, DeviceError> {
     if backing(resource) == Backing::Reserved {
         return Ok(true);

@@ -106,8 +106,7 @@ fn has(device: &Device, format: DXGI_FORMAT, dimension: Dimension) -> bool {
     asked.is_ok() && support.Support1.contains(needed)
 }
 
-/// Returns `true` if the driver reports stencil as a separate plane. Wine 8 does not, and copies neither plane
-/// correctly.
+/// Returns `true` if the driver reports stencil as a separate plane. Wine 8 does not, and copies both wrongly.
 fn has_second_plane(device: &Device, desc: &D3D12_RESOURCE_DESC) -> bool {
     let mut layout = D3D12_PLACED_SUBRESOURCE_FOOTPRINT::default();
     let first = u32::from(desc.MipLevels) * u32::from(desc.DepthOrArraySize);

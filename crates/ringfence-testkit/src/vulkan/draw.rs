@@ -1,5 +1,4 @@
-//! The compute pipeline for [`Command::Draw`](crate::Command::Draw). Its WGSL shader is compiled when the device is
-//! opened.
+//! The compute pipeline for [`Command::Draw`](crate::Command::Draw). Its shader is compiled at run time.
 
 use ash::vk;
 use naga::back::spv;
@@ -161,8 +160,7 @@ impl DrawObjects {
     /// # Safety
     /// The submission must be complete, or must not have taken place.
     pub(super) unsafe fn clear(&mut self, device: &ash::Device) {
-        // SAFETY: the objects belong to the device. The caller promises that they are unused. Resetting a pool cannot
-        // fail.
+        // SAFETY: the objects belong to the device. The caller promises that they are unused.
         unsafe {
             self.views.drain(..).for_each(|view| device.destroy_image_view(view, None));
             for pool in &self.pools {

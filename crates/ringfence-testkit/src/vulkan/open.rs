@@ -235,8 +235,7 @@ impl Wanted {
         let has_pageable = has_priority && lists(extensions, ext::pageable_device_local_memory::NAME);
         names.extend(has_priority.then_some(ext::memory_priority::NAME));
         names.extend(has_pageable.then_some(ext::pageable_device_local_memory::NAME));
-        // SAFETY: the physical device belongs to the instance and is alive. It supports Vulkan 1.2 and the chained
-        // structures.
+        // SAFETY: the physical device is alive. It supports Vulkan 1.2 and the chained structures.
         unsafe { instance.get_physical_device_features2(physical, &mut offered) };
         let core = vk::PhysicalDeviceFeatures {
             shader_storage_buffer_array_dynamic_indexing: offered.features.shader_storage_buffer_array_dynamic_indexing,

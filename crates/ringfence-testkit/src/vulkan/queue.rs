@@ -134,8 +134,7 @@ impl Queue {
             .command_buffers(&commands)
             .signal_semaphores(&signalled)
             .push_next(&mut timeline);
-        // SAFETY: the objects belong to the device and are alive. The commands are recorded. No other thread uses the
-        // queue.
+        // SAFETY: the objects belong to the device and are alive. No other thread uses the queue.
         unsafe { device.queue_submit(self.raw, &[submit], vk::Fence::null()) }
     }
 

@@ -4,8 +4,7 @@
 //!   ▌ command ▌ command ▌ … ▌ host        ▌ all stages wait for all stages, all writes are made visible
 //! ```
 //!
-//! The first barrier also waits for earlier submissions to the queue. The last one makes the results visible to the
-//! host.
+//! The first barrier also waits for earlier submissions to the queue. The last one includes the host.
 
 use ash::vk;
 use ringfence::device::TextureAspect;

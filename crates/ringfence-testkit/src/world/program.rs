@@ -213,8 +213,7 @@ impl Program {
         Ok(())
     }
 
-    /// Returns the waits for other work that a submission of a queue needs. If that work is still being recorded,
-    /// submits it.
+    /// Returns the waits of a queue for other work. If that work is still being recorded, submits it.
     fn waits_for(&mut self, queue: usize, after: &[Use]) -> Result<Vec<(usize, u64)>, Stop> {
         let mut waits = Vec::new();
         for user in after {

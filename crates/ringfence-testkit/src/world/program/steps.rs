@@ -209,8 +209,7 @@ impl Program {
         if self.things[at].buffer().is_none() || self.things[at].is_upload || self.things[at].entry.is_some() {
             return Ok(());
         }
-        // A batch is recorded when its recording is submitted. It would be refused if a destination had been resized by
-        // then.
+        // If a destination is resized after a batch was gathered, recording the batch fails.
         let gathers = |recording: &Recording| recording.commands.iter().any(|one| matches!(one, Command::Upload(_)));
         if self.open.iter().flatten().any(gathers) {
             return Ok(());

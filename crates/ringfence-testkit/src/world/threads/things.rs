@@ -21,8 +21,7 @@ impl Worker<'_> {
         self.fill(Thing::new(Body::Buffer(buffer), bytes))
     }
 
-    /// Creates an evictable buffer with its own memory, or in a block of the pool. Some buffers of the pool are not
-    /// evictable.
+    /// Creates an evictable buffer with its own memory or in the pool, which also has other buffers.
     pub fn create_evictable(&mut self) -> Step {
         let size = self.dice.size();
         let info = self.info(size as u64, COPIED)?;

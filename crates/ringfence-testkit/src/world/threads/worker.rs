@@ -171,8 +171,7 @@ impl<'a> Worker<'a> {
         Work { frame: self.timeline.begin(), waits: Vec::new(), commands: Vec::new() }
     }
 
-    /// Uses a thing in the current recording. Declares the use if the thing is evictable. Returns the sync point that
-    /// the submission must wait for.
+    /// Uses a thing in the current recording; declares the use if it is evictable. Returns the point to wait for.
     pub fn uses(&mut self, at: usize) -> Option<Point> {
         let after = self.held[at].after.take();
         let waits = !(self.has(Bug::MissingWait) && self.dice.one_in(2));
