@@ -104,7 +104,7 @@ impl Features {
 /// Queries a feature of the device. `data` must be the structure for `feature`.
 fn query_feature<T>(device: &ID3D12Device, feature: D3D12_FEATURE, data: &mut T) -> windows::core::Result<()> {
     let pointer = std::ptr::from_mut(data).cast::<c_void>();
-    // SAFETY: pointer and size are those of `data`. If the driver expects another size, it returns an error.
+    // SAFETY: the pointer and the size belong to `data`. If the driver expects another size, it returns an error.
     unsafe { device.CheckFeatureSupport(feature, pointer, size_of::<T>() as u32) }
 }
 

@@ -159,7 +159,7 @@ impl Device {
         let mut options = D3D12_FEATURE_DATA_D3D12_OPTIONS::default();
         let size = size_of_val(&options) as u32;
         let asked =
-            // SAFETY: pointer and size are those of a local, which is the structure for this query.
+            // SAFETY: the pointer and the size belong to a local of the structure for this query.
             unsafe { self.raw().CheckFeatureSupport(D3D12_FEATURE_D3D12_OPTIONS, (&raw mut options).cast(), size) };
         if asked.is_ok() { options.TiledResourcesTier } else { D3D12_TILED_RESOURCES_TIER_NOT_SUPPORTED }
     }

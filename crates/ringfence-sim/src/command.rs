@@ -77,7 +77,7 @@ pub enum Command {
         /// The texels of `src`, and their layout in `dst`.
         region: TexelRegion,
     },
-    /// Copies all aspects of one mip level of one array layer. Both textures must have the same description, except for
+    /// Copies all aspects of one mip level of one array layer. Both textures must have equal descriptions, except for
     /// their usage.
     CopyTexture {
         /// The source.

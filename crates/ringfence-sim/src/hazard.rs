@@ -77,7 +77,7 @@ pub enum HazardKind {
     OutOfRange,
     /// An offset, a size or a row does not have the alignment that the device requires.
     Unaligned,
-    /// A queue used a resource whose owner is another queue family.
+    /// A queue used a resource that another queue family owns.
     NotOwned,
     /// A fence was signalled with a value that is not larger than its current value.
     FenceNotRising,

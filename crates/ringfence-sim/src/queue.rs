@@ -67,7 +67,7 @@ impl Queues {
         self.queues.get(queue).map_or(0, |queue| queue.family)
     }
 
-    /// Returns `true` if the queue has a submission whose waits are reached, and is not paused.
+    /// Returns `true` if the queue is not paused and the waits of its next submission are reached.
     pub(super) fn is_ready(&self, queue: usize) -> bool {
         let queue = &self.queues[queue];
         let reached = |&(fence, value): &Point| self.fences.get(&fence).is_some_and(|&held| held >= value);

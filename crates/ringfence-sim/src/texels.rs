@@ -6,7 +6,7 @@
 //!                       texture   · · │ row │ · · │ row │ · · · · · │ row │ · · │ row │ · ·
 //! ```
 //!
-//! The size and format of a texture are those of its own description. A command with other values is reported.
+//! The size and format of a texture come from its own description. A command with other values is reported.
 
 use super::access::Placed;
 use super::command::{BufferLayout, BufferRange, TextureRegion};

@@ -47,7 +47,7 @@ pub type Scenario<'a, G> = &'a dyn Fn(&mut Stage<G>) -> Outcome;
 /// Loses the real device when a call reports a loss; `None` if the device cannot be lost on request.
 pub type Lose = Option<Box<dyn Fn() + Send + Sync>>;
 
-/// How long a fault lasts.
+/// Duration of a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lasting {
     /// One call fails.
@@ -215,7 +215,7 @@ fn afterwards<G: Gpu>(
         (Lasting::FromThenOn, false) => {
             // A shader-visible heap exists until its frames are complete, and only one of each kind is allowed.
             stage.gpu.wait_idle().expect("the device itself works");
-            // The scenario ended early and dropped its frame, whose work was not submitted.
+            // The scenario ended early and dropped its frame. The work of the frame was not submitted.
             stage.timelines.iter().for_each(Timeline::discard_dropped);
             (0..2).for_each(|_| _ = stage.memory.reclaim());
             scenario(stage).expect("the scenario succeeds once the fault is over");

@@ -240,7 +240,7 @@ pub enum OpenError {
     },
 }
 
-/// A device whose queues run [`Command`]s.
+/// A device with queues that run [`Command`]s.
 pub trait Gpu: Sized + Send + 'static {
     /// Ringfence's device.
     type Device: Descriptors + Share + Sparse;
@@ -438,7 +438,7 @@ pub enum Command<D: Device> {
         /// Layout of the texels in the buffer and in the texture.
         region: TextureRegion,
     },
-    /// Draws discs into a texture. The result is that of [`draw_reference`].
+    /// Draws discs into a texture. The texels equal those of [`draw_reference`].
     Draw {
         /// Buffer of [`Disc`]s, four 32-bit numbers each.
         discs: RawBuffer<D>,

@@ -53,7 +53,7 @@ impl Default for WorldOptions {
 pub enum Bug {
     /// The library's fences run ahead of the work, so the library releases resources that the device still uses.
     EarlyReclaim,
-    /// Some submissions do not wait for work of another queue whose results they use.
+    /// Some submissions do not wait for the work of another queue that they depend on.
     MissingWait,
     /// Some copies read other bytes than those that were staged.
     WrongRange,
@@ -79,7 +79,7 @@ impl Bug {
         Self::KeptAfterLoss,
     ];
 
-    /// Returns texts of which at least one is part of every finding of this bug.
+    /// Returns texts. Every finding of this bug contains at least one of them.
     #[must_use]
     pub const fn found_by(self) -> &'static [&'static str] {
         match self {

@@ -114,7 +114,7 @@ unsafe impl Create<Buffers> for Device {
         let support = check(self.buffer_share_support(info.raw(), kind))?;
         let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(handle_type(kind)?);
         let raw = info.raw().push_next(&mut external);
-        // SAFETY: the caller promises that `info` is valid, and the device can share such buffers.
+        // SAFETY: the caller promises that `info` is valid, and the device can share the buffer.
         let (object, needs) = unsafe { Create::<Buffers>::prepare(self, &BufferInfo::from_raw(raw)) }?;
         Ok((object, tied(needs, support)))
     }

@@ -325,7 +325,7 @@ unsafe impl Descriptors for Device {
 
     unsafe fn copy_views(&self, copies: &[ViewCopy<'_, DescriptorHeap>]) {
         for copy in copies {
-            // SAFETY: the rules of `copy_run` are those of this function.
+            // SAFETY: the caller follows the rules of `copy_views`.
             unsafe { self.copy_run(copy) };
         }
     }

@@ -202,7 +202,7 @@ impl Device {
         self.0.desc.features.contains(feature)
     }
 
-    /// Returns the description of the device, without the features whose prerequisites are not enabled.
+    /// Returns the description of the device. Features that depend on a feature that is not enabled are removed.
     #[must_use]
     pub fn desc(&self) -> DeviceDesc {
         self.0.desc

@@ -10,7 +10,7 @@ use super::error::{device_error, failed};
 use super::memory::Memory;
 use ringfence_hal::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc, Priority};
 
-/// How long a queried budget is used again. It is shorter than a frame; the query takes 6 µs on one driver.
+/// Time for which a queried budget is used again. It is shorter than a frame; the query takes 6 µs on one driver.
 const BUDGETS_HOLD_FOR: Duration = Duration::from_millis(1);
 
 // SAFETY: memory is mapped once, when it is allocated, and stays mapped until it is freed (`memory.rs`). All objects

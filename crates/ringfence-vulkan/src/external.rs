@@ -29,7 +29,7 @@ pub(super) struct Calls {
     has_dma_buf: bool,
     #[cfg(windows)]
     pub(super) win32: Option<ash::khr::external_memory_win32::Device>,
-    /// UUID of the device, followed by that of the driver.
+    /// UUID of the device, followed by the UUID of the driver.
     pub(super) identity: [u8; 32],
 }
 

@@ -129,7 +129,7 @@ unsafe impl Create<Textures> for Device {
         valid::within(info.raw(), &most)?;
         let mut external = vk::ExternalMemoryImageCreateInfo::default().handle_types(handle_type(kind)?);
         let raw = info.raw().push_next(&mut external);
-        // SAFETY: the caller promises that `info` is valid, and the device can share such images.
+        // SAFETY: the caller promises that `info` is valid, and the device can share the image.
         let (object, needs) = unsafe { Create::<Textures>::prepare(self, &TextureInfo::from_raw(raw)) }?;
         Ok((object, tied(needs, support)))
     }

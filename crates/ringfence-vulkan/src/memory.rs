@@ -177,7 +177,7 @@ impl Device {
         Err(failure)
     }
 
-    /// Refuses memory types whose feature is not enabled, because Vulkan forbids allocating from them.
+    /// Refuses memory types that need a feature that is not enabled: Vulkan forbids allocating from them.
     fn check_type(&self, memory_type: u32) -> Result<(), DeviceError> {
         let numbers = Numbers::Given(memory_type.into());
         self.0.found.refusals[memory_type as usize]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   threads ──▶ turn ──▶ vkCreateBuffer, vkCreateImage, vkDestroyBuffer, vkDestroyImage      NVIDIA's driver
-//!   threads ───────────▶ the same                                                            any other driver
+//!   threads ───────────▶ vkCreateBuffer, vkCreateImage, vkDestroyBuffer, vkDestroyImage      any other driver
 //! ```
 //!
 //! NVIDIA's driver accepts calls from several threads at once, but such calls slow one another down. On an H200, 4, 8

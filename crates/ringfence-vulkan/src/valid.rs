@@ -1,7 +1,7 @@
 //! Checks of valid usage for descriptions from safe code.
 //!
 //! [`BufferInfo::new`](super::BufferInfo::new) and [`TextureInfo::new`](super::TextureInfo::new) accept any numbers.
-//! This module checks each rule of `VkBufferCreateInfo` and `VkImageCreateInfo` that such numbers can break, before the
+//! This module checks each rule of `VkBufferCreateInfo` and `VkImageCreateInfo` that these numbers can break, before the
 //! driver is called:
 //!
 //! | rule (VUID of `VkBufferCreateInfo`, `VkImageCreateInfo`) | where |

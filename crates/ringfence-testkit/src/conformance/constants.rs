@@ -59,7 +59,7 @@ pub fn seed_002_01_slots_of_256_512_and_1024_bytes<G: Gpu>(rig: &mut Rig<G>) {
         }
     }
     let mut batch = UploadBatch::new();
-    assert_eq!(constants.upload_statics(&mut writer, &mut batch), Ok(0), "all were dropped");
+    assert_eq!(constants.upload_statics(&mut writer, &mut batch), Ok(0), "no dropped constant is uploaded");
     drop(writer);
     rig.submit(frame, &[Command::Upload(Box::new(batch))]);
 }
@@ -219,7 +219,7 @@ pub fn seed_002_06_a_full_dynamic_pool_gives_way_to_a_larger_one<G: Gpu>(rig: &m
     rig.memory.reclaim();
     rig.memory.reclaim();
     let (after, retired) = live(rig);
-    assert!(retired == 0 && after <= before - 2, "and are freed after it: {before}, then {after}");
+    assert!(retired == 0 && after <= before - 2, "they are freed after it: {before}, then {after}");
     assert_eq!(rig.download(&target, expected.len() as u64), expected);
 }
 
@@ -242,7 +242,7 @@ pub fn seed_002_07_unchanged_content_is_copied_once_a_frame<G: Gpu>(rig: &mut Ri
         assert_eq!(changed.set(4, &[number + 1]), Ok(true));
         assert_eq!(changed.set(4, &[number + 1]), Ok(false), "the same bytes again are no change");
         assert_eq!(changed.version(), version + 1);
-        assert_ne!(writer.bind(changed).expect("there is room").offset, firsts[3], "the draws before keep theirs");
+        assert_ne!(writer.bind(changed).expect("there is room").offset, firsts[3], "earlier draws keep their copy");
         copies += 1;
         writer.bind(changed).expect("no space is needed");
         drop(writer);
@@ -277,7 +277,7 @@ pub fn fault_10_an_earlier_copy_counts_only_in_its_frame_and_its_pool<G: Gpu>(ri
         assert!(constants.dynamic_pools()[0].grow_count >= 1);
         let before = writer.figures().copy_count;
         let second = writer.bind(&buffer).expect("there is room");
-        assert!(second.buffer != first.buffer, "in the new pool");
+        assert!(second.buffer != first.buffer, "the copy is in the new pool");
         assert_eq!(writer.figures().copy_count, before + 1);
         writer.bind(&buffer).expect("there is room");
         assert_eq!(writer.figures().copy_count, before + 1);
@@ -353,7 +353,7 @@ pub fn seed_002_08_static_constants_stay_where_they_are<G: Gpu>(rig: &mut Rig<G>
         held.update(&pattern(number, 300)).expect("it fits");
     }
     let figures = upload(rig, &constants);
-    assert_eq!(figures.copy_bytes, 20 * 512, "each slot once: {figures:?}");
+    assert_eq!(figures.copy_bytes, 20 * 512, "each slot is copied once: {figures:?}");
     let expected: Vec<u8> = (100..120).flat_map(|number| pattern(number, 300)).collect();
     assert_eq!(contents(rig, &held, 300), expected);
     assert!(
@@ -449,9 +449,9 @@ pub fn seed_002_09_a_full_static_pool_gets_a_companion<G: Gpu>(rig: &mut Rig<G>)
         rig.run(&[]);
         rig.memory.reclaim();
     }
-    assert_eq!(constants.static_pool_count(), 2, "old ones stay");
+    assert_eq!(constants.static_pool_count(), 2, "existing pools stay");
     let again: Vec<_> = (0..15).map(|_| constants.create_static(&[3; 64]).expect("there is room")).collect();
-    assert_eq!((constants.static_pool_count(), again.len()), (2, 15), "and their slots are used again");
+    assert_eq!((constants.static_pool_count(), again.len()), (2, 15), "their slots are used again");
 }
 
 pub fn seed_002_10_statics_are_staged_through_the_dynamic_pool<G: Gpu>(rig: &mut Rig<G>) {
@@ -623,7 +623,11 @@ pub fn a_writer_serves_its_own_constants_and_its_own_frame<G: Gpu>(rig: &mut Rig
     writer.bind(&own).expect("there is room");
     let point = frame.point();
     rig.submit(frame, &[]);
-    assert_eq!(writer.bind(&own).err(), Some(UploadError::FrameOver { frame: point }), "even what was copied before");
+    assert_eq!(
+        writer.bind(&own).err(),
+        Some(UploadError::FrameOver { frame: point }),
+        "earlier copies are refused too"
+    );
     let frame = rig.timeline().begin();
     writer.begin(&frame).expect("the frame is the allocator's own");
     writer.bind(&own).expect("there is room");

@@ -164,7 +164,7 @@ pub fn seed_000_02_many_requests_share_few_heaps<G: Gpu>(rig: &mut Rig<G>) {
     let heap = cpu(rig);
     let mut runs: Vec<_> = [4, 2, 4, 1, 1, 4].map(|count| heap.allocate(count).expect("blocks grow")).into();
     runs.extend((0..4).map(|_| heap.allocate(8).expect("blocks grow")));
-    assert_eq!((heap.statistics().block_count, heap.statistics().free_size), (3, 0), "16 slots a block");
+    assert_eq!((heap.statistics().block_count, heap.statistics().free_size), (3, 0), "a block has 16 slots");
     drop(runs.split_off(6));
     runs.extend([16, 8, 4, 4].map(|count| heap.allocate(count).expect("room")));
     assert_eq!((heap.statistics().block_count, heap.statistics().capacity), (3, 48));
@@ -180,12 +180,12 @@ pub fn seed_000_19_handles_are_a_start_and_an_increment<G: Gpu>(rig: &mut Rig<G>
             let expected = held.heap().cpu_handle(0).0 + u64::from(held.start() + index) * increment;
             assert_eq!(held.cpu_handle(index).0, expected, "an allocation is a view: heap, start, length");
         }
-        assert_eq!(held.heap().gpu_handle(0), None, "shaders do not see it");
+        assert_eq!(held.heap().gpu_handle(0), None, "shaders cannot access the heap");
     }
     let visible = visible(rig);
     let frame = rig.timeline().begin();
     let HeapStart { cpu: start, gpu, increment } = start_of::<G>(rig, HeapKind::Resources, true);
-    let gpu = gpu.expect("shaders see it");
+    let gpu = gpu.expect("shaders can access the heap");
     assert_eq!(visible.gpu_handle(7, &frame).0, visible.gpu_handle(0, &frame).0 + 7 * increment);
     // On the simulated device, the address ranges for the host and for shaders are far apart.
     let distance = visible.gpu_handle(0, &frame).0.abs_diff(gpu);
@@ -194,7 +194,7 @@ pub fn seed_000_19_handles_are_a_start_and_an_increment<G: Gpu>(rig: &mut Rig<G>
     let desc = CpuHeapDesc { kind: HeapKind::Samplers, block_slots: 16, ..Default::default() };
     let samplers = CpuDescriptorHeap::new(&rig.memory, desc).expect("a small block").allocate(3).expect("room");
     let HeapStart { increment, .. } = start_of::<G>(rig, HeapKind::Samplers, false);
-    assert_eq!(samplers.cpu_handle(2).0, samplers.cpu_handle(0).0 + 2 * increment, "each kind has its own");
+    assert_eq!(samplers.cpu_handle(2).0, samplers.cpu_handle(0).0 + 2 * increment, "each kind has its increment");
 }
 
 /// Creates a heap directly on the device. Returns its first handles and its increment.
@@ -253,7 +253,7 @@ pub fn seed_000_21_the_algorithm_inside_can_be_swapped<G: Gpu>(rig: &mut Rig<G>)
         let (first, second) = (one.allocate(2, 1).expect("room"), one.allocate(1, 1).expect("room"));
         assert_eq!(one.allocate(0, 1).err(), Some(DescriptorError::ZeroCount));
         assert!(one.allocate(u64::MAX, 1).is_err());
-        assert!(matches!(other.free(first), Err(FreeError::Foreign { size: 2, .. })), "foreign ones are refused");
+        assert!(matches!(other.free(first), Err(FreeError::Foreign { size: 2, .. })), "other heaps are refused");
         one.free(second).expect("its own");
     }
     fn with<G: Gpu, A: SlotAllocator>(rig: &mut Rig<G>) {
@@ -349,7 +349,7 @@ pub fn freed_slots_come_back_at_their_sync_points_only<G: Gpu>(rig: &mut Rig<G>)
     rig.memory.reclaim();
     let third = table.insert(&words(&buffers[2])).expect("the slot came back").into_index();
     assert_eq!(third.slot(), first.slot(), "the same slot");
-    assert_ne!(third, first, "of another generation");
+    assert_ne!(third, first, "the generation differs");
     assert!(holds(rig, &buffers[0], 5), "the late work used its own buffer");
     table.validate().expect("sound");
 }

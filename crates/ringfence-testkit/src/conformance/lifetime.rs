@@ -171,7 +171,7 @@ pub fn shutdown_is_refused_while_a_frame_is_open_or_dropped<G: Gpu>(rig: &mut Ri
 pub fn a_bin_of_two_allocators_releases_nothing_early<G: Gpu>(rig: &mut Rig<G>) {
     let (other, others) = rig.allocator(AllocatorDesc::default());
     let theirs = &others[0];
-    assert_ne!(rig.timeline().id(), theirs.id(), "unique in the process");
+    assert_ne!(rig.timeline().id(), theirs.id(), "timeline ids are unique in the process");
     let bin = RetireBin::new();
     let mine = rig.timeline().begin();
     rig.memory.retirement().retire_into(&bin, "mine");
@@ -239,7 +239,7 @@ pub fn empty_blocks_go_after_their_grace<G: Gpu>(rig: &mut Rig<G>) {
     drop(buffer(&memory, 4096, BufferUsage::COPY_DST, Location::Device, ""));
     assert_eq!(memory.reclaim().objects, 1);
     let went = (1..=10).find(|_| memory.reclaim().blocks > 0);
-    assert_eq!(went, Some(3), "after its grace, not at once");
+    assert_eq!(went, Some(3), "the block is freed after its grace, not at once");
     assert_eq!(memory.statistics().total().reserved_bytes(), 0);
     drop(timelines);
 }
@@ -341,7 +341,7 @@ pub fn a_buffer_is_resized_with_its_contents<G: Gpu>(rig: &mut Rig<G>) {
     frame.discard();
 }
 
-/// A texture of 16 x 16 texels is replaced by one of 32 x 32, then by one of 8 x 8. Common mip levels keep their texels.
+/// A texture with a side of 16 is replaced by one of 32, then by one of 8. Common mip levels keep their texels.
 pub fn a_chain_of_mips_is_swapped_up_and_down<G: Gpu>(rig: &mut Rig<G>) {
     let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
     let chain = |side: u32, mips| TextureDesc { width: side, height: side, mips, usage, ..Default::default() };

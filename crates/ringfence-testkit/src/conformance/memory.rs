@@ -60,7 +60,7 @@ pub fn large_resources_and_those_that_ask_get_memory_of_their_own<G: Gpu>(rig: &
     let one = rig.memory.create_buffer(&info, asked).expect("there is room");
     assert_eq!(rig.memory.statistics().total().dedicated_count, 1);
     let large = rig.buffer(200 << 20, Location::Device, "large");
-    assert_eq!(rig.memory.statistics().total().dedicated_count, 2, "more than half of the largest block");
+    assert_eq!(rig.memory.statistics().total().dedicated_count, 2, "above half of the largest block");
     assert_eq!(large.offset(), 0);
     let small = rig.buffer(4096, Location::Device, "small");
     assert_eq!(rig.memory.statistics().total().dedicated_count, 2);

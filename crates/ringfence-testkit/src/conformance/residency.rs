@@ -76,10 +76,10 @@ pub fn unused_memory_is_evicted_under_pressure_and_comes_back_with_its_bytes<G: 
             assert!(bytes == pattern(number as u64, SIZE as usize), "round {round}: bytes of {number}");
             if has && (round, number) > (0, 0) {
                 assert_eq!((committed.returned_count, committed.returned_bytes), (1, held[number].size()));
-                assert_eq!(committed.evicted_bytes, held[number].size(), "the one that was used before");
+                assert_eq!(committed.evicted_bytes, held[number].size(), "the buffer that was used before is evicted");
             }
             let absent = pressed.absent_bytes();
-            assert_eq!(absent >= 5 * SIZE, has, "all but the one in use are evicted: {absent}");
+            assert_eq!(absent >= 5 * SIZE, has, "all buffers except the used one are evicted: {absent}");
         }
     }
     if !has {
@@ -141,7 +141,7 @@ pub fn what_is_replaced_is_resident_until_it_is_copied<G: Gpu>(rig: &mut Rig<G>)
     let frame = rig.timeline().begin();
     pressed.commit(&list, &frame).expect("no memory has to become resident");
     rig.submit(frame, &[]);
-    assert_eq!(pressed.absent_bytes() >= SIZE, has, "it is not used");
+    assert_eq!(pressed.absent_bytes() >= SIZE, has, "the buffer is unused");
 
     let frame = rig.timeline().begin();
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
@@ -190,7 +190,7 @@ pub fn a_block_stays_as_long_as_something_in_it_must_not_go<G: Gpu>(rig: &mut Ri
     drop(stays);
     rig.gpu.wait_idle().expect("the device is not lost");
     rig.memory.reclaim();
-    assert_eq!(nothing(rig), if has { 4 * measured.size() } else { 0 }, "the block as a whole");
+    assert_eq!(nothing(rig), if has { 4 * measured.size() } else { 0 }, "the whole block is evicted");
     // A buffer that is not evictable makes its whole block resident.
     let stays = pool.create_buffer(&info, AllocationDesc::default()).expect("there is room");
     assert_eq!(stays.offset(), 3 * measured.size(), "it is in the same block");

@@ -147,7 +147,7 @@ pub fn results_come_back_through_a_ring<G: Gpu>(rig: &mut Rig<G>) {
         }
         let early = work[0].0.read(&mut vec![0; 1000]);
         assert_eq!(early, Err(ReadbackError::NotReady { point }));
-        assert_eq!(work[0].0.wait(PATIENCE), Err(ReadbackError::NotReady { point }), "it is not submitted");
+        assert_eq!(work[0].0.wait(PATIENCE), Err(ReadbackError::NotReady { point }), "the frame is not submitted");
         rig.submit(frame, &commands);
         for (result, bytes) in &work {
             result.wait(PATIENCE).expect("the device is not lost");

@@ -215,7 +215,7 @@ pub fn seed_004_24_heaps_at_hand_are_tried_first_else_one_is_got<G: Gpu>(rig: &m
     }
     assert_eq!((held.len(), execution.figures().heap_count), (12, 3), "four of 256 KiB fill a heap of 1 MiB");
     for (at, a) in held.iter().enumerate() {
-        assert!(held[..at].iter().all(|b| !overlap(&execution, *a, *b)), "all live at once");
+        assert!(held[..at].iter().all(|b| !overlap(&execution, *a, *b)), "all are alive at once");
     }
     // If a heap has room, it is used, whether it is the oldest, the middle or the youngest one.
     for full in [&held[0..4], &held[4..8], &held[8..12]] {
@@ -367,7 +367,7 @@ pub fn seed_004_28_unused_objects_go_beyond_a_number_and_an_age<G: Gpu>(rig: &mu
         execution.discard(buffer, &[]).unwrap();
     }
     execution.finish(&[]);
-    assert_eq!(transient.figures().released, 0, "used in this execution");
+    assert_eq!(transient.figures().released, 0, "objects of this execution are kept");
     transient.end_frame();
     let released: Vec<_> = (0..6).map(|_| idle_frame(&mut transient).0).collect();
     assert_eq!(released, [0, 0, 0, 6, 0, 0], "older than three frames, and more than the two of a kind that are kept");
@@ -381,7 +381,7 @@ pub fn seed_004_28_unused_objects_go_beyond_a_number_and_an_age<G: Gpu>(rig: &mu
     sides.iter().for_each(|side| _ = acquire(&mut execution, *side, pass));
     drop(execution);
     let figures = transient.figures();
-    assert_eq!((figures.misses - made, figures.hits), (0, 2), "both are hits");
+    assert_eq!((figures.misses - made, figures.hits), (0, 2), "both objects are reused");
     transient.validate().expect("sound");
 }
 
@@ -412,7 +412,7 @@ pub fn seed_004_28_the_oldest_go_first<G: Gpu>(rig: &mut Rig<G>) {
     // The last uses: 96 in frame 2, 128 in 3, 160 in 4, 64 in 5. Two objects are kept, and the latency is four frames.
     assert_eq!(frame(&[]), (0, 0, 0), "96 is four frames old");
     assert_eq!(frame(&[]), (0, 0, 1), "now it is five frames old and is released");
-    assert_eq!(frame(&[]), (0, 0, 1), "then 128");
+    assert_eq!(frame(&[]), (0, 0, 1), "now 128 is released");
     assert_eq!(frame(&[]), (0, 0, 0), "160 is old enough, but is one of the two that are kept");
     for (side, expected) in [(160, (0, 1, 0)), (64, (0, 1, 0)), (96, (1, 0, 0)), (128, (1, 0, 0))] {
         assert_eq!(frame(&[side]), expected, "{side}: only the two youngest are kept");
@@ -478,7 +478,7 @@ pub fn seed_004_30_release_is_proven_by_sync_points_not_by_latency<G: Gpu>(rig: 
     // The device is behind by many more frames than the latency.
     let released: u64 = (0..20).map(|_| idle_frame(&mut transient).0).sum();
     assert_eq!(released, 1, "it is older than the latency");
-    assert_eq!(transient.figures().idle_heap_count, 0, "and so is its heap");
+    assert_eq!(transient.figures().idle_heap_count, 0, "its heap is freed too");
     rig.memory.reclaim();
     let calls = rig.memory.statistics().calls;
     assert_eq!((calls.destroy_object, calls.free_memory), (0, 0), "the device still has to write it");

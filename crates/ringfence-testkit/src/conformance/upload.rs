@@ -184,7 +184,7 @@ pub fn seed_001_06_waits_for_the_oldest_submission_only<G: Gpu>(rig: &mut Rig<G>
     }
     let frame = rig.timeline().begin();
     let third = ring.write(&bytes, 4).expect("the oldest submission is freed");
-    assert_eq!(third.offset, 0, "it took the place of the oldest");
+    assert_eq!(third.offset, 0, "it replaces the oldest data");
     let held = ring.snapshot();
     assert!(held.submission_count <= 2 && held.used_bytes >= 30 << 10, "{held:?}");
     rig.submit(frame, &[copy_from::<G>(&third, &target, 0)]);
@@ -208,8 +208,8 @@ pub fn seed_001_06_what_is_not_the_oldest_is_not_waited_for<G: Gpu>(rig: &mut Ri
     }
     for number in 5..=6 {
         rig.gpu.open_gate(number - 4).expect("the device is not lost");
-        assert_eq!(stage(rig, number, 1).0, number - 5, "in the place of the oldest");
-        assert_eq!(ring.snapshot().submission_count, 4, "no other was freed");
+        assert_eq!(stage(rig, number, 1).0, number - 5, "it replaces the oldest data");
+        assert_eq!(ring.snapshot().submission_count, 4, "no other submission was freed");
     }
     // The write needs the space of two submissions. It waits for one after the other.
     (3..=4).for_each(|number| rig.gpu.open_gate(number).expect("the device is not lost"));
@@ -449,7 +449,7 @@ pub fn a_write_without_an_open_frame_is_refused<G: Gpu>(rig: &mut Rig<G>) {
     let frame = rig.timeline().begin();
     ring.write(&[1; 4], 4).expect("a frame is open");
     rig.submit(frame, &[]);
-    assert_eq!(ring.write(&[1; 4], 4).err(), Some(UploadError::NoFrame), "it was submitted");
+    assert_eq!(ring.write(&[1; 4], 4).err(), Some(UploadError::NoFrame), "the frame was submitted");
 }
 
 /// A wait times out if its submission waits for the gate. The gate is opened only afterwards.
@@ -527,7 +527,11 @@ pub fn a_writer_takes_the_ring_a_page_at_a_time<G: Gpu>(rig: &mut Rig<G>) {
     let first = writer.write(&[1; 100], 4).expect("there is room");
     assert_eq!(ring.snapshot().used_bytes, 4 << 10);
     let second = writer.write(&[2; 100], 4).expect("there is room");
-    assert_eq!((second.offset - first.offset, ring.snapshot().used_bytes), (100, 4 << 10), "in the page");
+    assert_eq!(
+        (second.offset - first.offset, ring.snapshot().used_bytes),
+        (100, 4 << 10),
+        "the second write is in the page"
+    );
     let large = writer.write(&[3; 10_000], 256).expect("larger than a page");
     assert!(large.offset >= 4 << 10 && large.offset.is_multiple_of(256));
     let third = writer.write(&[4; 100], 4).expect("there is room");
@@ -550,14 +554,14 @@ pub fn writing_to_a_frame_that_is_over_is_refused<G: Gpu>(rig: &mut Rig<G>) {
     writer.write(&[1; 16], 4).expect("there is room");
     rig.submit(frame, &[]);
     let over = Some(UploadError::FrameOver { frame: point });
-    assert_eq!(writer.write(&[1; 16], 4).err(), over, "it was submitted");
+    assert_eq!(writer.write(&[1; 16], 4).err(), over, "the frame was submitted");
     let next = rig.timeline().begin();
     assert_eq!(writer.write(&[1; 16], 4).err(), over, "another frame changes nothing");
     writer.begin(&next).expect("the frame is the allocator's own");
     writer.write(&[1; 16], 4).expect("the writer continues with the next frame");
     let point = next.point();
     drop(next);
-    assert_eq!(writer.write(&[1; 16], 4).err(), Some(UploadError::FrameOver { frame: point }), "it was dropped");
+    assert_eq!(writer.write(&[1; 16], 4).err(), Some(UploadError::FrameOver { frame: point }), "the frame was dropped");
     // The space of a dropped frame is released when a later frame is complete.
     rig.run(&[]);
 }

@@ -119,7 +119,7 @@ fn all_of(part: &Subresource) -> vk::BufferImageCopy {
         .image_extent(vk::Extent3D { width, height, depth })
 }
 
-/// Returns the texture and the subresources whose contents the command discards.
+/// Returns the texture and the subresources that the command discards the contents of.
 fn discarded(command: &Command<Device>) -> Option<(vk::Image, vk::ImageSubresourceRange)> {
     match *command {
         Command::CopyBufferToTexture { dst, region, discard: true, .. } => {

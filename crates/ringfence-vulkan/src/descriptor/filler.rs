@@ -173,7 +173,7 @@ impl Filler {
     }
 
     /// # Safety
-    /// No pending work uses a set with these placeholders, and no such set is bound again.
+    /// No pending work uses a set with these placeholders, and no set with them is bound again.
     pub(super) unsafe fn destroy(&self, device: &Device) {
         let raw = device.raw();
         // SAFETY: the caller promises that no work uses the placeholders. Vulkan ignores null handles here.

@@ -688,7 +688,7 @@ pub fn seed_004_14_a_full_page_of_fast_constants_is_let_go_of_and_another_comes<
     }
     rig.memory.reclaim();
     assert_eq!(pages(), 3, "four in a page; the full ones wait for the frame");
-    assert_eq!(placement.figures().fast_pages.block_count, 1, "of one buddy");
+    assert_eq!(placement.figures().fast_pages.block_count, 1, "all pages are in one buddy");
     // The pages of a pending frame are not written, neither full ones nor the last one.
     let value = rig.submit_behind_gate(1, frame, &commands);
     let next = rig.timeline().begin();

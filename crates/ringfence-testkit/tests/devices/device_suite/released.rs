@@ -111,7 +111,7 @@ pub fn what_is_recycled_is_in_no_set_that_was_bound_later<G: Gpu>(rig: &mut Rig<
     released_between_two_frames(rig, true);
 }
 
-/// The same for a buffer whose owner waits for the device and destroys it at once.
+/// A buffer that is destroyed at once, after a wait for the device, is in no set that is bound later either.
 pub fn what_is_destroyed_at_once_is_in_no_set_that_is_bound_later<G: Gpu>(rig: &mut Rig<G>) {
     let types = ViewTypes::STORAGE_BUFFER;
     let desc = ShaderVisibleDesc { types, frame_slots: 6, persistent_slots: 4, chunk_slots: 2, ..Default::default() };

@@ -7,7 +7,7 @@ use ringfence_testkit::Gpu;
 use ringfence_testkit::conformance::upload::{WAIT, copy_from, ring};
 use ringfence_testkit::rig::{PATIENCE, Rig, pattern};
 
-/// A write waits for all submissions whose space it needs. Each wait is counted once.
+/// A write waits for each submission that occupies space it needs. Each wait is counted once.
 pub fn seed_001_11_every_wait_of_a_write_is_counted<G: Gpu>(rig: &mut Rig<G>) {
     const COUNT: usize = 16;
     let ring = ring(rig, COUNT as u64 * 256, WAIT);
