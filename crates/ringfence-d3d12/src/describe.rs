@@ -112,7 +112,7 @@ impl Shape for Buffers {
         Self::is_shape_of(desc).then_some(BufferDesc { size: desc.Width, usage })
     }
 
-    /// Returns 0 if the buffer needs the default minimum, [`EVERY_VIEW`].
+    /// Returns 0 if the buffer needs the default minimum, `EVERY_VIEW`.
     fn floor(desc: &BufferDesc) -> u64 {
         if desc.usage.intersects(BufferUsage::CONSTANT | BufferUsage::DEVICE_ADDRESS) { 0 } else { OTHER_VIEWS }
     }

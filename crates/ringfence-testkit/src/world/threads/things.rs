@@ -193,7 +193,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Takes a thing that another thread has passed on, and checks half of these.
+    /// Takes a thing that another thread has passed on, and checks it every second time on average.
     pub fn take_up(&mut self) -> Step {
         let Some(thing) = lock(&self.shared.things).pop() else { return Ok(()) };
         self.hold(thing);
