@@ -1,7 +1,7 @@
-//! The kind of memory of a resource, stored as a mark on the driver's object, because the API has no query for it.
+//! The kind of memory of a resource. It is stored as private data of the driver's object, because the API cannot report
+//! it: `GetHeapProperties` succeeds for both placed and committed resources, and fails for reserved resources.
 //!
-//! `GetHeapProperties` succeeds for placed and for committed resources, and fails for reserved ones. The kinds must be
-//! distinguished, because aliasing barriers are allowed only for placed and reserved resources.
+//! The kinds must be distinguished, because aliasing barriers are allowed only for placed and reserved resources.
 
 use ringfence_hal::DeviceError;
 use windows::Win32::Graphics::Direct3D12::ID3D12Resource;
@@ -12,7 +12,7 @@ use super::error;
 /// The kind of memory of a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backing {
-    /// The resource is placed in a heap (`CreatePlacedResource`) and may share its bytes with other resources.
+    /// The resource is placed in a heap (`CreatePlacedResource`). It may share its bytes with other resources.
     Placed,
     /// The resource has its own memory (`CreateCommittedResource`).
     Committed,
@@ -20,11 +20,11 @@ pub enum Backing {
     Reserved,
 }
 
-/// The name of the mark, as private data of the resource.
+/// Name of the private data that stores the kind.
 const MARK: GUID = GUID::from_u128(0x5d2f_7c0e_93b1_4e86_a1c4_0b6d_52e7_f318);
 
-/// Returns the kind of memory of a resource that this crate created. A resource that the program created itself has no
-/// mark and counts as placed.
+/// Returns the kind of memory of a resource. A resource that this crate did not create has no stored kind and counts as
+/// placed.
 #[must_use]
 pub fn backing(resource: &ID3D12Resource) -> Backing {
     let (mut mark, mut bytes) = (0_u32, size_of::<u32>() as u32);
@@ -39,7 +39,7 @@ pub fn backing(resource: &ID3D12Resource) -> Backing {
     }
 }
 
-/// Marks a new resource. Placed resources get no mark.
+/// Stores the kind of memory of a new resource. For placed resources, stores nothing.
 pub(super) fn mark(resource: &ID3D12Resource, backing: Backing) -> Result<(), DeviceError> {
     let mark: u32 = match backing {
         Backing::Placed => return Ok(()),

@@ -1,4 +1,4 @@
-//! The capabilities of a Direct3D 12 device, queried once, when the device is wrapped.
+//! The capabilities of a Direct3D 12 device. They are queried once, when the device is wrapped.
 //! ```text
 //!   heap type     local memory (0)   shared memory (1; 0 on a unified memory)
 //!   DEFAULT       device-local
@@ -28,11 +28,11 @@ pub struct Features {
     pub mixed_heaps: bool,
     /// `true` if device and host share one memory (UMA).
     pub unified_memory: bool,
-    /// `true` if the runtime can create heaps without zeroing them. Heaps are then created so.
+    /// `true` if the runtime can create heaps without zeroing them. All heaps are then created without zeroing.
     pub not_zeroed: bool,
     /// `true` if the device has device-local heaps that the host can map (GPU_UPLOAD).
     pub gpu_upload_heaps: bool,
-    /// `true` if the device supports tight alignment. Resources are then aligned to the minimum that the device needs.
+    /// `true` if the device supports tight alignment. Resources are then aligned only as much as the device needs.
     pub tight_alignment: bool,
     /// `true` if multisampled render targets may be aligned to 64 KiB instead of 4 MiB.
     pub small_msaa: bool,
@@ -42,29 +42,30 @@ pub struct Features {
     pub resource_binding_tier: u32,
     /// Maximum number of slots of a shader-visible heap of views.
     pub view_slots_max: u32,
-    /// Maximum number of slots of a shader-visible heap of samplers. On devices that say so
-    /// (`D3D12_FEATURE_DATA_D3D12_OPTIONS19::MaxSamplerDescriptorHeapSizeWithStaticSamplers`), a root signature that is
-    /// used with a heap of more than 2,048 slots must not have static samplers.
+    /// Maximum number of slots of a shader-visible heap of samplers. If it exceeds 2,048, a root signature that is used
+    /// with a heap of more than 2,048 slots must not have static samplers
+    /// (`D3D12_FEATURE_DATA_D3D12_OPTIONS19::MaxSamplerDescriptorHeapSizeWithStaticSamplers`).
     pub sampler_slots_max: u32,
 }
 
-/// Feature numbers of the SDK. Some supported versions of the `windows` crate do not have them.
+/// Feature numbers from the SDK. Some supported versions of the `windows` crate lack these constants.
 const TIGHT_ALIGNMENT: D3D12_FEATURE = D3D12_FEATURE(54);
 const OPTIONS19: D3D12_FEATURE = D3D12_FEATURE(48);
 
-/// `D3D12_FEATURE_DATA_D3D12_OPTIONS19` as ten words. The constants below are the indices of the words that are read.
+/// `D3D12_FEATURE_DATA_D3D12_OPTIONS19` as ten words. The constants below are the indices of the two words that are
+/// read.
 type Options19 = [u32; 10];
 const MAX_SAMPLER_DESCRIPTOR_HEAP_SIZE: usize = 6;
 const MAX_VIEW_DESCRIPTOR_HEAP_SIZE: usize = 8;
 
-/// Returns the maximum slot counts of shader-visible heaps of views and of samplers: as the device reports, else as the
-/// tier guarantees.
+/// Returns the maximum number of slots of a shader-visible heap of views, and of a shader-visible heap of samplers: the
+/// numbers that the device reports, or those that its tier guarantees if it reports none.
 ///
-/// Tier 3 has no exact maximum ("1,000,000+"); the driver refuses heaps that do not fit into its memory.
+/// Tier 3 guarantees no exact number ("1,000,000+"). The driver refuses heaps that do not fit into its memory.
 fn heap_limits(tier: u32, said: Option<Options19>) -> (u32, u32) {
     let views = if tier >= 3 { i32::MAX as u32 } else { D3D12_MAX_SHADER_VISIBLE_DESCRIPTOR_HEAP_SIZE_TIER_1 };
     let samplers = D3D12_MAX_SHADER_VISIBLE_SAMPLER_HEAP_SIZE;
-    // A runtime that reports zeros did not query its driver.
+    // If the runtime has not queried its driver, the words are 0.
     let said = |at: usize, otherwise: u32| said.map(|words| words[at]).filter(|most| *most > 0).unwrap_or(otherwise);
     (said(MAX_VIEW_DESCRIPTOR_HEAP_SIZE, views), said(MAX_SAMPLER_DESCRIPTOR_HEAP_SIZE, samplers))
 }
@@ -86,7 +87,8 @@ impl Features {
         Ok(Self {
             mixed_heaps: options.ResourceHeapTier.0 >= D3D12_RESOURCE_HEAP_TIER_2.0,
             unified_memory: architecture.is_some_and(|held| held.UMA.as_bool()),
-            // The flag and this query came with the same runtime: if the query works, so does the flag.
+            // The flag and this query were introduced with the same runtime: if the query succeeds, the runtime knows
+            // the flag.
             not_zeroed: queried::<D3D12_FEATURE_DATA_D3D12_OPTIONS7>(device, D3D12_FEATURE_D3D12_OPTIONS7).is_some(),
             gpu_upload_heaps: options16.is_some_and(|held| held.GPUUploadHeapSupported.as_bool()),
             tight_alignment: queried::<i32>(device, TIGHT_ALIGNMENT).is_some_and(|tier| tier >= 1),
@@ -99,26 +101,26 @@ impl Features {
     }
 }
 
-/// Queries the device. `data` must be the structure that belongs to `feature`.
+/// Queries a feature of the device. `data` must be the structure for `feature`.
 fn query_feature<T>(device: &ID3D12Device, feature: D3D12_FEATURE, data: &mut T) -> windows::core::Result<()> {
     let pointer = std::ptr::from_mut(data).cast::<c_void>();
-    // SAFETY: pointer and size are those of `data`; a driver that expects another size returns an error.
+    // SAFETY: the pointer and the size belong to `data`. If the driver expects another size, it returns an error.
     unsafe { device.CheckFeatureSupport(feature, pointer, size_of::<T>() as u32) }
 }
 
-/// Returns the device's answer, if the runtime knows the feature.
+/// Returns the device's answer to the query of a feature; `None` if the runtime does not know the feature.
 fn queried<T: Default>(device: &ID3D12Device, feature: D3D12_FEATURE) -> Option<T> {
     let mut data = T::default();
     query_feature(device, feature, &mut data).ok().map(|()| data)
 }
 
-/// Returns the adapter of the device, found by its LUID.
+/// Returns the adapter of the device, by its LUID; `None` if it is not found.
 pub(super) fn find_adapter(device: &ID3D12Device) -> Option<IDXGIAdapter> {
     // SAFETY: the objects are alive, and the LUID is the device's.
     unsafe { CreateDXGIFactory1::<IDXGIFactory4>().ok()?.EnumAdapterByLuid(device.GetAdapterLuid()).ok() }
 }
 
-/// Returns the device's capabilities as `ringfence_hal` describes them, and the heap type of each memory type.
+/// Returns the capabilities of the device, and the heap type of each memory type.
 pub(super) fn query(
     device: &ID3D12Device,
     adapter: Option<&IDXGIAdapter>,
@@ -151,8 +153,8 @@ pub(super) fn query(
     (capabilities, heap_types)
 }
 
-/// Returns the row pitch of one texel of depth, in bytes, in a format with stencil. This is undocumented: the
-/// documentation says 256 for every format, but drivers place such rows at multiples of 512.
+/// Returns the row pitch that the driver uses for formats with depth and stencil, in bytes: 256 or 512. The
+/// documentation says 256 for every format, but some drivers align rows of these formats to 512 bytes.
 fn planar_pitch(device: &ID3D12Device) -> u64 {
     let desc = D3D12_RESOURCE_DESC {
         Dimension: D3D12_RESOURCE_DIMENSION_TEXTURE2D,
@@ -169,7 +171,7 @@ fn planar_pitch(device: &ID3D12Device) -> u64 {
     // SAFETY: the description and the layout live through the call.
     unsafe { device.GetCopyableFootprints(&desc, 0, 1, 0, Some(&mut layout), None, None, None) };
     let pitch = layout.Footprint.RowPitch;
-    // A device without the format returns all ones.
+    // If the device lacks the format, all fields are all ones.
     let known = pitch.is_power_of_two() && pitch <= D3D12_TEXTURE_DATA_PLACEMENT_ALIGNMENT;
     u64::from(if known {
         pitch.max(D3D12_TEXTURE_DATA_PITCH_ALIGNMENT)
@@ -183,8 +185,8 @@ fn adapter_name(desc: &DXGI_ADAPTER_DESC) -> String {
     String::from_utf16_lossy(&desc.Description[..length])
 }
 
-/// Returns the memory heaps. Without an adapter the sizes are unknown and reported as `u64::MAX`, so that no request is
-/// too large.
+/// Returns the memory heaps. Without an adapter, their sizes are unknown. They are then reported as `u64::MAX`, so that
+/// no request is refused as too large.
 fn memory_heaps(adapter: Option<&DXGI_ADAPTER_DESC>, features: Features) -> Vec<MemoryHeap> {
     let size = |bytes: usize| if bytes == 0 { u64::MAX } else { bytes as u64 };
     let local = adapter.map_or(0, |desc| desc.DedicatedVideoMemory);
@@ -209,7 +211,7 @@ fn memory_types(features: Features) -> (Vec<D3D12_HEAP_TYPE>, Vec<MemoryType>) {
     types.into_iter().map(|(heap_type, heap, properties)| (heap_type, MemoryType { heap, properties })).unzip()
 }
 
-/// Returns the budgets of the first `heap_count` segment groups of the first node.
+/// Returns the usage and budget of the first `heap_count` segment groups of node 0.
 pub(super) fn budgets(adapter: &IDXGIAdapter3, heap_count: usize) -> Option<HeapBudgets> {
     let groups = [DXGI_MEMORY_SEGMENT_GROUP_LOCAL, DXGI_MEMORY_SEGMENT_GROUP_NON_LOCAL];
     let budget = |group| {

@@ -1,4 +1,4 @@
-//! Conversion between portable descriptions and Direct3D 12's.
+//! Conversion between portable descriptions and descriptions of Direct3D 12.
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
@@ -10,9 +10,10 @@ use ringfence_hal::{
     TextureAspect, TextureDesc, TextureUsage, Textures,
 };
 
-/// The alignment that every view of a buffer accepts: that of constant-buffer views.
+/// Alignment that suffices for every view of a buffer: the alignment of constant-buffer views, in bytes.
 pub(super) const EVERY_VIEW: u64 = D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT as u64;
-/// The alignment that every use of a buffer except constant-buffer views accepts, including index and vertex reads.
+/// Alignment that suffices for every use of a buffer except constant-buffer views, including reads of indices and
+/// vertices, in bytes.
 const OTHER_VIEWS: u64 = D3D12_RAW_UAV_SRV_BYTE_ALIGNMENT as u64;
 
 mod sealed {
@@ -21,8 +22,8 @@ mod sealed {
     impl Sealed for super::Textures {}
 }
 
-/// The parts of a description that differ between buffers and textures. Sealed: only [`Buffers`] and [`Textures`]
-/// implement it.
+/// The differences between descriptions of buffers and of textures. The trait is sealed: only [`Buffers`] and
+/// [`Textures`] implement it.
 pub trait Shape: Kind + sealed::Sealed {
     /// Returns Direct3D 12's description for a portable one.
     ///
@@ -30,17 +31,17 @@ pub trait Shape: Kind + sealed::Sealed {
     /// [`DeviceError::Unsupported`] if Direct3D 12 has no such resource.
     fn resource_desc(desc: &Self::Desc) -> Result<D3D12_RESOURCE_DESC, DeviceError>;
 
-    /// Returns the portable description for Direct3D 12's; `None` if there is none.
+    /// Returns the portable description for one of Direct3D 12; `None` if there is no portable one.
     fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<Self::Desc>;
 
-    /// Returns the minimum alignment that the resource's uses need, in case the driver measures a smaller one; 0 if
-    /// there is no minimum.
+    /// Returns the minimum alignment for the uses of the resource, in bytes; 0 if there is no minimum. It applies if
+    /// the driver reports a smaller alignment.
     fn floor(desc: &Self::Desc) -> u64 {
         let _ = desc;
         0
     }
 
-    /// Returns the clear value of a description and its format; `None` for buffers.
+    /// Returns the clear value of a description, and the format of the clear; `None` for buffers.
     fn clear_value(desc: &Self::Desc) -> Option<(DXGI_FORMAT, ClearValue)> {
         let _ = desc;
         None
@@ -57,7 +58,8 @@ pub trait Shape: Kind + sealed::Sealed {
         false
     }
 
-    /// Turns a portable description of a two-dimensional array into one of a cube, if its number of layers allows it.
+    /// Turns a portable description of a two-dimensional array into one of a cube. Does nothing if the number of layers
+    /// is not valid for a cube.
     fn set_cube(desc: &mut Self::Desc) {
         let _ = desc;
     }
@@ -68,13 +70,14 @@ pub trait Shape: Kind + sealed::Sealed {
         None
     }
 
-    /// Returns `true` if a description belongs to this kind of resource.
+    /// Returns `true` if a description has this kind of resource.
     fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool;
 }
 
 impl Shape for Buffers {
-    /// Only two usages affect the description. Storage allows unordered access. Constants round the size up to a
-    /// multiple of 256 bytes, because constant-buffer views end at such multiples and must end inside the buffer.
+    /// Only two usages affect the description. Storage usage sets the flag for unordered access. Constant usage rounds
+    /// the size up to a multiple of 256 bytes, because constant-buffer views end at such multiples and must end inside
+    /// the buffer.
     fn resource_desc(desc: &BufferDesc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
         let storage = desc.usage.contains(BufferUsage::STORAGE);
         let constants = desc.usage.contains(BufferUsage::CONSTANT);
@@ -94,9 +97,12 @@ impl Shape for Buffers {
         })
     }
 
-    /// Every buffer gets all usages, with three exceptions: storage needs the flag for unordered access, device
-    /// addresses need an alignment that every view accepts, and constants need that alignment and a size that is a
-    /// multiple of 256 bytes. With another size, [`Shape::resource_desc`] would describe a larger buffer.
+    /// The portable buffer has all usages, with three exceptions:
+    ///
+    /// - Storage usage requires the flag for unordered access.
+    /// - Device-address usage requires an alignment that suffices for every view.
+    /// - Constant usage requires that alignment, and a size that is a multiple of 256 bytes: with another size,
+    ///   [`Shape::resource_desc`] would describe a larger buffer.
     fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<BufferDesc> {
         let is_aligned = desc.Alignment == 0 || desc.Alignment >= EVERY_VIEW;
         let mut usage = BufferUsage::all();
@@ -106,7 +112,7 @@ impl Shape for Buffers {
         Self::is_shape_of(desc).then_some(BufferDesc { size: desc.Width, usage })
     }
 
-    /// Returns 0 for the alignment that every view accepts.
+    /// Returns 0 if the buffer needs the default minimum, `EVERY_VIEW`.
     fn floor(desc: &BufferDesc) -> u64 {
         if desc.usage.intersects(BufferUsage::CONSTANT | BufferUsage::DEVICE_ADDRESS) { 0 } else { OTHER_VIEWS }
     }
@@ -117,7 +123,7 @@ impl Shape for Buffers {
 }
 
 impl Shape for Textures {
-    /// A cube is described as an array of two-dimensional layers: only its views are cubes.
+    /// A cube is described as an array of two-dimensional layers. Only views distinguish cubes from arrays.
     fn resource_desc(desc: &TextureDesc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
         let (dimension, depth_or_layers) = match desc.dimension {
             Dimension::D1 => (D3D12_RESOURCE_DIMENSION_TEXTURE1D, desc.layers),
@@ -170,7 +176,7 @@ impl Shape for Textures {
         })
     }
 
-    /// The format is one that views use, because the format in the description may be typeless.
+    /// Returns a typed format, which views use: the format in the description may be typeless.
     fn clear_value(desc: &TextureDesc) -> Option<(DXGI_FORMAT, ClearValue)> {
         let value = desc.clear_value?;
         let format = match value {
@@ -211,11 +217,11 @@ pub(super) fn parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
     let is_volume = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
     let (depth, layers) = if is_volume { (desc.DepthOrArraySize, 1) } else { (1, desc.DepthOrArraySize) };
     let longest = width.max(height).max(depth.into()).max(1);
-    // 0 mip levels stand for the full mip chain.
+    // A number of 0 stands for the full mip chain.
     let mips = if desc.MipLevels == 0 { longest.ilog2() + 1 } else { desc.MipLevels.into() };
     let format = texel_format(desc.Format)?;
     let is_depth = desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_DEPTH_STENCIL);
-    // Typeless texels are depth if the texture is a depth-stencil.
+    // In a depth-stencil texture, typeless texels contain depth.
     let format = match format.block_bytes(TextureAspect::Depth) {
         Some(bytes) if is_depth => {
             TexelFormat::depth_stencil(bytes, format.block_bytes(TextureAspect::Stencil).unwrap_or(0))
@@ -230,29 +236,29 @@ pub(super) fn parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
 /// texels share colour channels, and for unknown formats.
 #[must_use]
 pub const fn texel_format(format: DXGI_FORMAT) -> Option<TexelFormat> {
-    // The format numbers are grouped by texel size.
+    // The numbers of the formats are grouped by texel size.
     Some(match format.0 {
         1..=4 => TexelFormat::color(16),
         5..=8 => TexelFormat::color(12),
         9..=18 => TexelFormat::color(8),
-        // R32G8X24 and R24G8: two planes, depth and stencil.
+        // R32G8X24 and R24G8 have two planes, depth and stencil.
         19..=22 | 44..=47 => TexelFormat::depth_stencil(4, 1),
         23..=38 | 41..=43 | 67 | 87..=93 => TexelFormat::color(4),
-        // R32_TYPELESS, R16_TYPELESS.
+        // R32_TYPELESS and R16_TYPELESS.
         39 => TexelFormat::color_or_depth(4),
         53 => TexelFormat::color_or_depth(2),
         40 => TexelFormat::depth_stencil(4, 0),
         55 => TexelFormat::depth_stencil(2, 0),
         48..=52 | 54 | 56..=59 | 85..=86 | 115 => TexelFormat::color(2),
         60..=65 => TexelFormat::color(1),
-        // BC1 and BC4, then the other block-compressed ones.
+        // BC1 and BC4, then the other block-compressed formats.
         70..=72 | 79..=81 => TexelFormat::compressed(4, 4, 8),
         73..=78 | 82..=84 | 94..=99 => TexelFormat::compressed(4, 4, 16),
         _ => return None,
     })
 }
 
-/// Returns the number of planes of a texture: depth and stencil are separate planes.
+/// Returns the number of planes of a format: 2 for depth with stencil.
 pub(super) const fn plane_count(format: DXGI_FORMAT) -> u32 {
     match format.0 {
         19..=22 | 44..=47 => 2,
@@ -260,7 +266,7 @@ pub(super) const fn plane_count(format: DXGI_FORMAT) -> u32 {
     }
 }
 
-/// Returns the plane of an aspect.
+/// Returns the plane that contains an aspect.
 pub(super) const fn plane(format: DXGI_FORMAT, aspect: TextureAspect) -> u32 {
     match aspect {
         TextureAspect::Stencil if plane_count(format) == 2 => 1,
@@ -268,7 +274,7 @@ pub(super) const fn plane(format: DXGI_FORMAT, aspect: TextureAspect) -> u32 {
     }
 }
 
-/// Returns the format of a plane's texels in a buffer, for formats with several planes; else `format`.
+/// Returns the format that the texels of a plane have in a buffer. For formats with one plane, returns `format`.
 pub(super) const fn plane_format(format: DXGI_FORMAT, plane: u32) -> DXGI_FORMAT {
     match (plane_count(format), plane) {
         (2, 0) => DXGI_FORMAT_R32_TYPELESS,
@@ -277,11 +283,11 @@ pub(super) const fn plane_format(format: DXGI_FORMAT, plane: u32) -> DXGI_FORMAT
     }
 }
 
-/// Defines the conversions between portable formats and DXGI formats. The arguments are the pairs that are not depth
-/// formats.
+/// Defines the conversions between portable formats and DXGI formats. The arguments are the pairs of all formats except
+/// depth formats.
 macro_rules! formats {
     ($($portable:ident = $format:ident,)*) => {
-        /// Returns the format in which shaders read a texture: depth as one red channel.
+        /// Returns the format in which shaders read a texture. Depth is read as one red channel.
         pub(super) fn shader_format(format: Format) -> Result<DXGI_FORMAT, DeviceError> {
             Ok(match format {
                 $(Format::$portable => $format,)*
@@ -293,7 +299,7 @@ macro_rules! formats {
             })
         }
 
-        /// Returns the portable format; `None` if there is none.
+        /// Returns the portable format for a DXGI format; `None` if there is none.
         const fn portable_format(format: DXGI_FORMAT) -> Option<Format> {
             match format {
                 $($format => Some(Format::$portable),)*
@@ -354,8 +360,9 @@ pub(super) const fn depth_format(format: Format) -> Result<DXGI_FORMAT, DeviceEr
     }
 }
 
-/// Returns the format of a texture's description. It is typeless if shaders read the depth, because the two kinds of
-/// views have different formats; it is typed if the texture is only a depth-stencil.
+/// Returns the format in a texture's description. If shaders read the depth, the format is typeless, because
+/// depth-stencil views and shader views have different formats. If the texture is only a depth-stencil, the format is
+/// typed.
 fn format(format: Format, usage: TextureUsage) -> Result<DXGI_FORMAT, DeviceError> {
     let depth = usage.contains(TextureUsage::DEPTH_STENCIL);
     if !format.is_depth_stencil() {
@@ -392,14 +399,15 @@ fn texture_flags(usage: TextureUsage) -> D3D12_RESOURCE_FLAGS {
     let allowed = FLAGS.into_iter().filter(|(wanted, _)| usage.contains(*wanted));
     let allowed = allowed.fold(D3D12_RESOURCE_FLAG_NONE, |all, (_, flag)| all | flag);
     let is_unread = usage.contains(TextureUsage::DEPTH_STENCIL) && !usage.contains(TextureUsage::SAMPLED);
-    // The driver can then compress depth in ways that shaders cannot read.
+    // With this flag, the driver can compress depth in ways that shaders cannot read.
     if is_unread { allowed | D3D12_RESOURCE_FLAG_DENY_SHADER_RESOURCE } else { allowed }
 }
 
-/// Returns the first state of a resource in a heap that does not prescribe one.
+/// Returns the initial state of a resource, for heaps that do not prescribe one.
 ///
-/// The API ignores the described state for buffers and for textures for simultaneous access, and starts them in the
-/// common state. Exception: the buffer of an acceleration structure has that state permanently.
+/// Buffers, and textures for simultaneous access, start in the common state; the API ignores the state in their
+/// description. Exception: the buffer of an acceleration structure is permanently in the state for acceleration
+/// structures.
 pub(super) fn initial_state(info: &ResourceInfo) -> D3D12_RESOURCE_STATES {
     let is_structure = info.initial_state == D3D12_RESOURCE_STATE_RAYTRACING_ACCELERATION_STRUCTURE;
     let decays = if Buffers::is_shape_of(&info.desc) {
@@ -410,7 +418,7 @@ pub(super) fn initial_state(info: &ResourceInfo) -> D3D12_RESOURCE_STATES {
     if decays { D3D12_RESOURCE_STATE_COMMON } else { info.initial_state }
 }
 
-/// Returns a key that holds all numbers of a description, so that two descriptions with equal keys are equal.
+/// Returns a key of all fields of a description. Two descriptions have equal keys only if all fields are equal.
 pub(super) fn key(info: &ResourceInfo) -> InfoKey {
     let desc = &info.desc;
     let halves = |value: u64| [value as u32, (value >> 32) as u32];

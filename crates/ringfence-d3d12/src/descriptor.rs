@@ -8,10 +8,13 @@
 //!   DepthStencils   DSV, CPU-only             DSV of no texture
 //! ```
 //!
-//! A slot is a range of bytes in the driver's memory; it owns no object. The device reports the maximum slot count of a
-//! shader-visible heap, if the runtime supports the query. Otherwise, the maxima are 1,000,000 views up to resource
-//! binding tier 2, as many views as fit into the driver's memory at tier 3, and 2,048 samplers. See
-//! [`Features`](super::Features).
+//! A slot is a range of bytes in the driver's memory; it owns no object. If the runtime supports the query, the device
+//! reports the maximum number of slots of a shader-visible heap. Otherwise the maximum is:
+//!
+//! - for views: 1,000,000 up to resource binding tier 2; as many as fit into the driver's memory at tier 3;
+//! - for samplers: 2,048.
+//!
+//! See [`Features`](super::Features).
 
 mod null;
 mod view;
@@ -73,7 +76,7 @@ fn heap_type(kind: HeapKind) -> D3D12_DESCRIPTOR_HEAP_TYPE {
     }
 }
 
-// SAFETY: every returned heap was returned by the driver with success, and handles point into it.
+// SAFETY: the driver has returned each heap with success, and all handles are inside their heap.
 unsafe impl Descriptors for Device {
     type Heap = DescriptorHeap;
     type Bound = DescriptorHeap;
@@ -87,7 +90,7 @@ unsafe impl Descriptors for Device {
             storage_alignment: D3D12_RAW_UAV_SRV_BYTE_ALIGNMENT.into(),
             texel_alignment: 16,
             constant_bytes_max: u64::from(D3D12_REQ_CONSTANT_BUFFER_ELEMENT_COUNT) * 16,
-            // The API counts elements, not bytes.
+            // The API limits the number of elements, not of bytes.
             storage_bytes_max: self.capabilities().memory_object_bytes_max,
             storage_elements_max: 1 << D3D12_REQ_BUFFER_RESOURCE_TEXEL_COUNT_2_TO_EXP,
             texel_elements_max: 1 << D3D12_REQ_BUFFER_RESOURCE_TEXEL_COUNT_2_TO_EXP,
@@ -109,7 +112,7 @@ unsafe impl Descriptors for Device {
     }
 
     fn make_heap(&self, desc: &HeapDesc<'_>) -> Result<(DescriptorHeap, HeapStart), DeviceError> {
-        DeviceError::invalid("a heap has at least one slot").at_least(desc.slots.into(), 1)?;
+        DeviceError::invalid("a heap must have at least one slot").at_least(desc.slots.into(), 1)?;
         let (kind, of_type) = (desc.kind, heap_type(desc.kind));
         let flags = if desc.shader_visible {
             D3D12_DESCRIPTOR_HEAP_FLAG_SHADER_VISIBLE
@@ -124,7 +127,7 @@ unsafe impl Descriptors for Device {
             "the description of a descriptor heap"
         )))?;
         name_object(&raw, desc.name);
-        // SAFETY: the objects are alive; the GPU handle is only requested if the heap is shader-visible.
+        // SAFETY: the objects are alive. The GPU handle is requested only if the heap is shader-visible.
         let (start, increment, gpu) = unsafe {
             let gpu = desc.shader_visible.then(|| raw.GetGPUDescriptorHandleForHeapStart().ptr);
             let increment = self.raw().GetDescriptorHandleIncrementSize(of_type);

@@ -14,38 +14,38 @@ use ringfence_hal::{Capabilities, DeviceError, MemoryPriority, Numbers, Resource
 #[derive(Clone)]
 pub struct Device(pub(super) Arc<Inner>);
 
-/// The state that the clones of a device share.
+/// State that the clones of a [`Device`] share.
 pub(super) struct Inner {
     pub(super) raw: ID3D12Device,
-    /// The same device, if the runtime supports residency priorities.
+    /// Interface of the same device for residency priorities; `None` if the runtime does not support them.
     pub(super) raw1: Option<ID3D12Device1>,
     pub(super) adapter: Option<IDXGIAdapter3>,
     pub(super) features: Features,
     pub(super) capabilities: Capabilities,
-    /// The heap type of each memory type; as long as `capabilities.memory_types`.
+    /// Heap type of each memory type, in the order of `capabilities.memory_types`.
     pub(super) heap_types: Vec<D3D12_HEAP_TYPE>,
-    /// `true` if custom heaps replace UPLOAD and READBACK.
+    /// `true` if custom heaps are used instead of UPLOAD and READBACK heaps.
     pub(super) custom_heaps: bool,
     pub(super) events: event::Pool,
 }
 
 impl Device {
-    /// Wraps a device that the program created. `adapter` is the device's adapter: its name, memory sizes and budgets
-    /// are read from it. If it is `None`, the adapter is looked up by the device's LUID. If that fails too, budgets are
-    /// not available.
+    /// Wraps a device that the program created. The name, memory sizes and budgets are read from `adapter`, which must
+    /// be the device's adapter. If `adapter` is `None`, the adapter is looked up by the device's LUID. If it is not
+    /// found, budgets are not available.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`] if the device is already removed, or the failure of the first queries.
+    /// [`DeviceError::Lost`] if the device is already removed, or the error of a failed query.
     pub fn new(device: &ID3D12Device, adapter: Option<&IDXGIAdapter>) -> Result<Self, DeviceError> {
         Self::wrap(device, adapter, false)
     }
 
-    /// As [`Device::new`], but creates custom heaps instead of UPLOAD and READBACK heaps. They use the same memory
-    /// (`GetCustomHeapProperties`), but resources in them may change their state, and start in the common state, like
-    /// buffers in other heaps.
+    /// Wraps a device like [`Device::new`], but uses custom heaps instead of UPLOAD and READBACK heaps. Custom heaps
+    /// use the same memory (`GetCustomHeapProperties`), but their buffers may change their state, and start in the
+    /// common state like buffers in DEFAULT heaps.
     ///
     /// # Errors
-    /// As [`Device::new`].
+    /// The errors of [`Device::new`].
     pub fn with_custom_heaps(device: &ID3D12Device, adapter: Option<&IDXGIAdapter>) -> Result<Self, DeviceError> {
         Self::wrap(device, adapter, true)
     }
@@ -73,7 +73,7 @@ impl Device {
         &self.0.raw
     }
 
-    /// Returns the adapter, if it reports budgets.
+    /// Returns the adapter; `None` if it cannot report budgets.
     #[must_use]
     pub fn adapter(&self) -> Option<&IDXGIAdapter3> {
         self.0.adapter.as_ref()
@@ -91,7 +91,8 @@ impl Device {
         self.0.heap_types.get(memory_type as usize).copied()
     }
 
-    /// Returns the memory type of a heap type, if the device has it. Every device has DEFAULT, UPLOAD and READBACK.
+    /// Returns the memory type of a heap type; `None` if the device lacks it. Every device has DEFAULT, UPLOAD and
+    /// READBACK.
     #[must_use]
     pub fn memory_type(&self, heap_type: D3D12_HEAP_TYPE) -> Option<u32> {
         self.0.heap_types.iter().position(|held| *held == heap_type).map(|index| index as u32)
@@ -110,21 +111,21 @@ impl Device {
             VisibleNodeMask: 1,
         };
         if self.0.custom_heaps && is_mapped {
-            // SAFETY: the object is alive, and it knows the heap type.
+            // SAFETY: the object is alive, and the heap type is one that it supports.
             let custom = unsafe { self.raw().GetCustomHeapProperties(0, heap_type) };
             return Ok(of(custom.Type, custom.CPUPageProperty, custom.MemoryPoolPreference));
         }
         Ok(of(heap_type, D3D12_CPU_PAGE_PROPERTY_UNKNOWN, D3D12_MEMORY_POOL_UNKNOWN))
     }
 
-    /// Returns the flags of every heap: not zeroed, if the runtime supports it. See
+    /// Returns the flags that all heaps have: not zeroed, if the runtime supports that flag. See
     /// [`ResourceInfo::zeroed`](super::ResourceInfo::zeroed).
     pub(super) fn base_heap_flags(&self) -> D3D12_HEAP_FLAGS {
         if self.0.features.not_zeroed { D3D12_HEAP_FLAG_CREATE_NOT_ZEROED } else { D3D12_HEAP_FLAG_NONE }
     }
 
-    /// Returns the flags of a heap for `class`. At heap tier 1, a heap takes resources of one class only, and its flags
-    /// must name the class.
+    /// Returns the flags of a heap for resources of `class`. At heap tier 1, a heap may contain only one class of
+    /// resources, which its flags must name.
     pub(super) fn heap_flags(&self, class: ResourceClass) -> D3D12_HEAP_FLAGS {
         if self.0.features.mixed_heaps {
             return self.base_heap_flags();
@@ -138,7 +139,7 @@ impl Device {
     }
 }
 
-/// Names an object for debuggers. Failures are ignored, because a name only helps debugging.
+/// Names an object for debuggers. Failures are ignored, because names have no effect on behaviour.
 pub(super) fn name_object(object: &ID3D12Object, name: &str) {
     if !name.is_empty() {
         // SAFETY: the object is alive; the string is zero-terminated and lives through the call.

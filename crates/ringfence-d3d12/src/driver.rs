@@ -1,4 +1,4 @@
-//! Implementation of [`Driver`]: memory and fences.
+//! [`Driver`] for the device: memory and fences.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use super::memory::Memory;
 use super::{capabilities, error, event};
 use ringfence_hal::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc, Priority};
 
-/// Time for which a queried budget is reused. A query is a system call, and a frame takes longer than this.
+/// Time for which a queried budget is used again. It is shorter than a frame; the query is a system call.
 const BUDGETS_HOLD_FOR: Duration = Duration::from_millis(1);
 
-// SAFETY: buffers in host-visible heaps are mapped when they are created and stay mapped until the driver destroys
-// them, since this crate never unmaps. Every returned object was returned by the driver with success.
+// SAFETY: a buffer in a host-visible heap is mapped when it is created. This crate never unmaps it, so it stays mapped
+// until the driver destroys it. The driver has returned each object with success.
 unsafe impl Driver for Device {
     type Memory = Memory;
     type Fence = ID3D12Fence;
@@ -33,14 +33,15 @@ unsafe impl Driver for Device {
 
     unsafe fn make_resident(&self, memory: &[ID3D12Pageable]) -> Result<(), DeviceError> {
         let objects: Vec<_> = memory.iter().cloned().map(Some).collect();
-        // SAFETY: the objects are alive; the caller promises that they are this device's.
+        // SAFETY: the objects are alive. The caller promises that they belong to this device.
         let made = unsafe { self.raw().MakeResident(&objects) };
         made.map_err(error::failed(error::call!("ID3D12Device::MakeResident", "making memory resident")))
     }
 
     unsafe fn evict(&self, memory: &[ID3D12Pageable]) -> Result<(), DeviceError> {
         let objects: Vec<_> = memory.iter().cloned().map(Some).collect();
-        // SAFETY: the objects are alive; the caller promises that they are this device's and that no work uses them.
+        // SAFETY: the objects are alive. The caller promises that they belong to this device and that no work uses
+        // them.
         let evicted = unsafe { self.raw().Evict(&objects) };
         evicted.map_err(error::failed(error::call!("ID3D12Device::Evict", "evicting memory")))
     }
@@ -64,8 +65,8 @@ unsafe impl Driver for Device {
         mapped: Mapped,
         into: &mut [u8],
     ) -> Result<(), DeviceError> {
-        // SAFETY: the caller promises that `mapped` is the mapping of the range and that it is as long as `into`.
-        // `into` is an exclusive slice of the program's memory, so it does not overlap the mapping.
+        // SAFETY: the caller promises that `mapped` is the mapping of the range, and that it has at least the length of
+        // `into`. `into` is an exclusive slice of other memory, so it does not overlap the mapping.
         unsafe { std::ptr::copy_nonoverlapping(mapped.as_ptr(), into.as_mut_ptr(), into.len()) };
         Ok(())
     }

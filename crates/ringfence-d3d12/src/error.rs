@@ -1,4 +1,4 @@
-//! Conversion of the driver's `HRESULT`s to [`DeviceError`]s. Each error names the call that failed.
+//! Conversion of `HRESULT`s to [`DeviceError`]s. Each error names the call that failed.
 
 use windows::Win32::Foundation::{E_INVALIDARG, E_NOINTERFACE, E_NOTIMPL, E_OUTOFMEMORY, E_POINTER};
 use windows::Win32::Graphics::Dxgi::{
@@ -9,7 +9,7 @@ use windows::core::HRESULT;
 
 use ringfence_hal::{Api, ApiResult, DeviceError};
 
-/// The name of an API call, and its error messages.
+/// The name of an API call, and the messages of its errors.
 #[derive(Clone, Copy)]
 pub(super) struct Call {
     pub(super) name: &'static str,
@@ -19,8 +19,8 @@ pub(super) struct Call {
     pub(super) unsupported: &'static str,
 }
 
-/// Creates a `Call` from the name of the API call and a noun phrase for its argument. The messages name the argument,
-/// in case the driver rejects it.
+/// Creates a [`Call`] from the name of an API call and a noun phrase for its argument. If the driver rejects the
+/// argument, the message names it.
 macro_rules! call {
     ($name:literal, $what:literal) => {
         $crate::error::Call {
@@ -34,10 +34,10 @@ macro_rules! call {
 }
 pub(super) use call;
 
-/// Returns the function that converts a failed call's error, for `map_err`.
+/// Returns a function that converts the error of a failed call, for `map_err`.
 ///
-/// `E_OUTOFMEMORY` does not say whether host or device memory ran out. It is reported as
-/// [`DeviceError::OutOfDeviceMemory`], because the library can react to that.
+/// `E_OUTOFMEMORY` does not say if host memory or device memory ran out. It is reported as
+/// [`DeviceError::OutOfDeviceMemory`], because the library can free device memory and try again.
 pub(super) fn failed(call: Call) -> impl Fn(windows::core::Error) -> DeviceError {
     move |error| from_code(error.code(), call)
 }
@@ -57,14 +57,14 @@ fn from_code(code: HRESULT, call: Call) -> DeviceError {
     }
 }
 
-/// Returns the error of a failed system call, from the thread's last error.
+/// Returns the error of a failed system call, from the last error of the thread.
 pub(super) fn from_system(call: &'static str) -> DeviceError {
     let code = std::io::Error::last_os_error().raw_os_error().unwrap_or(0) as u32;
     // HRESULT_FROM_WIN32
     DeviceError::Api(ApiResult { api: Api::Direct3d12, code: (code & 0xFFFF | 0x8007_0000) as i32, call })
 }
 
-/// Returns the object that a creating call returned: combines its `HRESULT` and its out parameter.
+/// Returns the object that a call has created, from its `HRESULT` and its out parameter.
 pub(super) fn made<T>(result: windows::core::Result<()>, object: Option<T>, call: Call) -> Result<T, DeviceError> {
     result.map_err(failed(call))?;
     object.ok_or(DeviceError::Api(ApiResult { api: Api::Direct3d12, code: E_POINTER.0, call: call.name }))

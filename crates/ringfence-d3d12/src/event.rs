@@ -1,4 +1,4 @@
-//! Waiting for a fence, with system events that are reused by later waits.
+//! Waits for a fence, by system events that later waits reuse.
 //!
 //! ```text
 //!   wait ── take an event ── SetEventOnCompletion ── sleep until the event or the timeout ── put the event back
@@ -6,8 +6,8 @@
 //!                                                      └─ the fence decides, not the event: sleep again if short
 //! ```
 //!
-//! After a timeout the driver may still signal the event, at any time during a later wait that uses it. That wait then
-//! wakes early, reads its fence and sleeps again.
+//! After a timeout, the driver may still signal the event, even during a later wait that uses the same event. That wait
+//! then wakes early, reads its fence, and sleeps again.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,8 +20,8 @@ use windows::core::PCWSTR;
 use super::error;
 use ringfence_hal::DeviceError;
 
-/// Returns the value that a fence has reached. A removed device sets its fences to `u64::MAX` to end all waits; this
-/// function reports that value as [`DeviceError::Lost`].
+/// Returns the current value of a fence. When a device is removed, it sets its fences to `u64::MAX`, which ends all
+/// waits; this function then returns [`DeviceError::Lost`].
 pub(super) fn completed(fence: &ID3D12Fence) -> Result<u64, DeviceError> {
     // SAFETY: a call without arguments on a live object.
     match unsafe { fence.GetCompletedValue() } {
@@ -30,11 +30,11 @@ pub(super) fn completed(fence: &ID3D12Fence) -> Result<u64, DeviceError> {
     }
 }
 
-/// Number of concurrent waits whose events are returned to the pool without a host allocation. The pool reserves this
-/// capacity when the device is wrapped.
+/// Capacity of the pool, which is reserved when the device is wrapped. Up to this number of concurrent waits, returning
+/// an event to the pool needs no host allocation.
 const KEPT: usize = 64;
 
-/// The events that no wait is using. Their number is at most the largest number of concurrent waits so far.
+/// Events that no wait is using. The pool never has more events than the largest number of concurrent waits so far.
 pub(super) struct Pool(Mutex<Vec<Event>>);
 
 impl Default for Pool {
@@ -45,7 +45,8 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// Waits until `fence` reaches `value`, for at most `timeout`. Returns `true` if it did.
+    /// Waits until `fence` reaches `value`, for at most `timeout`. Returns `true` if the value is reached, `false` on
+    /// timeout.
     pub(super) fn wait(&self, fence: &ID3D12Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
         if completed(fence)? >= value {
             return Ok(true);
@@ -65,10 +66,10 @@ impl Pool {
     }
 }
 
-/// An auto-reset event: it resets itself when a wait for it returns.
+/// An auto-reset event: the system resets it when a wait for it returns.
 struct Event {
     handle: HANDLE,
-    /// `true` if the driver may still signal the event.
+    /// `true` if the driver may still signal the event for an earlier wait.
     pending: bool,
 }
 
@@ -85,14 +86,15 @@ impl Event {
 
     fn wait(&mut self, fence: &ID3D12Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
         let deadline = Instant::now().checked_add(timeout);
-        // SAFETY: the event is open, and stays so while it is pending (see `drop`).
+        // SAFETY: the event is open, and stays open while it is pending (see `drop`).
         let asked = unsafe { fence.SetEventOnCompletion(value, self.handle) };
         asked.map_err(error::failed(error::call!("ID3D12Fence::SetEventOnCompletion", "an event for a fence")))?;
         let was_pending = std::mem::replace(&mut self.pending, true);
         loop {
             let signalled = self.sleep(deadline)?;
             if completed(fence)? >= value {
-                // If the event was not pending before this wait, the signal that ended this sleep was the only one due.
+                // If the event was not pending before this wait, no other signal than the one that ended this sleep is
+                // due.
                 self.pending = was_pending || !signalled;
                 return Ok(true);
             }
@@ -102,8 +104,8 @@ impl Event {
         }
     }
 
-    /// Sleeps until the event is signalled or the deadline passes, or for less. Returns `true` if the event was
-    /// signalled.
+    /// Sleeps until the event is signalled, until the deadline, or for 60 s, whichever is first. Returns `true` if the
+    /// event was signalled.
     fn sleep(&self, deadline: Option<Instant>) -> Result<bool, DeviceError> {
         const LONGEST_MS: u32 = 60_000;
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -119,8 +121,8 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // A pending event stays open: if it were closed, the system could reuse its handle for another object, and the
-        // driver would then signal that object.
+        // A pending event stays open. If it were closed, the system could give its handle to another object, which the
+        // driver would then signal.
         if !self.pending {
             // SAFETY: the event is open, only this call closes it, and the driver does not use it any more.
             let _ = unsafe { CloseHandle(self.handle) };

@@ -13,11 +13,11 @@
 //!   Fence               ID3D12Fence
 //! ```
 //!
-//! The features of newer runtimes are queried once, in `Features`, and used if the runtime has them. Only
-//! `ID3D12Device` and feature level 11.0 are required.
+//! The features of newer runtimes are queried once, in `Features`, and used if they are available. Required are only
+//! `ID3D12Device` and feature level 11.0.
 //!
-//! The crate accepts a range of versions of the `windows` crate, so the engine and this crate use the same version. The
-//! objects in this crate's interface are types of the `windows` crate.
+//! Objects in this crate's interface are types of the `windows` crate. This crate accepts a range of versions of the
+//! `windows` crate, so a program can use its own version.
 //!
 //! On systems other than Windows this crate is empty.
 

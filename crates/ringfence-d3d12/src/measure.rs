@@ -7,12 +7,14 @@
 //!   default              64 KiB       64 KiB       64 KiB          4 MiB
 //! ```
 //!
-//! Tight alignment ignores how a buffer is used: a buffer may measure 8 bytes, but a constant-buffer view must start at
-//! a multiple of 256. A buffer is therefore aligned to at least 256, or to the alignment in its description.
+//! Tight alignment ignores how a buffer is used: the driver may report an alignment of 8 bytes, although a
+//! constant-buffer view must start at a multiple of 256. A buffer is therefore aligned to at least 256 bytes, or to the
+//! alignment in its description.
 //!
-//! A texture is small if its largest mip level fits into 64 KiB in tiles of 4 KiB; a multisampled one, if it fits into
-//! 4 MiB in tiles of 64 KiB. The runtime applies the same rule. This module applies it first, because the debug layer
-//! reports a failed query as a mistake. For arrays and volumes the estimate is conservative.
+//! A texture is small if its largest mip level fits into 64 KiB in tiles of 4 KiB. A multisampled texture is small if
+//! its largest mip level fits into 4 MiB in tiles of 64 KiB. The runtime applies the same rules. This module applies
+//! them first, because the debug layer reports a query that fails as a mistake. For arrays and volumes, the estimate is
+//! conservative.
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
@@ -22,13 +24,13 @@ use super::describe::EVERY_VIEW;
 use super::device::Device;
 use ringfence_hal::{DeviceError, Numbers};
 
-/// Flag number of the SDK. Some supported versions of the `windows` crate do not have it.
+/// Flag from the SDK. Some supported versions of the `windows` crate lack it.
 const USE_TIGHT_ALIGNMENT: D3D12_RESOURCE_FLAGS = D3D12_RESOURCE_FLAGS(0x400);
 
-/// Returns the size and alignment of a resource, and the description that it must be created with to get them.
+/// Returns the size and alignment of a resource, and the description with which it must be created to get them.
 ///
-/// If a texture's description has an alignment, only that one is measured. The alignment in a buffer's description is
-/// its minimum.
+/// If a texture's description has an alignment, only that alignment is measured. The alignment in a buffer's
+/// description is its minimum alignment.
 pub(super) fn measure(
     device: &Device,
     desc: &D3D12_RESOURCE_DESC,
@@ -54,7 +56,7 @@ pub(super) fn measure(
     Ok((*desc, raised(info)))
 }
 
-/// Returns the minimum alignment of a buffer; 0 for a texture.
+/// Returns the minimum alignment of a buffer, in bytes; 0 for a texture.
 fn buffer_floor(desc: &D3D12_RESOURCE_DESC) -> Result<u64, DeviceError> {
     match desc.Alignment {
         _ if desc.Dimension != D3D12_RESOURCE_DIMENSION_BUFFER => Ok(0),
@@ -64,7 +66,7 @@ fn buffer_floor(desc: &D3D12_RESOURCE_DESC) -> Result<u64, DeviceError> {
     }
 }
 
-/// Returns the driver's measurement; `None` if the driver rejects the description.
+/// Returns the driver's size and alignment; `None` if the driver rejects the description.
 fn allocation_info(device: &Device, desc: &D3D12_RESOURCE_DESC) -> Option<D3D12_RESOURCE_ALLOCATION_INFO> {
     // SAFETY: the slice holds one description that lives through the call.
     let info = unsafe { device.raw().GetResourceAllocationInfo(0, std::slice::from_ref(desc)) };
@@ -95,8 +97,8 @@ fn small_candidate(features: Features, desc: &D3D12_RESOURCE_DESC) -> Option<D3D
     (may && is_small(desc)).then_some(D3D12_RESOURCE_DESC { Alignment: small.into(), ..*desc })
 }
 
-/// Returns `true` if the largest mip level fits into the default alignment in tiles of the small alignment: 16 tiles of
-/// 4 KiB, or, for several samples, 64 tiles of 64 KiB.
+/// Returns `true` if the largest mip level of a texture fits into its default alignment in small tiles: into 16 tiles
+/// of 4 KiB, or into 64 tiles of 64 KiB if it is multisampled.
 fn is_small(desc: &D3D12_RESOURCE_DESC) -> bool {
     let Some((bits, block)) = element(desc.Format) else { return false };
     let samples = desc.SampleDesc.Count;
@@ -105,7 +107,7 @@ fn is_small(desc: &D3D12_RESOURCE_DESC) -> bool {
     let down = u64::from(desc.Height).div_ceil(block);
     let layers = u64::from(desc.DepthOrArraySize);
     if desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D {
-        // The longest side of a tile of a volume is 16 texels.
+        // The longest side of a tile of a volume has 16 texels.
         let whole = |side: u64| side.next_multiple_of(16);
         let bytes =
             u128::from(whole(across)) * u128::from(whole(down)) * u128::from(whole(layers)) * u128::from(bits / 8);
@@ -114,15 +116,15 @@ fn is_small(desc: &D3D12_RESOURCE_DESC) -> bool {
     // A tile is a square of elements, or twice as wide as high.
     let elements_log2 = tile_bytes_log2 - (u64::from(bits) / 8 * u64::from(samples)).next_power_of_two().ilog2();
     let (wide, high) = (1 << elements_log2.div_ceil(2), 1 << (elements_log2 / 2));
-    // With several samples a tile may also be twice as high as wide, so both sides get the shorter length.
+    // With several samples, a tile may also be twice as high as wide. Both sides therefore get the shorter length.
     let (wide, high) = if samples > 1 { (high, high) } else { (wide, high) };
     let tiles = u128::from(across.div_ceil(wide)) * u128::from(down.div_ceil(high)) * u128::from(layers);
     tiles <= tiles_max
 }
 
-/// Returns the size of an element in bits, and its side in texels. Blocks of compressed formats are elements of 4 × 4
-/// texels. `None` for formats that are not estimated: formats with three 32-bit channels, packed formats, formats with
-/// several planes.
+/// Returns the size of an element in bits, and its side in texels. An element is a texel, or a block of 4 × 4 texels of
+/// a compressed format. Returns `None` for formats that are not estimated: formats with three 32-bit channels, packed
+/// formats, and formats with several planes.
 fn element(format: DXGI_FORMAT) -> Option<(u32, u64)> {
     Some(match format.0 {
         1..=4 => (128, 1),
@@ -197,7 +199,8 @@ mod tests {
         assert_eq!(small_alignment(small_msaa, &texture(64, 4, target)), Some(64 << 10));
     }
 
-    /// Textures that fill 64 KiB in tiles of 4 KiB are small; one more texel in either direction makes them too large.
+    /// Textures that fill 64 KiB in tiles of 4 KiB are small. With one more texel in either direction, they are too
+    /// large.
     #[test]
     fn the_small_alignment_is_not_tried_beyond_64_kib() {
         let of = |format, width, height| D3D12_RESOURCE_DESC {
@@ -221,7 +224,7 @@ mod tests {
             let layers = D3D12_RESOURCE_DESC { DepthOrArraySize: 2, ..of(format, width, height) };
             assert!(!is_small(&layers), "{format:?}, two of them");
         }
-        // As many texels as fit into 64 KiB, but the tiles are only partly filled.
+        // These are as many texels as fit into 64 KiB, but the tiles are only partly filled.
         assert!(!is_small(&of(DXGI_FORMAT_R8G8B8A8_UNORM, 16_384, 1)));
         assert!(!is_small(&of(DXGI_FORMAT_R32G32B32_FLOAT, 4, 4)), "not estimated");
         let volume = |side, depth| D3D12_RESOURCE_DESC {

@@ -17,7 +17,7 @@ pub struct Memory {
     pub(super) pageable: Option<ID3D12Pageable>,
     pub(super) memory_type: u32,
     pub(super) size: u64,
-    /// A buffer over the whole heap and its mapping, created when debugging first needs it.
+    /// A mapped buffer that covers the heap. It is created when debugging first needs it; `None` if that failed.
     pub(super) window: OnceLock<Option<(ID3D12Resource, Mapped)>>,
 }
 
@@ -46,7 +46,7 @@ impl Memory {
     }
 }
 
-/// Returns the heap description for `desc`. Its alignment is one of the two that heaps may have, and its size is a
+/// Returns the heap description for `desc`. The alignment is one of the two that the API allows, and the size is a
 /// multiple of the alignment.
 fn heap_desc(device: &Device, desc: &MemoryDesc<'_>) -> Result<D3D12_HEAP_DESC, DeviceError> {
     let default = u64::from(D3D12_DEFAULT_RESOURCE_PLACEMENT_ALIGNMENT);
@@ -58,7 +58,7 @@ fn heap_desc(device: &Device, desc: &MemoryDesc<'_>) -> Result<D3D12_HEAP_DESC, 
             return Err(DeviceError::unsupported("sharing a host-visible heap"));
         }
     }
-    DeviceError::invalid("a heap has at least one byte").at_least(desc.size, 1)?;
+    DeviceError::invalid("a heap must have at least one byte").at_least(desc.size, 1)?;
     let fits = |size: &u64| *size <= device.0.capabilities.memory_object_bytes_max;
     let size = desc.size.checked_next_multiple_of(alignment).filter(fits).ok_or(DeviceError::OutOfDeviceMemory)?;
     Ok(D3D12_HEAP_DESC {
@@ -85,7 +85,7 @@ impl Device {
         Ok(memory)
     }
 
-    /// Sets the priority of new memory. New memory has normal priority, which needs no call.
+    /// Sets the priority of new memory. Makes no call for the normal priority, which new memory has.
     pub(super) fn apply_priority(&self, memory: &Memory, priority: Priority) {
         if priority != Priority::Normal {
             self.set_residency_priority(memory, priority);

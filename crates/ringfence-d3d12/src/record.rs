@@ -8,11 +8,13 @@
 //!   CopyResource …        whole textures, between separate barriers
 //! ```
 //!
-//! A copy promotes a buffer in the common state to `COPY_DEST`, without a barrier. The buffer decays to the common
-//! state when its call of `ExecuteCommandLists` has completed, but not between the lists of one call, and a promoted
-//! write state is not promoted again. One transition therefore returns the buffer to the common state, where every
-//! later use in the same call finds it. An earlier use in the same call must also leave it in the common state. Upload
-//! sources in upload heaps and buffers in readback heaps keep their one state.
+//! A copy promotes a buffer from the common state to `COPY_DEST` without a barrier. The buffer decays to the common
+//! state when its call of `ExecuteCommandLists` is complete, but not between the lists of one call, and a buffer in a
+//! promoted write state is not promoted again. One transition therefore returns the buffer to the common state, so that
+//! later lists in the same call can use it. Earlier lists in the same call must also leave the buffer in the common
+//! state.
+//!
+//! Buffers in upload heaps and in readback heaps are permanently in one state and get no transition.
 
 use std::mem::ManuallyDrop;
 
@@ -27,12 +29,12 @@ use ringfence_hal::record::{
     CopyRegion, Record, TexelRead, TexelRegion, TextureAspects, TextureCopy, TextureParts, TextureTarget,
 };
 
-/// Records copies into a command list. All destinations must be in the common state before the copies, and are in it
-/// after them.
+/// Recorder of copies into a command list. All destinations must be in the common state before the copies, and are in
+/// the common state after them.
 pub struct CopyRecorder<'a> {
     device: &'a Device,
     list: &'a ID3D12GraphicsCommandList,
-    /// `true` if aliasing barriers are recorded. Lists for copy queues accept only transitions.
+    /// `true` if aliasing barriers are recorded. Lists for copy queues accept transitions only.
     aliases: bool,
 }
 
@@ -40,8 +42,8 @@ impl<'a> CopyRecorder<'a> {
     /// Creates a recorder over a command list.
     ///
     /// # Safety
-    /// As long as this value lives, the list must belong to the device, must be open, and must be recorded only by this
-    /// thread.
+    /// While the recorder exists, the list must belong to the device, must be open, and may be recorded only by the
+    /// calling thread.
     #[must_use]
     pub unsafe fn new(device: &'a Device, list: &'a ID3D12GraphicsCommandList) -> Self {
         // SAFETY: a call without arguments on a live object.
@@ -58,8 +60,8 @@ impl<'a> CopyRecorder<'a> {
         }
     }
 
-    /// Records aliasing barriers for the textures that can share memory. The API forbids the barrier for committed
-    /// textures, which have their own memory.
+    /// Records aliasing barriers for the textures that can share memory: all except committed textures, for which the
+    /// API forbids the barrier.
     fn alias<'b>(&self, textures: impl Iterator<Item = &'b ID3D12Resource>) {
         if self.aliases {
             self.barrier(textures.filter(|texture| backing(texture) != Backing::Committed).map(aliasing));
@@ -76,7 +78,7 @@ impl<'a> CopyRecorder<'a> {
     }
 }
 
-/// Returns the subresources that are copied to.
+/// Returns each destination texture with the subresources that are copied to.
 fn touched(textures: &[TextureTarget<ID3D12Resource>]) -> impl Iterator<Item = (&ID3D12Resource, u32)> {
     textures.iter().flat_map(|target| {
         let planes = planes(&target.texture, target.aspects, target.mip, target.layer);
@@ -84,14 +86,14 @@ fn touched(textures: &[TextureTarget<ID3D12Resource>]) -> impl Iterator<Item = (
     })
 }
 
-/// Returns the buffers whose state a copy changes.
+/// Returns the buffers that a copy promotes, which must be returned to the common state.
 fn promoted(buffers: &[ID3D12Resource]) -> impl Iterator<Item = (&ID3D12Resource, u32)> {
     let changed = buffers.iter().filter(|buffer| has_states(buffer));
     changed.map(|buffer| (buffer, D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES))
 }
 
-/// Returns `true` if a buffer's heap allows more than one state. A reserved buffer has no heap: the query would fail,
-/// and the debug layer would report that.
+/// Returns `true` if the heap of a buffer allows more than one state. Reserved buffers have no heap, so the query is
+/// not made for them: it would fail, and the debug layer would report the failure.
 fn has_states(buffer: &ID3D12Resource) -> bool {
     if backing(buffer) == Backing::Reserved {
         return true;
@@ -108,14 +110,14 @@ fn desc_of(resource: &ID3D12Resource) -> D3D12_RESOURCE_DESC {
     unsafe { resource.GetDesc() }
 }
 
-/// Returns the subresource index of a plane of a mip level of a layer.
+/// Returns the index of the subresource: one plane of a mip level of an array layer.
 fn subresource(desc: &D3D12_RESOURCE_DESC, mip: u32, layer: u32, plane: u32) -> u32 {
     let is_volume = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
     let layers = if is_volume { 1 } else { u32::from(desc.DepthOrArraySize) };
     mip + (layer + plane * layers) * u32::from(desc.MipLevels)
 }
 
-/// Returns all planes of a mip level of a layer: depth and stencil change their state together.
+/// Returns the subresources of all planes of a mip level of a layer. Depth and stencil change their state together.
 fn planes(
     texture: &ID3D12Resource,
     aspects: TextureAspects,
@@ -128,7 +130,7 @@ fn planes(
     (0..count).map(move |plane| subresource(&desc, mip, layer, plane))
 }
 
-/// Returns the resource for a structure that the driver only reads, without adding a reference.
+/// Returns the resource for a structure that the driver only reads. Adds no reference.
 fn borrowed(resource: &ID3D12Resource) -> ManuallyDrop<Option<ID3D12Resource>> {
     // SAFETY: an interface and an option of it are both one pointer. The copy is never dropped, so it releases no
     // reference, and the structure is not used after the resource is dropped.
@@ -154,7 +156,7 @@ fn transition(
     }
 }
 
-/// Returns a barrier that discards the previous contents of the resource's memory.
+/// Returns an aliasing barrier: the previous contents of the resource's memory are discarded.
 fn aliasing(resource: &ID3D12Resource) -> D3D12_RESOURCE_BARRIER {
     let aliasing = D3D12_RESOURCE_ALIASING_BARRIER {
         pResourceBefore: ManuallyDrop::new(None),
@@ -167,7 +169,7 @@ fn aliasing(resource: &ID3D12Resource) -> D3D12_RESOURCE_BARRIER {
     }
 }
 
-/// Returns one texture of each copy, as a whole.
+/// Returns the source or the destination of each copy, with all of its subresources.
 fn sides<'b>(
     copies: &'b [TextureCopy<ID3D12Resource>],
     side: impl Fn(&'b TextureCopy<ID3D12Resource>) -> &'b ID3D12Resource,
@@ -175,7 +177,7 @@ fn sides<'b>(
     copies.iter().map(move |copy| (side(copy), D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES))
 }
 
-/// Returns every plane that is read, once each, even if several boxes of it are read.
+/// Returns each plane that is read once, even if several boxes of it are read.
 fn read_from(reads: &[TexelRead<ID3D12Resource, ID3D12Resource>]) -> impl Iterator<Item = (&ID3D12Resource, u32)> {
     let place = |read: &TexelRead<ID3D12Resource, _>| (read.region.mip, read.region.layer);
     let is_first = move |index: usize| {
@@ -188,7 +190,7 @@ fn read_from(reads: &[TexelRead<ID3D12Resource, ID3D12Resource>]) -> impl Iterat
     })
 }
 
-/// Returns the copy location in the texture.
+/// Returns the copy location of a region in the texture.
 fn in_texture(texture: &ID3D12Resource, region: &TexelRegion) -> D3D12_TEXTURE_COPY_LOCATION {
     let desc = desc_of(texture);
     let plane = describe::plane(desc.Format, region.aspect);
@@ -200,12 +202,13 @@ fn in_texture(texture: &ID3D12Resource, region: &TexelRegion) -> D3D12_TEXTURE_C
     }
 }
 
-/// Returns the width of the whole blocks that contain `texels` texels, in texels.
+/// Returns `texels` rounded up to whole blocks.
 const fn whole_blocks(texels: u32, block: u32) -> u32 {
     texels.div_ceil(block) * block
 }
 
-/// Returns the box to copy from; `None` for a whole mip level, the only box that depth and stencil allow.
+/// Returns the box to copy from. Returns `None` if the region is a whole mip level, which is the only region that depth
+/// and stencil allow.
 fn box_of(desc: &D3D12_RESOURCE_DESC, region: &TexelRegion) -> Option<D3D12_BOX> {
     let parts: TextureParts = describe::parts(desc)?;
     let is_whole = [region.x, region.y, region.z] == [0; 3]
@@ -222,7 +225,7 @@ fn box_of(desc: &D3D12_RESOURCE_DESC, region: &TexelRegion) -> Option<D3D12_BOX>
 }
 
 impl CopyRecorder<'_> {
-    /// Returns the copy location in the buffer. Its size is rounded up to whole blocks.
+    /// Returns the copy location of a region in the buffer. The size is rounded up to whole blocks.
     fn in_buffer(
         &self,
         buffer: &ID3D12Resource,
@@ -236,7 +239,7 @@ impl CopyRecorder<'_> {
             Width: whole_blocks(region.width, across),
             Height: whole_blocks(region.height, down),
             Depth: region.depth,
-            // A row of a texture has less than 2^32 bytes: 16,384 texels of 16 bytes.
+            // The row pitch fits into 32 bits: a row has at most 16,384 texels of 16 bytes.
             RowPitch: region.row_bytes as u32,
         };
         let placed = D3D12_PLACED_SUBRESOURCE_FOOTPRINT { Offset: region.buffer_offset, Footprint: footprint };
@@ -247,8 +250,8 @@ impl CopyRecorder<'_> {
         }
     }
 
-    /// Returns the format of a plane's texels in a buffer: the documented one for formats with several planes, else the
-    /// driver's answer.
+    /// Returns the format that the texels of a plane have in a buffer: for formats with several planes the documented
+    /// format, otherwise the format that the driver reports.
     fn buffer_format(&self, mut desc: D3D12_RESOURCE_DESC, region: &TexelRegion) -> DXGI_FORMAT {
         let plane = describe::plane(desc.Format, region.aspect);
         if describe::plane_count(desc.Format) > 1 {
@@ -271,14 +274,16 @@ impl Record<Device> for CopyRecorder<'_> {
 
     unsafe fn copy_buffer(&mut self, src: &ID3D12Resource, dst: &ID3D12Resource, regions: &[CopyRegion]) {
         for region in regions {
-            // SAFETY: the list is open; the caller promises that the region is inside both buffers, which are alive.
+            // SAFETY: the list is open. The caller promises that both buffers are alive and that the region is inside
+            // both.
             unsafe { self.list.CopyBufferRegion(dst, region.dst_offset, src, region.src_offset, region.size) };
         }
     }
 
     unsafe fn copy_buffer_to_texture(&mut self, src: &ID3D12Resource, dst: &ID3D12Resource, region: &TexelRegion) {
         let (from, to) = (self.in_buffer(src, dst, region), in_texture(dst, region));
-        // SAFETY: the list is open; the caller promises that the region is inside both, which are alive.
+        // SAFETY: the list is open. The caller promises that buffer and texture are alive and that the region is inside
+        // both.
         unsafe { self.list.CopyTextureRegion(&to, region.x, region.y, region.z, &from, None) };
     }
 
@@ -289,8 +294,8 @@ impl Record<Device> for CopyRecorder<'_> {
             let (from, to) = (in_texture(src, region), self.in_buffer(dst, src, region));
             let part = box_of(&desc_of(src), region);
             let part = part.as_ref().map(std::ptr::from_ref);
-            // SAFETY: the list is open; the caller promises that the region is inside both, which are alive; the box
-            // lives through the call.
+            // SAFETY: the list is open. The caller promises that buffer and texture are alive and that the region is
+            // inside both. The box lives through the call.
             unsafe { self.list.CopyTextureRegion(&to, 0, 0, 0, &from, part) };
         }
         self.transition(read_from(reads), D3D12_RESOURCE_STATE_COPY_SOURCE, COMMON);
@@ -302,8 +307,7 @@ impl Record<Device> for CopyRecorder<'_> {
         self.transition(sides(copies, |copy| &copy.src), COMMON, D3D12_RESOURCE_STATE_COPY_SOURCE);
         self.transition(sides(copies, |copy| &copy.dst), COMMON, D3D12_RESOURCE_STATE_COPY_DEST);
         for TextureCopy { src, dst, .. } in copies {
-            // SAFETY: the list is open; the caller promises that both were created with the same description and are
-            // alive.
+            // SAFETY: the list is open. The caller promises that both textures are alive and have the same description.
             unsafe { self.list.CopyResource(dst, src) };
         }
         self.transition(sides(copies, |copy| &copy.src), D3D12_RESOURCE_STATE_COPY_SOURCE, COMMON);

@@ -1,15 +1,15 @@
 //! Buffers and textures. Both use the same code, because Direct3D 12 has one type for all resources.
 //!
 //! ```text
-//!   heap type      may hold                                 begins in
-//!   DEFAULT        everything                               textures the state of their description, buffers COMMON
+//!   heap type      contains                                 initial state
+//!   DEFAULT        all resources                            textures: `initial_state`; buffers: COMMON
 //!   UPLOAD         buffers that shaders do not write        GENERIC_READ, permanently
 //!   READBACK       buffers that shaders do not write        COPY_DEST, permanently
 //!   GPU_UPLOAD     buffers                                  COMMON
 //! ```
 //!
-//! Textures are not offered in GPU_UPLOAD heaps: the host could write them only with `WriteToSubresource`, which the
-//! traits do not have.
+//! Textures are not offered in GPU_UPLOAD heaps: the host could write them only with `WriteToSubresource`, for which
+//! the traits have no function.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -30,8 +30,8 @@ use ringfence_hal::{
     MemoryProperties, Numbers, Placed, Requirements, ResourceClass,
 };
 
-// SAFETY: buffers in host-visible memory are mapped when they are created and stay mapped until the driver destroys
-// them. Every returned object was returned by the driver with success.
+// SAFETY: a buffer in host-visible memory is mapped when it is created, and stays mapped until the driver destroys it.
+// The driver has returned each object with success.
 unsafe impl<K: Shape> Create<K> for Device {
     type Info<'a> = ResourceInfo;
     type Unplaced = ResourceInfo;
@@ -71,9 +71,10 @@ unsafe impl<K: Shape> Create<K> for Device {
         Some(describe::key(info))
     }
 
-    /// Buffers, and textures for simultaneous access, are in their first state again once the submissions that used
-    /// them are complete. Any other texture is in the state in which its owner left it, which only the owner knows.
-    /// Zeroed resources are not recycled, because only new memory is zeroed.
+    /// Returns a key for resources that are in their initial state again once the work that uses them is complete:
+    /// buffers, textures for simultaneous access, and textures with `returns_to_initial_state`. The state of other
+    /// textures is not known, so they are not recycled. Zeroed resources are not recycled, because only new memory is
+    /// zeroed.
     fn recycle_key(&self, info: &ResourceInfo) -> Option<InfoKey> {
         let is_buffer = info.desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER;
         let returns = is_buffer
@@ -121,7 +122,7 @@ unsafe impl<K: Shape> Create<K> for Device {
         if info.zeroed {
             return Err(DeviceError::unsupported("shared memory that the system fills with zeros"));
         }
-        // SAFETY: `prepare` reads only `info`, which holds no pointer.
+        // SAFETY: `prepare` reads only `info`, which contains no pointer.
         let (unplaced, needs) = unsafe { Create::<K>::prepare(self, info) }?;
         // Only heaps of the type DEFAULT can be shared.
         let default = self.memory_type(D3D12_HEAP_TYPE_DEFAULT).map_or(0, |memory_type| 1 << memory_type);
@@ -143,8 +144,8 @@ unsafe impl<K: Shape> Create<K> for Device {
         }
         let state = self.initial_state(unplaced, memory.memory_type);
         let mut object: Option<ID3D12Resource> = None;
-        // SAFETY: the caller promises that the range is inside the heap and aligned, and that the heap has a suitable
-        // type and class; the pointers point to values that live through the call.
+        // SAFETY: the caller promises that the range is inside the heap and aligned, and that the heap's type and class
+        // allow the resource. The pointers point to values that live through the call.
         let made = unsafe {
             let clear = clear_value(unplaced);
             let clear = clear.as_ref().map(std::ptr::from_ref);
@@ -203,10 +204,10 @@ unsafe impl<K: Shape> Create<K> for Device {
 }
 
 impl Device {
-    /// Places the resource in its own heap. Unlike the memory of a committed resource, this heap can be shared.
+    /// Places the resource alone in a heap of its own. Unlike the memory of a committed resource, a heap can be shared.
     ///
     /// # Safety
-    /// As [`Create::dedicate`].
+    /// The rules of [`Create::dedicate`].
     unsafe fn place_alone<K: Shape>(
         &self,
         unplaced: &ResourceInfo,
@@ -219,7 +220,7 @@ impl Device {
         Ok((placed, memory))
     }
 
-    /// Returns the memory types that may hold such a resource.
+    /// Returns the memory types that may contain a resource with this description, as a bit mask.
     fn memory_type_bits(&self, desc: &D3D12_RESOURCE_DESC) -> u32 {
         let is_buffer = Buffers::is_shape_of(desc);
         let written = desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS);
@@ -232,25 +233,25 @@ impl Device {
         heap_types.filter(|(_, heap_type)| may_hold(heap_type)).fold(0, |bits, (index, _)| bits | 1 << index)
     }
 
-    /// Creates a buffer over a whole host-visible heap, through which debugging reads the bytes between resources.
+    /// Creates a buffer that covers a host-visible heap. Debugging reads the bytes between resources through it.
     pub(super) fn make_window(&self, memory: &Memory) -> Option<(ID3D12Resource, Mapped)> {
         let properties = self.capabilities().properties(memory.memory_type);
         if memory.heap.is_none() || !properties.contains(MemoryProperties::HOST_VISIBLE) {
             return None;
         }
         let desc = BufferDesc { size: memory.size, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
-        // The description has no alignment of its own, because that needs a flag that only `measure` sets. At offset 0
-        // every alignment is met.
+        // The alignment in the description is 0 (default): any other value needs a flag that only `measure` sets.
+        // Offset 0 satisfies every alignment.
         let info = ResourceInfo::from(Buffers::resource_desc(&desc).ok()?);
-        // SAFETY: the heap is as large as the buffer and of a type that holds buffers. The host accesses only bytes
-        // through the window that belong to no resource.
+        // SAFETY: the heap is as large as the buffer and has a type for buffers. Through the window, the host accesses
+        // only bytes that belong to no resource.
         let placed = unsafe { Create::<Buffers>::place(self, &info, memory, 0) }.ok()?;
         Some((placed.object, placed.mapped?))
     }
 
     fn initial_state(&self, info: &ResourceInfo, memory_type: u32) -> D3D12_RESOURCE_STATES {
         match self.heap_type(memory_type) {
-            // Custom heaps do not prescribe a state, even if they replace these types.
+            // Custom heaps do not prescribe a state, although UPLOAD and READBACK heaps do.
             _ if self.0.custom_heaps => describe::initial_state(info),
             Some(D3D12_HEAP_TYPE_UPLOAD) => D3D12_RESOURCE_STATE_GENERIC_READ,
             Some(D3D12_HEAP_TYPE_READBACK) => D3D12_RESOURCE_STATE_COPY_DEST,
@@ -258,17 +259,17 @@ impl Device {
         }
     }
 
-    /// Maps a new resource, if its memory is host-visible. Destroys the resource if that fails.
+    /// Maps a new resource if its memory is host-visible. If mapping fails, destroys the resource.
     fn mapped(&self, object: ID3D12Resource, memory_type: u32) -> Result<Placed<ID3D12Resource>, DeviceError> {
         let properties = self.capabilities().properties(memory_type);
         if !properties.contains(MemoryProperties::HOST_VISIBLE) {
             return Ok(Placed { object, mapped: None });
         }
         let mut pointer: *mut c_void = std::ptr::null_mut();
-        // The host reads only from cached memory. For other memory an empty read range is passed.
+        // An empty read range says that the host reads nothing. It is passed unless the memory is cached.
         let nothing = std::ptr::from_ref(&D3D12_RANGE { Begin: 0, End: 0 });
         let read_range = if properties.contains(MemoryProperties::HOST_CACHED) { None } else { Some(nothing) };
-        // SAFETY: the resource is alive and a buffer, whose only subresource is 0; the pointers point to values that
+        // SAFETY: the resource is alive and a buffer, which has only subresource 0. The pointers point to values that
         // live through the call.
         unsafe { object.Map(0, read_range, Some(&mut pointer)) }.map_err(map_error)?;
         let pointer = NonNull::new(pointer.cast()).ok_or(DeviceError::MapFailed)?;
@@ -284,16 +285,17 @@ fn map_error(failed: windows::core::Error) -> DeviceError {
     }
 }
 
-/// Checks the rules that the driver would only report by removing the device or by a message of the debug layer.
+/// Checks rules whose violation would remove the device or would be reported only by the debug layer.
 pub(super) fn check<K: Shape>(desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
     if !K::is_shape_of(desc) {
         let dimension = Numbers::Given(desc.Dimension.0 as u32 as u64);
         return Err(DeviceError::invalid("the dimension belongs to another kind of resource").with(dimension));
     }
-    DeviceError::invalid("a resource is at least 1 wide").at_least(desc.Width, 1)?;
-    DeviceError::invalid("a resource is at least 1 high").at_least(desc.Height.into(), 1)?;
-    DeviceError::invalid("a resource is at least 1 deep").at_least(desc.DepthOrArraySize.into(), 1)?;
-    DeviceError::invalid("a resource has at least one sample per texel").at_least(desc.SampleDesc.Count.into(), 1)
+    DeviceError::invalid("the width of a resource must be at least 1").at_least(desc.Width, 1)?;
+    DeviceError::invalid("the height of a resource must be at least 1").at_least(desc.Height.into(), 1)?;
+    DeviceError::invalid("the depth or array size of a resource must be at least 1")
+        .at_least(desc.DepthOrArraySize.into(), 1)?;
+    DeviceError::invalid("a resource must have at least one sample per texel").at_least(desc.SampleDesc.Count.into(), 1)
 }
 
 pub(super) fn class(desc: &D3D12_RESOURCE_DESC) -> ResourceClass {
@@ -304,7 +306,7 @@ pub(super) fn class(desc: &D3D12_RESOURCE_DESC) -> ResourceClass {
     }
 }
 
-/// Returns the driver's clear value. All bytes of the union are set, so the driver may read any member.
+/// Returns the driver's clear value. All bytes of its union are set, so the driver may read any member.
 pub(super) fn clear_value(info: &ResourceInfo) -> Option<D3D12_CLEAR_VALUE> {
     let (format, value) = info.clear_value?;
     let mut union = D3D12_CLEAR_VALUE_0 { Color: [0.0; 4] };

@@ -1,8 +1,8 @@
 //! Heaps that are shared between processes: `CreateSharedHandle`, `OpenSharedHandle`.
 //!
-//! Heaps are shared, not resources, as on Vulkan: the importing process places its own resources in the heap. Only
-//! heaps of the type DEFAULT can be shared. A shared resource with its own memory is placed alone in a heap, because
-//! the memory of a committed resource cannot be shared.
+//! As on Vulkan, a process shares heaps, not resources: the importing process places its own resources in the heap.
+//! Only heaps of the type DEFAULT can be shared. The memory of a committed resource cannot be shared, so a dedicated
+//! shared resource is placed alone in a heap.
 
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 
@@ -19,11 +19,11 @@ use ringfence_hal::{DeviceError, MemoryDesc};
 /// A handle to a heap.
 pub type ShareHandle = OwnedHandle;
 
-// SAFETY: handles are owned values of the standard library, which closes them when they are dropped.
+// SAFETY: handles are owned values of the standard library, which close when they are dropped.
 unsafe impl Share for Device {
     type Handle = OwnedHandle;
 
-    /// Returns the adapter's LUID, which is the same in every process until the machine restarts.
+    /// Returns the LUID of the adapter. It is the same in every process until the machine restarts.
     fn share_identity(&self) -> [u8; 32] {
         // SAFETY: a call without arguments on a live object.
         let luid = unsafe { self.raw().GetAdapterLuid() };

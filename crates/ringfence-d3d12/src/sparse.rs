@@ -14,7 +14,7 @@ use ringfence_hal::{Buffers, DeviceError, Numbers, Requirements, ResourceClass, 
 
 const TILE_BYTES: u64 = D3D12_TILED_RESOURCE_TILE_SIZE_IN_BYTES as u64;
 
-// SAFETY: the driver owns reserved resources and their mappings.
+// SAFETY: reserved resources and their mappings are objects of the driver.
 unsafe impl Sparse for Device {
     type BindQueue = ID3D12CommandQueue;
 
@@ -31,7 +31,7 @@ unsafe impl Sparse for Device {
             return Err(DeviceError::unsupported("tiled resources"));
         }
         check_zeroed(info)?;
-        DeviceError::invalid("a buffer has at least one byte").at_least(info.desc.Width, 1)?;
+        DeviceError::invalid("a buffer must have at least one byte").at_least(info.desc.Width, 1)?;
         check::<Buffers>(&info.desc)?;
         let longest = u64::MAX / TILE_BYTES * TILE_BYTES;
         DeviceError::invalid("a buffer as large as this").at_most(info.desc.Width, longest)?;
@@ -69,8 +69,8 @@ unsafe impl Sparse for Device {
             tiles: bind.count as u32,
             memory: bind.memory,
         });
-        // SAFETY: the caller promises that all objects are alive and that the runs are inside the resource and the
-        // heaps.
+        // SAFETY: the caller promises that all objects are alive, and that the page runs are inside the resource and
+        // their memory inside the heaps.
         unsafe { map_all(queue, buffer, &maps.collect::<Vec<_>>(), waits, signal) }
     }
 
@@ -120,13 +120,14 @@ unsafe impl Sparse for Device {
             tiles: bind.count as u32,
             memory: bind.memory,
         });
-        // SAFETY: the caller promises that all objects are alive and that the runs are inside the resource and the
-        // heaps.
+        // SAFETY: the caller promises that all objects are alive, and that the page runs are inside the resource and
+        // their memory inside the heaps.
         unsafe { map_all(queue, texture, &maps.collect::<Vec<_>>(), waits, signal) }
     }
 }
 
-/// Returns an error if zeroed memory is requested: a sparse resource has no memory when it is created.
+/// Returns an error if zeroed memory is requested: a sparse resource has no memory that could be zeroed when it is
+/// created.
 fn check_zeroed(info: &ResourceInfo) -> Result<(), DeviceError> {
     if info.zeroed { Err(DeviceError::unsupported("pages that the system fills with zeros")) } else { Ok(()) }
 }
@@ -140,8 +141,8 @@ fn tile(format: DXGI_FORMAT) -> Option<[u32; 2]> {
     Some([across << blocks.div_ceil(2), down << (blocks / 2)])
 }
 
-/// Refuses an array with a mip level that is smaller than a tile: up to tier 3 the driver packs such levels, and arrays
-/// must not have packed levels.
+/// Refuses arrays with mip levels that are smaller than a tile. Below tiled resources tier 4, the driver packs such
+/// levels, and arrays must not have packed levels.
 fn check_packed_layers(desc: &D3D12_RESOURCE_DESC, tier: D3D12_TILED_RESOURCES_TIER) -> Result<(), DeviceError> {
     let (Some(parts), Some([across, down])) = (describe::parts(desc), tile(desc.Format)) else { return Ok(()) };
     let [width, height, _] = parts.extent(parts.mips.saturating_sub(1));
@@ -158,7 +159,7 @@ impl Device {
         let mut options = D3D12_FEATURE_DATA_D3D12_OPTIONS::default();
         let size = size_of_val(&options) as u32;
         let asked =
-            // SAFETY: the pointer points to a local of the structure that the query fills; the size is its size.
+            // SAFETY: the pointer and the size belong to a local of the structure for this query.
             unsafe { self.raw().CheckFeatureSupport(D3D12_FEATURE_D3D12_OPTIONS, (&raw mut options).cast(), size) };
         if asked.is_ok() { options.TiledResourcesTier } else { D3D12_TILED_RESOURCES_TIER_NOT_SUPPORTED }
     }
@@ -168,8 +169,8 @@ impl Device {
         let (mut packed, mut shape) = (D3D12_PACKED_MIP_INFO::default(), D3D12_TILE_SHAPE::default());
         let (mut total, mut count) = (0, 0);
         let mut first = D3D12_SUBRESOURCE_TILING::default();
-        // SAFETY: the resource is reserved and alive; the pointers point to locals that live through the call; no
-        // subresource tiling is requested (a count of 0).
+        // SAFETY: the resource is reserved and alive. The pointers point to locals that live through the call. The
+        // count of requested subresource tilings is 0.
         unsafe {
             self.raw().GetResourceTiling(
                 texture,
@@ -183,7 +184,7 @@ impl Device {
         }
         let parts = describe::parts(desc)
             .ok_or(DeviceError::invalid("a texture as wide as this").with(Numbers::Given(desc.Width)))?;
-        // If the whole texture is packed, tiles have no shape.
+        // If all mip levels are packed, the driver reports no tile shape.
         if packed.NumPackedMips == 0 && (shape.WidthInTexels == 0 || shape.HeightInTexels == 0) {
             let format = Numbers::Given(desc.Format.0 as u32 as u64);
             return Err(DeviceError::unsupported("sparse textures of this format").with(format));
@@ -208,7 +209,8 @@ impl Device {
     }
 }
 
-/// Returns the coordinate of a tile within its subresource. Tiles of a tail are counted within its first mip level.
+/// Returns the coordinate of a tile in its subresource. The tiles of a tail are numbered in the first mip level of the
+/// tail.
 fn first_tile(tiling: &TextureTiling, place: TilePlace) -> D3D12_TILED_RESOURCE_COORDINATE {
     match place {
         TilePlace::Tile { mip, layer, column, row } => {
@@ -221,17 +223,17 @@ fn first_tile(tiling: &TextureTiling, place: TilePlace) -> D3D12_TILED_RESOURCE_
     }
 }
 
-/// A run of tiles and the memory to map to it; `None` unmaps it.
+/// A run of tiles, and the memory to which it is mapped; `None` unmaps the run.
 struct Map<'a> {
     first: D3D12_TILED_RESOURCE_COORDINATE,
     tiles: u32,
     memory: Option<(&'a Memory, u64)>,
 }
 
-/// Waits for `waits` on a queue, maps runs of tiles, and signals `signal`.
+/// Makes a queue wait for `waits`, map the runs of tiles, and signal `signal`.
 ///
 /// # Safety
-/// As [`Sparse::bind_pages`].
+/// The rules of [`Sparse::bind_pages`].
 unsafe fn map_all(
     queue: &ID3D12CommandQueue,
     resource: &ID3D12Resource,
@@ -259,15 +261,16 @@ unsafe fn map_all(
 /// Maps one run of tiles.
 ///
 /// # Safety
-/// As [`Sparse::bind_pages`].
+/// The rules of [`Sparse::bind_pages`].
 unsafe fn map(queue: &ID3D12CommandQueue, resource: &ID3D12Resource, map: &Map<'_>) {
-    // Without a box the tiles follow the row. A run never continues behind the end of its row.
+    // Without a box, the tiles of a region follow one another in their row. A run ends at the latest at the end of its
+    // row.
     let region = D3D12_TILE_REGION_SIZE { NumTiles: map.tiles, ..Default::default() };
     let heap = map.memory.and_then(|(memory, _)| memory.heap());
     let flags = if heap.is_some() { D3D12_TILE_RANGE_FLAG_NONE } else { D3D12_TILE_RANGE_FLAG_NULL };
     let offset = map.memory.map_or(0, |(_, offset)| (offset / TILE_BYTES) as u32);
-    // SAFETY: there is one region and one range with equal tile counts; the pointers point to locals that live through
-    // the call.
+    // SAFETY: there is one region and one range, with equal numbers of tiles. The pointers point to locals that live
+    // through the call.
     unsafe {
         queue.UpdateTileMappings(
             resource,
@@ -318,7 +321,7 @@ mod tests {
             ..Default::default()
         };
         let [low, high] = [D3D12_TILED_RESOURCES_TIER_3, D3D12_TILED_RESOURCES_TIER_4];
-        // Mips of 512, 256 and 128 texels have whole tiles; one of 64 has not.
+        // Mip levels of 512, 256 and 128 texels have whole tiles; a mip level of 64 texels is smaller than a tile.
         for (layers, mips, tier, is_refused) in
             [(1, 10, low, false), (2, 3, low, false), (2, 4, low, true), (2, 0, low, true), (2, 4, high, false)]
         {

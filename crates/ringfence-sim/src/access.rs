@@ -1,4 +1,5 @@
-//! The bytes that a command uses, and checks of their use. A mistake is reported, and the function returns `None`.
+//! The bytes that a command uses, and checks of their use. If a check fails, the function reports a hazard and returns
+//! `None`.
 
 use super::command::{BufferLayout, BufferRange, DescriptorUse};
 use super::hazard::{Hazard, HazardKind};
@@ -10,18 +11,19 @@ use super::step::{Address, Rows, Step, Uses};
 use ringfence_hal::{BufferDesc, BufferUsage, TextureAspect};
 use std::ops::Range;
 
-/// A resource and its location.
+/// A placed resource: its description and its location.
 pub(super) struct Placed {
     pub(super) shape: Shape,
     pub(super) memory: u64,
-    /// Offset in the memory.
+    /// Offset of the resource in the memory, in bytes.
     pub(super) base: u64,
     pub(super) label: Label,
     /// Label of the memory.
     pub(super) space_label: Label,
 }
 
-/// Returns the rule that this use of a buffer breaks, independent of its location.
+/// Returns the rule that this use of a buffer breaks; `None` if it breaks none. Does not check the location of the
+/// buffer.
 fn misused(desc: BufferDesc, range: BufferRange, usage: Option<BufferUsage>) -> Option<(HazardKind, &'static str)> {
     if range.size == 0 {
         Some((HazardKind::Misuse, "a range of size 0"))
@@ -42,7 +44,8 @@ impl State {
         self.report(hazard.detail("a slot that does not exist or is empty"));
     }
 
-    /// Returns a buffer or texture, if it is alive and its memory is alive.
+    /// Returns a buffer or texture with its location. Reports a hazard and returns `None` if the resource or its memory
+    /// is not alive.
     pub(super) fn placed(&mut self, what: What, id: u64) -> Option<Placed> {
         let held = self.resources.get(&id).filter(|held| held.label.what == what);
         let Some((held, (memory, base))) = held.and_then(|held| Some((held, held.location?))) else {
@@ -57,7 +60,8 @@ impl State {
         Some(Placed { shape, memory, base, label, space_label: object.label.clone() })
     }
 
-    /// Returns the bytes of a buffer range, if the buffer is alive, placed, large enough and has `usage`.
+    /// Returns the bytes of a buffer range. Reports a hazard and returns `None` unless the buffer is alive, placed,
+    /// large enough, and has `usage`.
     pub(super) fn buffer_access(
         &mut self,
         range: BufferRange,
@@ -79,7 +83,7 @@ impl State {
         Some(Access { space: memory, range: place, writes, label, space_label })
     }
 
-    /// Returns the accesses of a descriptor use: to the slot, and to the bytes that it refers to at submission.
+    /// Returns the accesses of a descriptor use: to the slot, and to the bytes that the slot refers to at submission.
     pub(super) fn descriptor_accesses(&mut self, used: DescriptorUse) -> Option<Vec<Access>> {
         let Some(heap) = self.descriptor_heaps.get(&used.heap.0) else {
             self.report_stale(What::DescriptorHeap, used.heap.0, "");
@@ -104,7 +108,8 @@ impl State {
         Some(vec![slot, Access { writes: used.writes, ..shown }])
     }
 
-    /// Returns the label of a descriptor's resource or memory if it is not alive any more. Samplers have neither.
+    /// Returns the label of the resource or memory of a descriptor if it is no longer alive; otherwise `None`. Samplers
+    /// have neither.
     fn dead_behind(&self, shown: &Access) -> Option<Label> {
         let Label { what, id, .. } = shown.label;
         if what == What::DescriptorHeap {
@@ -133,7 +138,8 @@ impl State {
         Some(step)
     }
 
-    /// Does the same as [`State::buffer_access`] for a range inside one page of a sparse buffer.
+    /// Returns the bytes of a range of a sparse buffer. The range must be inside one page. Otherwise like
+    /// [`State::buffer_access`].
     pub(super) fn sparse_access(
         &mut self,
         range: BufferRange,
@@ -161,7 +167,7 @@ impl State {
         self.refuse(wrong.0, label, wrong.1)
     }
 
-    /// Checks the layout of texels in a buffer. Reports an invalid one and returns `None`.
+    /// Checks the layout of texels in a buffer. Reports an invalid layout and returns `None`.
     pub(super) fn check_layout(
         &mut self,
         buffer: Buffer,

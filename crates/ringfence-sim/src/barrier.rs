@@ -1,5 +1,5 @@
-//! Check of the barriers between commands of a submission, for programs that must run on devices where commands
-//! overlap.
+//! Check of the barriers between the commands of one submission, for programs that must run on devices that overlap
+//! commands.
 //!
 //! ```text
 //!   kernel writes X   UnorderedAccess   kernel writes X      ordered
@@ -7,9 +7,9 @@
 //!   kernel writes X   UnorderedAccess   kernel writes Y      hazard if X and Y share bytes: use Aliasing or All
 //! ```
 //!
-//! Done only with [`SimOptions::watches_barriers`](super::SimOptions::watches_barriers), because this device runs the
-//! commands of a queue one after the other. The end of a submission acts as every kind of barrier, as between two calls
-//! of `ExecuteCommandLists`.
+//! Enabled by [`SimOptions::watches_barriers`](super::SimOptions::watches_barriers). Without this check, missing
+//! barriers stay unnoticed, because this device runs the commands of a queue one after the other. The end of a
+//! submission acts as every kind of barrier, as between two calls of `ExecuteCommandLists`.
 
 use super::command::{Barrier, Resource};
 use super::hazard::{Hazard, HazardKind};
@@ -17,27 +17,28 @@ use super::order::Access;
 use super::state::State;
 use std::collections::BTreeSet;
 
-/// The way in which a command uses bytes.
+/// Way in which a command uses bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum How {
-    /// Through a kernel, which is not ordered with other commands.
+    /// By a kernel. A kernel is not ordered with other commands.
     Kernel,
-    /// Through a copy or a fill. Those of one resource run in their order.
+    /// By a copy or a fill. Copies and fills of one resource run in the order of their commands.
     Copy,
 }
 
-/// An earlier use in the submission, and the later uses that barriers separate it from.
+/// An earlier use in the submission. The fields say from which later uses barriers have separated it.
 #[derive(Debug)]
 struct Past {
     access: Access,
     how: How,
-    /// Separated from later kernels that use the same resource.
+    /// `true` if it is separated from later kernels that use the same resource.
     is_flushed: bool,
-    /// Separated from every later use of the same resource.
+    /// `true` if it is separated from every later use of the same resource.
     is_changed: bool,
-    /// Separated from later uses of these resources.
+    /// Numbers of the resources that an aliasing barrier has named as the next owners of the bytes. This use is
+    /// separated from their later uses.
     taken_over_by: Vec<u64>,
-    /// Indices of the uses that ended before this one began.
+    /// Indices of the uses that ended before this use began.
     behind: BTreeSet<usize>,
 }
 
@@ -59,7 +60,7 @@ impl Past {
     }
 }
 
-/// Earlier uses of a submission that later ones may overlap.
+/// Earlier uses of a submission. Later uses may overlap them in time.
 #[derive(Debug, Default)]
 pub(super) struct Overlaps(Vec<Past>);
 
@@ -80,14 +81,15 @@ impl Overlaps {
         }
     }
 
-    /// Returns the uses that have ended before this one begins: those that a barrier separates from it, and those that
-    /// had ended before one of them began.
+    /// Returns the indices of the uses that end before `access` begins: each use that a barrier separates from
+    /// `access`, and all uses that had ended before such a use began.
     fn behind(&self, access: &Access, how: How) -> BTreeSet<usize> {
         let apart = self.0.iter().enumerate().filter(|(_, past)| past.is_apart_from(access, how));
         apart.flat_map(|(at, past)| past.behind.iter().copied().chain([at])).collect()
     }
 
-    /// Returns an earlier use that conflicts with this one, if no barrier separates them.
+    /// Returns an earlier use of the same bytes that conflicts with `access`; `None` if barriers separate all of them.
+    /// `behind` has the uses that end before `access` begins.
     fn clash(&self, access: &Access, behind: &BTreeSet<usize>) -> Option<&Access> {
         let clash = |(at, past): &(usize, &Past)| {
             let other = &past.access;
@@ -101,7 +103,8 @@ impl Overlaps {
 }
 
 impl State {
-    /// Checks the uses of one command against all earlier uses in `overlaps`, and adds them.
+    /// Reports each use of one command that conflicts with an earlier use in `overlaps`. Then adds the uses of the
+    /// command to `overlaps`.
     pub(super) fn watch_overlaps(&mut self, overlaps: &mut Overlaps, uses: &[Access], how: How) {
         let behind: Vec<_> = uses.iter().map(|access| overlaps.behind(access, how)).collect();
         for (access, behind) in uses.iter().zip(&behind) {

@@ -1,7 +1,7 @@
 //! Converts the commands of a submission to steps over addresses, and checks them.
 //!
-//! An invalid command is reported and skipped. The others become [`Step`]s, which contain memory objects and offsets.
-//! Like the addresses in recorded GPU work, they outlive the resources that they come from.
+//! An invalid command is reported and skipped. Each valid command becomes [`Step`]s, which contain memory objects and
+//! offsets. A step stays as it is when the resource of its command is destroyed, like an address in recorded GPU work.
 
 use super::command::{BufferLayout, BufferRange, Command, Kernel};
 use super::state::State;
@@ -10,8 +10,8 @@ use super::texels::{Part, TexelCopy};
 use ringfence_hal::record::TexelRegion;
 
 impl State {
-    /// Returns the steps of a command. Most have one step. Copies and fills of sparse resources have one per page,
-    /// copies of texels one per slice.
+    /// Returns the steps of a command. Copies and fills of sparse resources have one step per page, copies of texels
+    /// one per slice, and most other commands one step.
     pub(super) fn steps(&mut self, command: Command, uses: &mut Uses) -> Vec<Step> {
         let layout = |region: &TexelRegion| BufferLayout { offset: region.buffer_offset, row_bytes: region.row_bytes };
         match command {
@@ -45,7 +45,7 @@ impl State {
             Command::Clear { texture, value } => self.clear_step(texture, Some(value), uses).into_iter().collect(),
             Command::Discard { texture } => self.clear_step(texture, None, uses).into_iter().collect(),
             Command::Kernel(kernel) => self.check_kernel(kernel, uses).into_iter().collect(),
-            // These take effect at submission.
+            // Releases, acquires and barriers take effect at submission.
             Command::Release { .. } | Command::Acquire { .. } | Command::Barrier(_) => Vec::new(),
         }
     }

@@ -1,5 +1,5 @@
-//! Execution of queues under a seeded clock: work runs in the order of its queue, late, and independent of other
-//! queues.
+//! Execution of queues under a seeded clock. Each queue runs its work in order and with a delay. Fences alone order the
+//! work of different queues.
 //!
 //! ```text
 //!   submit, completed, each step of wait ──▶ a tick: visits every queue, in random order;
@@ -90,7 +90,8 @@ impl State {
         Ok(value)
     }
 
-    /// Waits in simulated time. Returns `false` on timeout, or as soon as no work can run any more.
+    /// Waits in simulated time. Returns `true` once the fence has reached `value`. Returns `false` on timeout, or if no
+    /// more work can run.
     pub(super) fn wait(&mut self, fence: Fence, value: u64, timeout_ns: u64) -> Result<bool, DeviceError> {
         self.check_alive()?;
         self.counts.wait += 1;
@@ -111,7 +112,7 @@ impl State {
         }
     }
 
-    /// Runs all work that can run, and records that the host knows its end. Returns `true` if no work is left.
+    /// Runs all work that can run. The host then knows that this work has ended. Returns `true` if no work is left.
     pub(super) fn run_until_idle(&mut self) -> bool {
         while self.queues.can_progress() {
             self.tick();
@@ -143,7 +144,8 @@ impl State {
         }
     }
 
-    /// Runs the rest of the queue's next submission or, with probability one half, a random part of it.
+    /// Runs steps of the queue's next submission: with probability one half a random number of them, otherwise all that
+    /// are left.
     fn run_some(&mut self, queue: usize) {
         let Some(next) = self.queues.queues[queue].pending.front() else { return };
         let left = next.steps.len();
@@ -202,7 +204,7 @@ impl State {
     }
 
     fn run_copy(&mut self, src: Rows, dst: Rows, row_bytes: u64, rows: u64) {
-        /// Size of the bounce buffer for long rows.
+        /// Largest piece of a row that is copied at once, in bytes.
         const CHUNK: u64 = 1 << 20;
         for row in 0..rows {
             let mut done = 0;
@@ -218,7 +220,7 @@ impl State {
         }
     }
 
-    /// Returns bytes of the device view; poison if the memory was freed.
+    /// Returns `size` bytes of the device view. If the memory was freed, all of them are poison.
     pub(super) fn load(&self, from: Address, size: u64) -> Vec<u8> {
         let mut bytes = vec![self.poison; size as usize];
         if let Some(object) = self.memories.get(&from.memory) {
@@ -227,7 +229,7 @@ impl State {
         bytes
     }
 
-    /// Writes a kernel's result, limited to the range that it declared.
+    /// Writes the result of a kernel to the range that the kernel declared. Further bytes are dropped.
     fn store(&mut self, access: &Access, bytes: &[u8]) {
         let size = (access.range.end - access.range.start).min(bytes.len() as u64);
         if let Some(object) = self.memories.get_mut(&access.space) {

@@ -5,9 +5,12 @@ use ringfence_hal::TextureDesc;
 use ringfence_hal::record::TexelRegion;
 use std::fmt;
 
-/// A command of a submission. Its ranges are checked when it is submitted: an invalid command becomes a hazard and is
-/// skipped. Its memory addresses are resolved at submission too, because real work contains addresses. Work that
-/// executes late accesses whatever memory is there by then.
+/// A command of a submission. Its ranges are checked at submission. If they are invalid, the device reports a hazard
+/// and skips the command.
+///
+/// Buffers and textures are resolved to memory addresses at submission, as in a real command list. (Descriptors of
+/// kernels are resolved at execution.) If the memory is freed or reused before the command executes, the command
+/// accesses the new contents.
 #[derive(Debug)]
 pub enum Command {
     /// Copies bytes between buffers.
@@ -34,7 +37,7 @@ pub enum Command {
         /// The value of each byte.
         value: u8,
     },
-    /// Copies texels from a buffer to the first aspect and the first slice of a texture.
+    /// Copies a rectangle of texels from a buffer to a texture.
     CopyBufferToTexture {
         /// The source.
         src: Buffer,
@@ -45,7 +48,7 @@ pub enum Command {
         /// The texels of `dst`.
         region: TextureRegion,
     },
-    /// Copies texels from the first aspect and the first slice of a texture to a buffer.
+    /// Copies a rectangle of texels from a texture to a buffer.
     CopyTextureToBuffer {
         /// The source.
         src: Texture,
@@ -74,7 +77,8 @@ pub enum Command {
         /// The texels of `src`, and their layout in `dst`.
         region: TexelRegion,
     },
-    /// Copies all aspects of a mip level of a layer from one texture to another with the same description, usage aside.
+    /// Copies all aspects of one mip level of one array layer. Both textures must have equal descriptions, except for
+    /// their usage.
     CopyTexture {
         /// The source.
         src: Texture,
@@ -85,39 +89,40 @@ pub enum Command {
         /// The array layer.
         layer: u32,
     },
-    /// Clears a whole render target or depth buffer to one byte value, like a clear of its view.
+    /// Clears a whole render target or depth buffer: sets every byte to one value, as a clear of its view does.
     Clear {
         /// The texture.
         texture: Texture,
         /// The value of each byte.
         value: u8,
     },
-    /// Initialises a whole render target or depth buffer without defined contents: its bytes become poison
+    /// Initialises a whole render target or depth buffer, but leaves its contents undefined: fills it with poison
     /// (`DiscardResource`).
     Discard {
         /// The texture.
         texture: Texture,
     },
-    /// Runs a host closure in place of a shader.
+    /// Runs a host closure instead of a shader.
     Kernel(Kernel),
-    /// Separates the commands before it from those after it, if the device checks barriers.
+    /// Orders the commands before it and after it. Has an effect only if the device checks barriers.
     Barrier(Barrier),
-    /// Releases resources to another queue family and keeps their contents.
+    /// Releases resources to another queue family. They keep their contents.
     Release {
         /// The buffers.
         buffers: Vec<Buffer>,
         /// The textures.
         textures: Vec<Texture>,
-        /// The family that will acquire them.
+        /// The queue family that will acquire the resources.
         to: u32,
     },
-    /// Acquires resources that a queue of another family has released. The work must wait for the release.
+    /// Acquires resources that a queue of another family has released. The submission must wait for the one with the
+    /// release.
     Acquire {
         /// The buffers.
         buffers: Vec<Buffer>,
         /// The textures.
         textures: Vec<Texture>,
-        /// The family that has released them.
+        /// The queue family that has released the resources.
         from: u32,
     },
 }
@@ -158,38 +163,39 @@ impl From<Texture> for Resource {
 pub enum Barrier {
     /// Separates all commands (a memory barrier of Vulkan for all stages).
     All,
-    /// Separates kernels that use this resource, or any resource if `None` (`D3D12_RESOURCE_BARRIER_TYPE_UAV`).
+    /// Separates kernels that use this resource. If `None`, separates all kernels (`D3D12_RESOURCE_BARRIER_TYPE_UAV`).
     UnorderedAccess(Option<Resource>),
-    /// Separates uses of `before` from uses of `after` (`D3D12_RESOURCE_BARRIER_TYPE_ALIASING`).
+    /// Separates earlier uses of `before` from later uses of `after` (`D3D12_RESOURCE_BARRIER_TYPE_ALIASING`).
     Aliasing {
-        /// The resource that is no longer used; any resource if `None`.
+        /// Previous owner of the bytes; `None` for any resource.
         before: Option<Resource>,
-        /// The resource that is used after the barrier.
+        /// New owner of the bytes.
         after: Resource,
     },
-    /// Separates every earlier use of the resource from every later one (`D3D12_RESOURCE_BARRIER_TYPE_TRANSITION`).
+    /// Separates all earlier uses of the resource from all later uses (`D3D12_RESOURCE_BARRIER_TYPE_TRANSITION`).
     Transition(Resource),
 }
 
-/// Layout of the texels of a region in a buffer.
+/// Layout of a region's texels in a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BufferLayout {
     /// Offset of the first row, in bytes.
     pub offset: u64,
-    /// Distance between rows of blocks in bytes; at least the size of a row.
+    /// Distance between rows of blocks, in bytes; at least the size of a row.
     pub row_bytes: u64,
 }
 
-/// A region of texels in the first aspect and the first slice of a mip level of a layer.
+/// A rectangle of texels in one mip level of one array layer. Of a texture with several aspects or depth slices, it
+/// refers to the first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextureRegion {
     /// The mip level.
     pub mip: u32,
     /// The array layer.
     pub layer: u32,
-    /// Horizontal offset of the first texel.
+    /// Horizontal offset of the first texel, in texels.
     pub x: u32,
-    /// Vertical offset of the first texel.
+    /// Vertical offset of the first texel, in texels.
     pub y: u32,
     /// Width in texels.
     pub width: u32,
@@ -198,7 +204,7 @@ pub struct TextureRegion {
 }
 
 impl TextureRegion {
-    /// Returns the region of a whole mip level of a layer.
+    /// Returns the region of all texels of one mip level of one array layer.
     #[must_use]
     pub fn whole(desc: &TextureDesc, mip: u32, layer: u32) -> Self {
         let side = |texels: u32| texels.checked_shr(mip).unwrap_or(0).max(1);
@@ -236,16 +242,17 @@ pub struct DescriptorUse {
     pub writes: bool,
 }
 
-/// A host closure in place of a compute shader. It can access only the ranges that it declares.
+/// A host closure that runs instead of a compute shader. It can access only the ranges and descriptors that it
+/// declares.
 pub struct Kernel {
-    /// Ranges that the kernel reads.
+    /// Ranges that the kernel reads, but does not write.
     pub reads: Vec<BufferRange>,
     /// Ranges that the kernel writes, and may read.
     pub writes: Vec<BufferRange>,
-    /// Descriptors that the kernel uses. They are resolved when the kernel runs, so a descriptor that was overwritten
-    /// too early yields wrong bytes.
+    /// Descriptors that the kernel uses. They are resolved when the kernel runs: if a slot was overwritten too early,
+    /// the kernel accesses wrong bytes.
     pub descriptors: Vec<DescriptorUse>,
-    /// The shader. It runs while the device is locked, so it must not call the device.
+    /// The closure. The device is locked while it runs, so it must not call the device.
     pub run: KernelFn,
 }
 
@@ -273,14 +280,14 @@ impl fmt::Debug for Kernel {
     }
 }
 
-/// The memory of a running [`Kernel`]: a copy of each range, in the order of declaration. When the kernel ends,
-/// `writes` is copied back, and so are those of `descriptors` that were declared as written.
+/// Memory of a running [`Kernel`]: a copy of each range, in the order of declaration. When the kernel ends, the bytes
+/// in `writes` are copied back, and so are the bytes in `descriptors` for each [`DescriptorUse::writes`].
 #[derive(Debug)]
 pub struct KernelMemory {
     /// The bytes of [`Kernel::reads`].
     pub reads: Vec<Vec<u8>>,
     /// The bytes of [`Kernel::writes`].
     pub writes: Vec<Vec<u8>>,
-    /// The bytes that [`Kernel::descriptors`] refer to; empty for an empty slot.
+    /// The bytes that each of [`Kernel::descriptors`] refers to; no bytes for an empty slot.
     pub descriptors: Vec<Vec<u8>>,
 }

@@ -1,4 +1,4 @@
-//! Tracks which resource's contents are in bytes that several resources share.
+//! Tracks, for bytes that several resources share, the resource that wrote them last.
 //!
 //! ```text
 //!   'one' is filled      │ one one one one │ … … │
@@ -6,14 +6,15 @@
 //!   'one' is read        hazard                         unless 'one' is written there again first
 //! ```
 //!
-//! Only ranges of memory in which resources may share bytes are tracked, and only the accesses of queues. For each
-//! byte, the last resource that wrote it is stored. For each resource, the bytes that it had written and another
-//! resource has overwritten are stored. A resource that was never written may be read without a hazard: it may be an
-//! alias that intentionally reads the bytes of another. An aliasing barrier counts as a write of all bytes of its
-//! `after` resource.
+//! Only ranges of memory in which resources may share bytes are tracked, and only accesses by queues. The state has two
+//! parts: for each byte, the resource that wrote it last; for each resource, the bytes that it wrote and another
+//! resource has overwritten since then.
 //!
-//! Submissions of different queues are ordered by their waits. Without a wait,
-//! [`QueueConflict`](super::HazardKind::QueueConflict) is reported already.
+//! A resource that was never written may be read without a hazard: it may be an alias that intentionally reads the
+//! bytes of another resource. An aliasing barrier counts as a write of all bytes of its `after` resource.
+//!
+//! Submissions of different queues are ordered only by waits. Accesses to the same bytes without such an order are
+//! reported as [`QueueConflict`](super::HazardKind::QueueConflict), not here.
 
 use super::command::{Barrier, Command};
 use super::hazard::{Hazard, HazardKind};
@@ -25,9 +26,9 @@ use std::ops::Range;
 /// Contents of the shared bytes of a memory object.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
-    /// The resource that last wrote each byte. Ranges do not overlap.
+    /// For each written byte, the resource that wrote it last. The ranges of the entries do not overlap.
     written: Vec<Written>,
-    /// Bytes of a resource that another one has overwritten. Ranges of one resource do not overlap.
+    /// Bytes of a resource that another resource has overwritten. The ranges of one resource do not overlap.
     lost: Vec<Lost>,
 }
 
@@ -47,7 +48,7 @@ struct Lost {
     when: Key,
 }
 
-/// An entry with a range that can be cut.
+/// An entry that can be cut to a part of its range.
 trait Ranged: Clone {
     fn range(&mut self) -> &mut Range<u64>;
 }
@@ -64,7 +65,8 @@ impl Ranged for Lost {
     }
 }
 
-/// Cuts a range out of the `wanted` entries. Returns the parts inside the range.
+/// Cuts `range` out of the entries that `wanted` selects. Their parts outside of the range stay in the list. Returns
+/// the parts inside the range.
 fn cut<T: Ranged>(list: &mut Vec<T>, range: &Range<u64>, wanted: impl Fn(&T) -> bool) -> Vec<T> {
     let (mut out, mut rest) = (Vec::new(), Vec::new());
     list.retain_mut(|entry| {
@@ -89,8 +91,8 @@ fn cut<T: Ranged>(list: &mut Vec<T>, range: &Range<u64>, wanted: impl Fn(&T) -> 
 }
 
 impl Contents {
-    /// Records that a resource has written the range. `is_before` returns `true` if its first submission precedes the
-    /// second.
+    /// Records that resource `by` has written `range` in submission `when`. `is_before(a, b)` returns `true` if
+    /// submission `a` ended before `b` began.
     fn take(&mut self, range: &Range<u64>, by: &Label, when: Key, is_before: impl Fn(Key, Key) -> bool) {
         cut(&mut self.lost, range, |lost| lost.of == by.id);
         for over in cut(&mut self.written, range, |_| true) {
@@ -107,7 +109,8 @@ impl Contents {
         }
     }
 
-    /// Returns a resource that has overwritten bytes in the range of resource `of`, and these bytes.
+    /// Returns a resource that has overwritten contents of resource `of` inside `range`, and the overwritten range;
+    /// `None` if all contents are intact.
     fn lost(
         &self,
         range: &Range<u64>,
@@ -121,7 +124,7 @@ impl Contents {
         Some((lost.by.clone(), lost.range.start.max(range.start)..lost.range.end.min(range.end)))
     }
 
-    /// Removes a destroyed resource.
+    /// Removes all entries of a destroyed resource.
     pub(super) fn forget(&mut self, id: u64) {
         if !self.written.is_empty() {
             self.written.retain(|written| written.by.id != id);
@@ -132,12 +135,12 @@ impl Contents {
     }
 }
 
-/// Accesses of a submission to shared bytes, in the order of its commands.
+/// Accesses of one submission to shared bytes, in the order of the commands.
 #[derive(Debug, Default)]
 pub(super) struct SharedUses(Vec<Access>);
 
 impl SharedUses {
-    /// Adds the accesses of a command, reads before writes.
+    /// Adds the accesses of one command, reads before writes.
     pub(super) fn add(&mut self, state: &State, uses: &[Access]) {
         for writes in [false, true] {
             let of = uses.iter().filter(|access| access.writes == writes && state.shares_bytes(access));
@@ -158,14 +161,14 @@ impl SharedUses {
 }
 
 impl State {
-    /// Returns `true` if other resources may share these bytes and their contents are tracked. Memory that is shared
-    /// with another process is not tracked, because each side has its own resources over the same bytes.
+    /// Returns `true` if other resources may share these bytes, so their contents are tracked. Memory that is shared
+    /// with another process is not tracked, because each process has its own resources for the same bytes.
     fn shares_bytes(&self, access: &Access) -> bool {
         let object = self.memories.get(&access.space);
         object.is_some_and(|object| !object.is_shareable && object.may_share(&access.range))
     }
 
-    /// Tracks the contents of shared bytes through a submission, and reports reads of lost contents.
+    /// Updates the contents of shared bytes with the accesses of a submission. Reports reads of overwritten contents.
     pub(super) fn follow_contents(&mut self, when: Key, SharedUses(uses): SharedUses) {
         for access in uses {
             let order = &self.order;

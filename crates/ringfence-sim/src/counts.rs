@@ -3,7 +3,7 @@
 /// Number of calls of each kind, and their total simulated cost.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CallCounts {
-    /// Allocations of memory objects, including `dedicate`, imports and failed attempts.
+    /// Allocations of memory objects. Includes calls of `dedicate`, imports and failed attempts.
     pub allocate_memory: u64,
     /// Memory objects freed.
     pub free_memory: u64,
@@ -15,9 +15,9 @@ pub struct CallCounts {
     pub create_texture: u64,
     /// Textures destroyed or discarded.
     pub destroy_texture: u64,
-    /// Resources placed, including `dedicate`.
+    /// Resources bound to memory. Includes calls of `dedicate`.
     pub place: u64,
-    /// Buffers and textures that were passed to another owner.
+    /// Buffers and textures that were recycled: passed to a new owner instead of destroyed.
     pub recycle: u64,
     /// Flushes.
     pub flush: u64,
@@ -45,18 +45,18 @@ pub struct CallCounts {
     pub copy_views: u64,
     /// Submissions.
     pub submit: u64,
-    /// Total cost by the profile's prices, plus the simulated time of waits, in nanoseconds.
+    /// Sum of the costs of all calls (see [`Costs`](super::Costs)) and of the simulated time of waits, in nanoseconds.
     pub simulated_ns: u64,
 }
 
-/// Number of live objects of each kind. All are 0 after a program that released everything.
+/// Numbers of live objects. All are 0 once a program has released all of its objects.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Live {
     /// Memory objects.
     pub memories: u64,
-    /// Buffers, unplaced ones included.
+    /// Buffers, including those without memory.
     pub buffers: u64,
-    /// Textures, unplaced ones included.
+    /// Textures, including those without memory.
     pub textures: u64,
     /// Descriptor heaps.
     pub descriptor_heaps: u64,

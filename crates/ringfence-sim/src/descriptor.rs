@@ -1,5 +1,5 @@
-//! Descriptor heaps: slots that refer to ranges of memory for kernels. As on real devices, a slot contains an address,
-//! and it is resolved when the kernel runs. If it was overwritten too early, the kernel uses the wrong bytes, and a
+//! Descriptor heaps. Each slot refers to a range of memory for kernels. As on real devices, a slot contains an address,
+//! which is resolved when the kernel runs. If the slot was overwritten too early, the kernel uses wrong bytes, and a
 //! hazard is reported.
 //!
 //! ```text
@@ -7,8 +7,8 @@
 //!                  ▲ write_view                     ▲ write_view
 //! ```
 //!
-//! Checked rules of Direct3D 12: descriptors are not copied out of shader-visible heaps, kernels do not use CPU-only
-//! heaps, and copies are between heaps of the same kind.
+//! The device checks three rules of Direct3D 12: descriptors must not be copied out of shader-visible heaps, kernels
+//! must not use CPU-only heaps, and descriptors may be copied only between heaps of the same kind.
 
 use super::command::BufferRange;
 use super::device::Device;
@@ -23,9 +23,9 @@ use ringfence_hal::descriptors::{
 };
 use ringfence_hal::{Capabilities, DeviceError, Driver};
 
-/// Largest number of slots of a shader-visible heap of resources that every Direct3D 12 device supports.
+/// Number of slots of a shader-visible heap of resources that every Direct3D 12 device supports.
 const VISIBLE_RESOURCES_MAX: u32 = 1_000_000;
-/// Largest number of slots of a shader-visible heap of samplers on Direct3D 12.
+/// Maximum number of slots of a shader-visible heap of samplers on Direct3D 12.
 const VISIBLE_SAMPLERS_MAX: u32 = 2_048;
 
 /// A view of the simulated device.
@@ -34,9 +34,9 @@ const VISIBLE_SAMPLERS_MAX: u32 = 2_048;
 pub enum View {
     /// An untyped range of a buffer.
     Buffer(BufferRange),
-    /// A range of a buffer with a kind of view, whose alignment rules are checked.
+    /// A range of a buffer with a kind of view. The alignment rules of the kind are checked.
     Shown(BufferRange, BufferViewKind),
-    /// All texels of a texture.
+    /// All texels of a texture, for a kind of heap.
     Texture(Texture, HeapKind),
     /// A sampler, which refers to no bytes.
     Sampler(SamplerDesc),
@@ -59,7 +59,7 @@ impl Device {
         self.with(|state| state.add_heap(None, slots, name))
     }
 
-    /// Writes a buffer range to a slot, or clears it. Reports a hazard if pending work uses the slot.
+    /// Writes a buffer range to a slot; `None` clears the slot. Reports a hazard if pending work uses the slot.
     pub fn write_descriptor(&self, heap: DescriptorHeap, slot: u32, view: Option<BufferRange>) {
         self.with(|state| {
             let view = view.and_then(|range| state.buffer_access(range, None, true));
@@ -80,7 +80,7 @@ impl Device {
     }
 }
 
-// SAFETY: this device checks its arguments and reports mistakes as hazards.
+// SAFETY: this device checks all arguments and reports mistakes as hazards.
 unsafe impl Descriptors for Device {
     type Heap = DescriptorHeap;
     type Bound = DescriptorHeap;
@@ -122,7 +122,7 @@ unsafe impl Descriptors for Device {
     }
 
     fn make_heap(&self, desc: &HeapDesc<'_>) -> Result<(DescriptorHeap, HeapStart), DeviceError> {
-        DeviceError::invalid("a heap has at least one slot").at_least(desc.slots.into(), 1)?;
+        DeviceError::invalid("a heap must have at least one slot").at_least(desc.slots.into(), 1)?;
         if desc.shader_visible {
             let slots_max = self.visible_slots_max(desc.kind, desc.types);
             DeviceError::unsupported("this many shader-visible descriptors")
@@ -133,8 +133,8 @@ unsafe impl Descriptors for Device {
             state.counts.make_heap += 1;
             state.spend(state.profile.costs.object_ns);
             let heap = state.add_heap(Some((desc.kind, desc.shader_visible)), desc.slots, desc.name);
-            // Heaps have distinct handles, and CPU and GPU handles differ. As on Direct3D 12, the increment is not 1
-            // and depends on the kind of heap.
+            // Each heap has its own handles, and its CPU and GPU handles differ. As on Direct3D 12, the increment
+            // depends on the kind of heap and is not 1.
             let start = heap.0 << 32;
             let gpu = desc.shader_visible.then_some(start | 1 << 62);
             let increment = if desc.kind == HeapKind::Samplers { 16 } else { 32 };
@@ -192,7 +192,7 @@ unsafe impl Descriptors for Device {
 }
 
 impl State {
-    /// Adds a heap with empty slots. `made` is its kind, and `true` if it is shader-visible.
+    /// Adds a heap with empty slots. `made` has the kind of the heap, and `true` if it is shader-visible.
     fn add_heap(&mut self, made: Option<(HeapKind, bool)>, slots: u32, name: &str) -> DescriptorHeap {
         let id = self.draw_id();
         let label = Label::named(What::DescriptorHeap, id, name);
@@ -200,7 +200,7 @@ impl State {
         DescriptorHeap(id)
     }
 
-    /// Returns the bytes that a view refers to. Reports a hazard if they do not exist.
+    /// Returns the bytes that a view refers to. If they do not exist, reports a hazard and returns `None`.
     fn view_access(&mut self, heap: DescriptorHeap, slot: u32, view: &View) -> Option<Access> {
         match *view {
             View::Buffer(range) => self.buffer_access(range, None, true),
@@ -214,8 +214,8 @@ impl State {
         }
     }
 
-    /// Returns the bytes of a range with a kind of view. Reports a hazard if its offset in the buffer (Vulkan's rule)
-    /// or in the memory (Direct3D 12's rule) breaks the alignment of the kind.
+    /// Returns the bytes of a range with a kind of view. Reports a hazard if an offset is not aligned for this kind:
+    /// the offset in the buffer (Vulkan's rule) or in the memory (Direct3D 12's rule).
     fn shown_access(&mut self, range: BufferRange, kind: BufferViewKind) -> Option<Access> {
         let access = self.buffer_access(range, None, true)?;
         let Capabilities { constant_alignment, storage_alignment, texel_alignment, .. } = self.profile.capabilities;

@@ -1,4 +1,4 @@
-//! Handle to a simulated device, with the functions that tests need in addition to the driver calls.
+//! The handle to a simulated device, with functions that tests need in addition to the driver calls.
 
 use super::command::{BufferRange, Command};
 use super::counts::{CallCounts, Live};
@@ -28,7 +28,7 @@ pub(super) struct Shared {
 }
 
 impl Device {
-    /// Returns a device of this profile, without allocations.
+    /// Creates a device with this profile. It has no allocations.
     #[must_use]
     pub fn new(profile: Profile, options: SimOptions) -> Self {
         let options = SimOptions { queues: options.queues.max(1), ..options };
@@ -43,19 +43,19 @@ impl Device {
         &self.shared.profile
     }
 
-    /// Creates a fence.
+    /// Creates a fence with the value `initial`.
     #[must_use]
     pub fn create_fence(&self, initial: u64) -> Fence {
         self.with(|state| state.create_fence(initial))
     }
 
-    /// Submits work to a queue. The work begins when all of `waits` are reached and the queue's earlier work has ended.
-    /// At its end, it signals `signal`. Commands of one queue never overlap in time. Between queues, only fences order
-    /// work.
+    /// Submits work to a queue. The work begins once all of `waits` are reached and the queue's earlier work has ended.
+    /// When it ends, it signals `signal`. Commands of one queue never overlap in time. Work of different queues is
+    /// ordered only by fences.
     ///
     /// # Errors
-    /// The device is lost, or the queue or a fence does not exist. An invalid command is not an error: it becomes a
-    /// [`Hazard`] and is skipped.
+    /// The device is lost, or the queue or a fence does not exist. An invalid command is not an error: the device
+    /// reports a [`Hazard`] and skips the command.
     pub fn submit(
         &self,
         queue: usize,
@@ -66,18 +66,19 @@ impl Device {
         self.with(|state| state.submit(queue, waits, commands, signal))
     }
 
-    /// Advances the clock. The program does not observe this: work that runs now stays pending until a fence is read.
+    /// Advances the clock, so that work may run. The host does not learn this: the work stays pending until a fence is
+    /// read.
     pub fn advance(&self, ticks: u64) {
         self.with(|state| (0..ticks).for_each(|_| state.tick()));
     }
 
-    /// Runs all work that can run, and records that the host knows its end. Returns `true` if no work is left. Returns
+    /// Runs all work that can run. The host then knows that this work has ended. Returns `true` if no work is left;
     /// `false` if work waits for a value that is never signalled, or if its queue is paused.
     pub fn run_until_idle(&self) -> bool {
         self.with(State::run_until_idle)
     }
 
-    /// Pauses a queue until [`Device::resume`], to force an order of events.
+    /// Pauses a queue until [`Device::resume`]. Tests use this to force an order of events.
     pub fn pause(&self, queue: usize) {
         self.with(|state| state.queues.set_paused(queue, true));
     }
@@ -87,25 +88,25 @@ impl Device {
         self.with(|state| state.queues.set_paused(queue, false));
     }
 
-    /// Sets the family of a queue, which is 0 by default. Resources that the queue's work uses then belong to that
-    /// family until they are released, as with Vulkan's exclusive sharing mode ([`Command::Release`]). Uses by other
-    /// families are reported as [`HazardKind::NotOwned`](super::HazardKind::NotOwned).
+    /// Sets the queue family of a queue; the default is 0. Resources that the queue's work uses belong to that family
+    /// until they are released ([`Command::Release`]), as with Vulkan's exclusive sharing mode. A use by another family
+    /// is reported as [`HazardKind::NotOwned`](super::HazardKind::NotOwned).
     pub fn set_family(&self, queue: usize, family: u32) {
         self.with(|state| state.queues.set_family(queue, family));
     }
 
-    /// Loses the device: pending work is discarded, and calls that can fail return [`DeviceError::Lost`].
+    /// Loses the device. Its pending work is discarded, and all calls that can fail return [`DeviceError::Lost`].
     pub fn lose_device(&self) {
         self.with(State::lose);
     }
 
-    /// Returns the hazards so far, in order (at most the first 4096).
+    /// Returns all hazards that were found and not taken, in order (at most the first 4096).
     #[must_use]
     pub fn hazards(&self) -> Vec<Hazard> {
         self.with(|state| state.hazards.clone())
     }
 
-    /// Returns the hazards since the last call, and removes them.
+    /// Returns the hazards that were found since the last call of this function, and removes them.
     pub fn take_hazards(&self) -> Vec<Hazard> {
         self.with(|state| std::mem::take(&mut state.hazards))
     }
@@ -122,8 +123,9 @@ impl Device {
         self.with(|state| state.live())
     }
 
-    /// Sets the budget of a heap that [`Driver::budgets`](ringfence_hal::Driver::budgets) reports, for example to
-    /// simulate another process that allocates memory. `None` restores the default.
+    /// Sets the budget of a memory heap, in bytes, which [`Driver::budgets`](ringfence_hal::Driver::budgets) reports.
+    /// Tests use this to simulate another process that allocates memory. `None` restores the default, the size of the
+    /// heap.
     pub fn set_budget(&self, heap: usize, budget_bytes: Option<u64>) {
         self.with(|state| {
             if let Some(held) = state.heap_budget.get_mut(heap) {
@@ -132,7 +134,7 @@ impl Device {
         });
     }
 
-    /// Returns `true` if memory is evicted; `None` if the memory does not exist.
+    /// Returns `true` if the memory is evicted, `false` if it is resident; `None` if it does not exist.
     #[must_use]
     pub fn is_evicted(&self, memory: &Memory) -> Option<bool> {
         self.with(|state| state.memories.get(&memory.0).map(|object| object.is_evicted))
@@ -144,7 +146,7 @@ impl Device {
         self.with(|state| state.memories.get(&memory.0).map(|object| object.priority))
     }
 
-    /// Returns the description of a buffer; `None` if it is not alive.
+    /// Returns the description of a buffer; `None` if the buffer is not alive.
     #[must_use]
     pub fn buffer_desc(&self, buffer: Buffer) -> Option<BufferDesc> {
         self.with(|state| match state.resources.get(&buffer.0)?.shape {
@@ -153,15 +155,16 @@ impl Device {
         })
     }
 
-    /// Returns the description of a texture, with its clear value; `None` if it is not alive. For assertions: it is not
-    /// counted as a call.
+    /// Returns the description of a texture, including its clear value; `None` if the texture is not alive. For
+    /// assertions: the call is not counted in [`Device::calls`].
     #[must_use]
     pub fn texture_desc(&self, texture: &Texture) -> Option<TextureDesc> {
         self.with(|state| state.texture_desc(*texture))
     }
 
-    /// Returns the current bytes of a buffer in the device's view, for assertions. It is not counted as a call, and it
-    /// is no hazard to read while work is pending. Returns `None` and reports a hazard if the buffer has no such range.
+    /// Returns the current bytes of a buffer range in the device's view. If the buffer has no such range, reports a
+    /// hazard and returns `None`. For assertions: the call is not counted in [`Device::calls`], and pending work is no
+    /// hazard.
     #[must_use]
     pub fn peek(&self, range: BufferRange) -> Option<Vec<u8>> {
         self.with(|state| {
@@ -170,7 +173,8 @@ impl Device {
         })
     }
 
-    /// Runs `work` under the lock, then spends the time that it costs.
+    /// Runs `work` under the lock. Then, with [`SimOptions::spends_time`], waits for as long as the calls in `work`
+    /// cost.
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.shared.state.lock();
         let before = state.counts.simulated_ns;
@@ -184,7 +188,7 @@ impl Device {
     }
 }
 
-/// Spends this time: sleeps if that is exact enough, and spins for the rest.
+/// Waits for this time: sleeps while the system's timer is exact enough, and spins for the rest.
 fn spend(time: Duration) {
     const SLEEP_ERROR: Duration = Duration::from_micros(100);
     let start = Instant::now();

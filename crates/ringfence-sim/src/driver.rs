@@ -1,7 +1,7 @@
 //! The driver calls of the simulated device: each call takes the lock, does its work and reports hazards.
 //!
-//! The traits' functions are `unsafe` because real drivers trust their callers. This device checks its arguments
-//! instead: each mistake becomes a hazard. The caller is only responsible for the bytes of the host view.
+//! The functions of the traits are `unsafe`, because real drivers trust their callers. This device checks its arguments
+//! instead and reports each mistake as a hazard. Callers are responsible only for their accesses to mapped memory.
 
 use super::device::Device;
 use super::hazard::HazardKind;
@@ -16,8 +16,8 @@ use ringfence_hal::{
 };
 use std::time::Duration;
 
-// SAFETY: a host view stays at one address from `allocate` to `free`. It contains the whole memory object, which
-// contains every resource that is placed in it (`State::place` refuses others).
+// SAFETY: a host view stays at one address until its memory is freed. It has the size of the memory object, and
+// `State::place` refuses resources that are not inside the memory object.
 unsafe impl Driver for Device {
     type Memory = Memory;
     type Fence = Fence;
@@ -154,7 +154,7 @@ unsafe impl Create<Buffers> for Device {
 
     unsafe fn prepare_shared(&self, info: &BufferDesc, kind: ShareKind) -> Result<(Buffer, Requirements), DeviceError> {
         sharing::check(kind)?;
-        // SAFETY: `prepare` of this device has no safety requirements: an invalid description is an error.
+        // SAFETY: on this device, `prepare` is safe: it returns an error for an invalid description.
         unsafe { Create::<Buffers>::prepare(self, info) }
     }
 
@@ -183,8 +183,8 @@ unsafe impl Create<Buffers> for Device {
         info.usage.contains(BufferUsage::DEVICE_ADDRESS)
     }
 
-    /// Returns the memory's number above 40 bits of offset, so that live resources in different places have different
-    /// addresses.
+    /// Returns the number of the memory above 40 bits of offset. Live resources at different locations therefore have
+    /// different addresses.
     unsafe fn address(&self, object: &Buffer) -> u64 {
         self.with(|state| {
             let location = state.resources.get(&object.0).and_then(|held| held.location);
@@ -263,7 +263,7 @@ unsafe impl Create<Textures> for Device {
         kind: ShareKind,
     ) -> Result<(Texture, Requirements), DeviceError> {
         sharing::check(kind)?;
-        // SAFETY: `prepare` of this device has no safety requirements: an invalid description is an error.
+        // SAFETY: on this device, `prepare` is safe: it returns an error for an invalid description.
         unsafe { Create::<Textures>::prepare(self, info) }
     }
 
@@ -275,7 +275,7 @@ unsafe impl Create<Textures> for Device {
     }
 
     unsafe fn place(&self, unplaced: &Texture, memory: &Memory, offset: u64) -> Result<Placed<Texture>, DeviceError> {
-        // The device chooses the layout of texels, so a texture is never mapped.
+        // The layout of texels is the device's own, so a texture is never mapped.
         self.with(|state| state.place((What::Texture, unplaced.0), memory.0, offset))?;
         Ok(Placed { object: *unplaced, mapped: None })
     }

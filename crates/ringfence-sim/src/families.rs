@@ -7,8 +7,8 @@
 //! ```
 //!
 //! All queues are in family 0 until [`Device::set_family`](super::Device::set_family) changes that. Ownership follows
-//! the order of submission: a release must be submitted before its acquire. The order of their execution is checked
-//! like that of all work. Uses through descriptors are not checked.
+//! the order of submission, so a release must be submitted before its acquire. The release must also execute before the
+//! acquire; like for all other work, this needs a wait, which is checked. Uses through descriptors are not checked.
 
 use super::command::{BufferRange, Command};
 use super::hazard::{Hazard, HazardKind};
@@ -17,17 +17,18 @@ use super::objects::{Owner, Shape};
 use super::state::State;
 use super::texels::Part;
 
-/// The way in which a command uses a resource.
+/// Way in which a command uses a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Use {
-    /// Reads it, or writes a part of it.
+    /// Reads the resource, or writes a part of it: its contents must be kept.
     Content,
-    /// Writes all of it.
+    /// Writes the whole resource: its old contents may be lost.
     Overwrite,
 }
 
 impl State {
-    /// Reports resources that a command of a queue uses without owning them, and records releases and acquires.
+    /// Reports each resource that a command uses although the family of its queue does not own the resource. Records
+    /// releases and acquires.
     pub(super) fn check_owners(&mut self, queue: usize, command: &Command) {
         let family = self.queues.family(queue);
         match command {
@@ -95,10 +96,11 @@ impl State {
         }
     }
 
-    /// Records a use, and reports a mistake once: the family then owns the resource.
+    /// Records a use. If the family does not own the resource, reports that and makes the family the owner, so that the
+    /// mistake is reported once.
     fn use_by(&mut self, queue: usize, family: u32, id: u64, how: Use) {
         match self.owner(id) {
-            // Other checks find resources that are not alive.
+            // Resources that are not alive are reported by other checks.
             None => return,
             Some(Owner::Family(owner)) if owner == family => return,
             Some(Owner::Unowned) => {}
@@ -124,7 +126,8 @@ impl State {
         }
     }
 
-    /// Only textures with one subresource count as overwritten: other subresources would lose their contents.
+    /// Only a texture with one subresource can be overwritten as a whole: of other textures, the rest would lose its
+    /// contents.
     fn texture_write(&self, texture: Texture, part: Option<Part>) -> Use {
         let is_all = self.texture_desc(texture).zip(part).is_some_and(|(desc, part)| part.is_all_of(&desc));
         if is_all { Use::Overwrite } else { Use::Content }

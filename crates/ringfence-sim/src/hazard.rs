@@ -1,10 +1,10 @@
-//! Hazards: mistakes of the program that the simulated device has found.
+//! Hazards: mistakes of the program that the simulated device finds.
 
 use super::ids::{Fence, Label, What};
 use std::fmt;
 use std::ops::Range;
 
-/// A mistake of the program: the misused object, the work that uses it, and the sync point that should have been waited
+/// A mistake of the program: the misused object, the work that uses it, and the sync point that the program had to wait
 /// for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hazard {
@@ -12,28 +12,28 @@ pub struct Hazard {
     pub kind: HazardKind,
     /// The object that was misused.
     pub resource: Label,
-    /// The other object of a conflict between two objects.
+    /// The second object, if two objects conflict.
     pub other: Option<Label>,
-    /// The memory of the object, if it has any.
+    /// The memory of the object; `None` if it has none.
     pub memory: Option<Label>,
-    /// Range in that memory, in bytes (for a descriptor heap, in slots).
+    /// Affected range of that memory, in bytes (of a descriptor heap, in slots).
     pub range: Range<u64>,
-    /// The pending work that still uses it.
+    /// The pending work that still uses the object.
     pub pending: Option<PendingWork>,
-    /// The queue of the new work that is in conflict.
+    /// The queue of the new work, if new work caused the conflict.
     pub queue: Option<usize>,
-    /// Further explanation if the kind is not specific enough; otherwise empty.
+    /// Further explanation; empty if the kind says enough.
     pub detail: &'static str,
 }
 
-/// Submitted work that the host does not know to be complete.
+/// Submitted work that may still run, as far as the host knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PendingWork {
     /// The queue of the work.
     pub queue: usize,
     /// The fence that the work signals.
     pub fence: Fence,
-    /// The value that it signals. Fence and value are the sync point that should have been waited for.
+    /// The value that the work signals. The program had to wait until `fence` reaches `value`.
     pub value: u64,
     /// `true` if the work writes the object.
     pub writes: bool,
@@ -43,7 +43,7 @@ pub struct PendingWork {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum HazardKind {
-    /// Memory was unmapped and freed while pending work uses it.
+    /// Memory was freed, which also unmaps it, while pending work uses it.
     FreedWhilePending,
     /// An object was destroyed while pending work uses it.
     DestroyedWhilePending,
@@ -51,7 +51,7 @@ pub enum HazardKind {
     HostWriteWhilePending,
     /// The host read bytes that pending work writes.
     ReadBackWhilePending,
-    /// A resource was placed in memory whose previous content pending work still uses.
+    /// A resource was placed in memory while pending work still uses the previous contents.
     PlacedWhilePending,
     /// Memory was evicted while pending work uses it.
     EvictedWhilePending,
@@ -59,29 +59,29 @@ pub enum HazardKind {
     UsedWhileEvicted,
     /// A descriptor was overwritten while pending work uses it.
     DescriptorWhilePending,
-    /// Work of two queues uses the same bytes, one of them writes, and no fence orders them.
+    /// Two queues use the same bytes, at least one of them writes, and no fence orders the work.
     QueueConflict,
-    /// Two commands of one submission use the same bytes, one of them writes, and no barrier separates them.
+    /// Two commands of one submission use the same bytes, at least one of them writes, and no barrier separates them.
     MissingBarrier,
-    /// A resource was read after another resource that shares its bytes had overwritten its contents.
+    /// A resource was read after its contents were overwritten through another resource with the same bytes.
     Overwritten,
-    /// A resource was placed over a live one, and the program did not declare that they share bytes.
+    /// A resource was placed over a live resource, although the program did not declare that the two share bytes.
     Overlap,
-    /// A buffer and a texture are in the same page of `class_granularity_bytes`.
+    /// A buffer and a texture are in the same page of `class_granularity_bytes` bytes.
     TooClose,
-    /// Memory was freed while a resource is still placed in it.
+    /// Memory was freed while it still contains a resource.
     FreedUnderResource,
-    /// An object was used that was destroyed, freed, or never created.
+    /// An object was used that is destroyed, freed, or was never created.
     Stale,
     /// A range extends beyond the end of its object.
     OutOfRange,
     /// An offset, a size or a row does not have the alignment that the device requires.
     Unaligned,
-    /// A queue used a resource that belongs to another queue family.
+    /// A queue used a resource that another queue family owns.
     NotOwned,
-    /// A fence was signalled with a value that is not above its current value.
+    /// A fence was signalled with a value that is not larger than its current value.
     FenceNotRising,
-    /// Another rule of the device was broken. The detail names the rule.
+    /// Any other rule of the device was broken; `detail` names it.
     Misuse,
 }
 
@@ -114,7 +114,7 @@ impl HazardKind {
 }
 
 impl Hazard {
-    /// Returns a hazard about `resource` without further details.
+    /// Returns a hazard of this kind about `resource`. All other fields are empty.
     pub(super) const fn about(kind: HazardKind, resource: Label) -> Self {
         Self { kind, resource, other: None, memory: None, range: 0..0, pending: None, queue: None, detail: "" }
     }
@@ -127,7 +127,7 @@ impl Hazard {
         Self { other: Some(other), ..self }
     }
 
-    /// Sets the memory and the range in it.
+    /// Sets the memory of the object, and the affected range of the memory.
     pub(super) fn within(self, memory: Label, range: Range<u64>) -> Self {
         Self { memory: Some(memory), range, ..self }
     }

@@ -1,4 +1,5 @@
-//! Identifiers of the simulated device's objects, which are never reused by one device, and their labels in messages.
+//! Identifiers of the simulated device's objects, and the labels of objects in messages. A device never uses an
+//! identifier twice.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ macro_rules! ids {
             pub struct $name(pub(super) u64);
 
             impl $name {
-                /// Returns the number of the object, which one device never reuses.
+                /// Returns the number of the object. A device never uses a number twice.
                 #[must_use]
                 pub const fn id(self) -> u64 {
                     self.0

@@ -20,8 +20,8 @@ const SAMPLES_MAX: u32 = 16;
 
 /// Returns the requirements of a buffer.
 pub(super) fn buffer_requirements(profile: &Profile, desc: &BufferDesc) -> Result<Requirements, DeviceError> {
-    DeviceError::invalid("a buffer has at least one byte").at_least(desc.size, 1)?;
-    DeviceError::invalid("a buffer has at least one usage").at_least(desc.usage.bits().into(), 1)?;
+    DeviceError::invalid("a buffer must have at least one byte").at_least(desc.size, 1)?;
+    DeviceError::invalid("a buffer must have at least one usage").at_least(desc.usage.bits().into(), 1)?;
     let alignment = profile.buffer_alignment;
     let size = desc.size.checked_next_multiple_of(alignment).ok_or(DeviceError::OutOfDeviceMemory)?;
     Ok(Requirements {
@@ -65,7 +65,7 @@ fn check_texture(desc: &TextureDesc) -> Result<(), DeviceError> {
     check_usage(desc)
 }
 
-/// Refuses usages that the format does not support, and formats that the dimension does not support.
+/// Refuses usages that the format does not support, and formats that the texture's dimension does not support.
 fn check_usage(desc: &TextureDesc) -> Result<(), DeviceError> {
     let (depth, compressed) = (desc.format.is_depth_stencil(), desc.format.texels().is_compressed());
     let (target, depth_target) = (TextureUsage::RENDER_TARGET, TextureUsage::DEPTH_STENCIL);
@@ -97,26 +97,26 @@ fn texture_alignment(profile: &Profile, desc: &TextureDesc, bytes: u64, is_targe
     }
 }
 
-/// Location of one aspect of one mip level of one layer in its texture.
+/// Location of one subresource (aspect, mip level and array layer) in its texture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Subresource {
-    /// Offset in the texture, in bytes.
+    /// Offset from the start of the texture, in bytes.
     pub(super) offset: u64,
     /// Width, height and depth in texels.
     pub(super) extent: [u32; 3],
     /// Width and height of a block in texels.
     pub(super) block: [u32; 2],
-    /// Bytes of a block, all samples included.
+    /// Size of a block in bytes, including all samples.
     pub(super) block_bytes: u64,
 }
 
 impl Subresource {
-    /// Returns the bytes of a row of blocks.
+    /// Returns the size of a row of blocks, in bytes.
     pub(super) fn row_bytes(&self) -> u64 {
         u64::from(self.extent[0].div_ceil(self.block[0])) * self.block_bytes
     }
 
-    /// Returns the bytes of a slice.
+    /// Returns the size of a slice, in bytes.
     pub(super) fn slice_bytes(&self) -> u64 {
         self.row_bytes() * u64::from(self.extent[1].div_ceil(self.block[1]))
     }
@@ -126,7 +126,7 @@ impl Subresource {
     }
 }
 
-/// Returns the location of an aspect of a mip level of a layer; `None` if the texture has no such subresource.
+/// Returns the location of one aspect of a mip level of an array layer; `None` if the texture has no such subresource.
 pub(super) fn subresource(
     profile: &Profile,
     desc: &TextureDesc,
@@ -147,12 +147,12 @@ fn layer_bytes(profile: &Profile, desc: &TextureDesc) -> u64 {
     (0..desc.mips).map(|mip| mip_pitch(profile, desc, mip)).sum()
 }
 
-/// Returns the bytes of all aspects of a mip level, with padding.
+/// Returns the size of a mip level of one layer in bytes, with all aspects and with padding.
 fn mip_pitch(profile: &Profile, desc: &TextureDesc, mip: u32) -> u64 {
     TextureAspect::ALL.into_iter().map(|aspect| part_pitch(profile, desc, mip, aspect)).sum()
 }
 
-/// Returns the bytes of one aspect of a mip level, with padding; 0 if the texture lacks the aspect.
+/// Returns the size of one aspect of a mip level in bytes, with padding; 0 if the texture lacks the aspect.
 fn part_pitch(profile: &Profile, desc: &TextureDesc, mip: u32, aspect: TextureAspect) -> u64 {
     part(desc, mip, aspect).map_or(0, |part| part.bytes().next_multiple_of(profile.mip_alignment))
 }

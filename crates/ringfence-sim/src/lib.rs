@@ -1,4 +1,4 @@
-//! A simulated GPU. It runs work late and out of order between queues, and reports mistakes of the program that uses
+//! A simulated GPU. Its queues run work late and in an order of their own. It reports mistakes of the program that uses
 //! it.
 //!
 //! ```text
@@ -10,13 +10,13 @@
 //!   (mapped memory)      (GPU bytes)  ◀─────────────────────────── queue 1   and calls give the same bytes and hazards
 //! ```
 //!
-//! - *Late execution*: the seeded clock decides when work runs, at each submission, poll or wait. Memory that is reused
-//!   too early therefore contains wrong bytes, as on a real GPU.
-//! - *Simulated time*: a wait advances simulated time until its fence is reached. It ends early if no work can run any
-//!   more, so a wait for a value that is never signalled does not hang. Calls take real time only with
+//! - *Late execution*: the seeded clock decides when work runs, at each submission, poll or wait. If memory is reused
+//!   too early, it therefore contains wrong bytes, as on a real GPU.
+//! - *Simulated time*: a wait advances simulated time until its fence is reached. If no more work can run, the wait
+//!   ends early, so a wait for a value that is never signalled does not hang. Calls take real time only with
 //!   [`SimOptions::spends_time`].
 //! - *Hazards*: work counts as pending until the host has read a fence value that proves its end. A mistake is
-//!   therefore found no matter how far the work has run. [`HazardKind`] lists the kinds of mistakes.
+//!   therefore found even if the work has already run. [`HazardKind`] lists the kinds of mistakes.
 //! - *Profiles*: [`Profile`] has memory heaps, memory types, limits and alignments of five devices, and the costs of
 //!   their driver calls ([`Device::calls`]).
 //!

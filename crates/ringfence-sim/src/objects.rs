@@ -25,17 +25,17 @@ pub(super) struct MemoryObject {
     /// `Some` if and only if the memory type is host-visible.
     pub(super) host: Option<HostView>,
     pub(super) device: DeviceView,
-    /// Placed resources, by offset and number.
+    /// Placed resources, sorted by offset and number.
     pub(super) placed: BTreeMap<(u64, u64), Placement>,
-    /// Size of the largest resource that was ever placed here.
+    /// Size of the largest resource that was ever placed in this memory, in bytes.
     pub(super) longest: u64,
     /// Ranges in which resources may share bytes.
     pub(super) shared: Vec<Range<u64>>,
-    /// Contents of these ranges.
+    /// Contents of the ranges in `shared`.
     pub(super) contents: Contents,
     /// Number of owners: the memory object itself, its imports and its handles.
     pub(super) owners: u64,
-    /// `true` if handles to it can be exported.
+    /// `true` if handles to the memory can be exported.
     pub(super) is_shareable: bool,
 }
 
@@ -51,7 +51,7 @@ pub(super) enum Shape {
     Texture(TextureDesc),
 }
 
-/// A memory object and an offset in it.
+/// The number of a memory object, and an offset in it, in bytes.
 pub(super) type Location = (u64, u64);
 
 #[derive(Clone, Debug)]
@@ -59,13 +59,13 @@ pub(super) struct Resource {
     pub(super) label: Label,
     pub(super) shape: Shape,
     pub(super) requirements: Requirements,
-    /// Location of a placed resource.
+    /// Location of a placed resource; `None` for sparse resources and before the placement.
     pub(super) location: Option<Location>,
-    /// Location of each bound page of a sparse resource. Such a resource has no `location`.
+    /// For sparse resources, the location of each page; `None` for a page that is not bound.
     pub(super) pages: Option<Box<[Option<Location>]>>,
     pub(super) owner: Owner,
-    /// Initialised subresources of a render target or depth buffer on a strict device. Others must be initialised
-    /// first.
+    /// On a strict device, the initialised subresources of a render target or depth buffer. The other subresources must
+    /// be initialised before they are used.
     pub(super) initialized: Vec<Part>,
 }
 
@@ -75,7 +75,7 @@ pub(super) enum Owner {
     #[default]
     Unowned,
     Family(u32),
-    /// Released, and not yet acquired.
+    /// The resource is released, and no queue has acquired it.
     Underway {
         from: u32,
         to: u32,
@@ -85,10 +85,10 @@ pub(super) enum Owner {
 #[derive(Debug)]
 pub(super) struct DescriptorSlots {
     pub(super) label: Label,
-    /// Kind and shader visibility; `None` for a heap from [`Device::create_descriptor_heap`](super::Device), which
-    /// accepts every view.
+    /// Kind of the heap, and `true` if it is shader-visible. `None` for a heap from
+    /// [`Device::create_descriptor_heap`](super::Device), which accepts every view.
     pub(super) made: Option<(HeapKind, bool)>,
-    /// The bytes that each slot refers to.
+    /// For each slot, the bytes that it refers to; `None` if it is empty.
     pub(super) slots: Vec<Option<Access>>,
 }
 

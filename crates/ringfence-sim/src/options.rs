@@ -1,4 +1,4 @@
-//! Options of a simulated device, chosen when it is created.
+//! The options of a simulated device.
 
 /// Options of a simulated device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -7,16 +7,16 @@ pub struct SimOptions {
     pub seed: u64,
     /// Number of queues, at least 1.
     pub queues: usize,
-    /// Average number of ticks between two times at which a queue runs.
+    /// Average number of ticks until a queue runs next. With 1, every ready queue runs at every tick.
     pub lateness: u32,
-    /// Simulated time that a tick of a wait takes, in nanoseconds.
+    /// Simulated duration of one tick of a wait, in nanoseconds.
     pub tick_ns: u64,
-    /// Value of every byte of new memory in the device's view.
+    /// Value of each byte of new memory, as the device sees it.
     pub poison: u8,
-    /// `true` if calls take the real time that the profile defines; `false` if the time is only counted.
+    /// `true` if calls take the time that the profile defines; `false` if this time is only counted.
     pub spends_time: bool,
-    /// `true` if commands of one submission that use the same bytes must be separated by
-    /// [`Command::Barrier`](super::Command::Barrier).
+    /// `true` if the device checks barriers: two commands of one submission that use the same bytes must then be
+    /// separated by [`Command::Barrier`](super::Command::Barrier).
     pub watches_barriers: bool,
 }
 

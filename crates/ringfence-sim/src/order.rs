@@ -1,4 +1,4 @@
-//! The known order of submissions, as vector clocks.
+//! The order of submissions, as far as fences define it, in vector clocks.
 //!
 //! ```text
 //!   queue 0   s1 ──── s2 ──signals (f, 5)──── s3           clock of t2 = { 0: 2, 1: 1 }
@@ -6,35 +6,35 @@
 //!   queue 1   t1 ───────── t2 waits (f, 5)                 s3 and t2 are not ordered
 //! ```
 //!
-//! The host has such a clock too, which `completed` and `wait` advance. Work above the host's clock is *pending*, even
-//! if the simulation has already run it, because the program could not know that. Therefore the reported hazards do not
-//! depend on the timing of the simulation.
+//! The host has a clock too, which `completed` and `wait` advance. Work after the host's clock is *pending*, even if
+//! the simulation has already run it, because the program cannot know that it has run. The reported hazards therefore
+//! do not depend on the timing of the simulation.
 //!
-//! A wait may be submitted before the signal that it waits for, as with timeline semaphores. Such work is *unsettled*
-//! until the signal is submitted: its clock is unknown, and it is not yet compared with other work.
+//! A wait may be submitted before the signal that it waits for, as with timeline semaphores. Until the signal is
+//! submitted, the waiting work is *unsettled*: its clock is unknown, and it is not compared with other work.
 
 use super::hazard::PendingWork;
 use super::ids::{Fence, Label};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A sync point of the simulated device: a fence and a value that it reaches.
+/// A sync point of the simulated device: a fence and a value.
 pub(super) type Point = (Fence, u64);
 
 /// A use of bytes of a memory object, or of slots of a descriptor heap.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
-    /// Number of the memory object or heap.
+    /// Number of the memory object or descriptor heap.
     pub(super) space: u64,
     pub(super) range: Range<u64>,
     pub(super) writes: bool,
-    /// The object whose range this is.
+    /// The object that the bytes or slots belong to.
     pub(super) label: Label,
-    /// Label of the memory object or heap.
+    /// Label of the memory object or descriptor heap.
     pub(super) space_label: Label,
 }
 
-/// Number of submissions of each queue that have ended.
+/// A vector clock: for each queue, the number of submissions that have ended.
 #[derive(Clone, Default, Debug)]
 struct Clock(Vec<u64>);
 
@@ -54,25 +54,25 @@ impl Clock {
     }
 }
 
-/// A submission: its queue and its number there, from 1.
+/// Identifies a submission: its queue, and its number on that queue, from 1.
 pub(super) type Key = (usize, u64);
 
 #[derive(Debug)]
 struct Work {
     waits: Vec<Point>,
     signal: Point,
-    /// Work that had ended before this work began. Complete if and only if `settled` is `true`.
+    /// The work that had ended before this work began. Complete only if `settled` is `true`.
     clock: Clock,
     settled: bool,
     accesses: Accesses,
 }
 
-/// Accesses, searchable by range.
+/// Accesses of a submission, searchable by range.
 #[derive(Debug)]
 struct Accesses {
-    /// Sorted by space and start.
+    /// Sorted by space and by the start of the range.
     sorted: Vec<Access>,
-    /// Size of the largest range.
+    /// Size of the largest range, in bytes or slots.
     longest: u64,
 }
 
@@ -94,7 +94,7 @@ impl Accesses {
     }
 }
 
-/// A conflict of two unordered submissions that use the same bytes.
+/// A conflict: two submissions use the same bytes, and no fence orders them.
 #[derive(Debug)]
 pub(super) struct Conflict {
     /// The access of the earlier submission.
@@ -104,14 +104,14 @@ pub(super) struct Conflict {
     pub(super) queue: usize,
 }
 
-/// Submissions that are not known to have ended, and their waits and signals.
+/// The submissions that, as far as the host knows, have not ended, with their waits and signals.
 #[derive(Debug)]
 pub(super) struct Order {
     host: Clock,
     works: BTreeMap<Key, Work>,
-    /// For each fence, the signals above the value that the host has seen.
+    /// For each fence, the signals with values above the last value that the host has read.
     signals: BTreeMap<Fence, BTreeMap<u64, Key>>,
-    /// For each fence, the value that the host has seen.
+    /// For each fence, the last value that the host has read.
     seen: BTreeMap<Fence, u64>,
     unsettled: Vec<Key>,
 }
@@ -131,7 +131,7 @@ impl Order {
         self.seen.insert(fence, initial);
     }
 
-    /// Adds a submission. Returns the conflicts that are now known.
+    /// Adds a submission. Returns the conflicts that this makes known.
     pub(super) fn submit(&mut self, key: Key, waits: &[Point], signal: Point, uses: Vec<Access>) -> Vec<Conflict> {
         let accesses = Accesses::new(uses);
         let work = Work { waits: waits.to_vec(), signal, clock: self.host.clone(), settled: false, accesses };
@@ -141,7 +141,8 @@ impl Order {
         self.settle()
     }
 
-    /// Settles submissions until no more can be settled. Returns their conflicts.
+    /// Settles submissions as long as there is one that can be settled. Returns the conflicts of the settled
+    /// submissions.
     fn settle(&mut self) -> Vec<Conflict> {
         let mut conflicts = Vec::new();
         while let Some(at) = (0..self.unsettled.len()).find(|&at| self.try_settle(self.unsettled[at])) {
@@ -160,7 +161,8 @@ impl Order {
         true
     }
 
-    /// Returns the work that has ended before this submission begins; `None` if it waits for an unknown signal.
+    /// Returns the clock of a submission: the work that has ended before it begins. Returns `None` if the submission
+    /// waits for a signal that is not submitted.
     fn clock_of(&self, key: Key) -> Option<Clock> {
         let work = self.works.get(&key)?;
         let mut clock = work.clock.clone();
@@ -169,16 +171,17 @@ impl Order {
             if self.seen.get(&fence).is_some_and(|&seen| seen >= value) {
                 continue;
             }
-            // The first signal that reaches the value: later signals may run later.
+            // The submission may begin with the first signal that reaches the value, so later signals are not needed.
             let (_, &signaller) = self.signals.get(&fence)?.range(value..).next()?;
             self.join_end_of(signaller, &mut clock)?;
         }
         Some(clock)
     }
 
-    /// Adds a submission and all work before it to `clock`. Returns `None` if the submission is unsettled.
+    /// Adds a submission, and all work that had ended before it, to `clock`. Returns `None` if the submission is
+    /// unsettled.
     fn join_end_of(&self, key: Key, clock: &mut Clock) -> Option<()> {
-        // A submission that was removed has ended before the host's clock, which every clock includes.
+        // A submission that is not in `works` ended before the host's clock, which every clock includes.
         if let Some(work) = self.works.get(&key) {
             if !work.settled {
                 return None;
@@ -189,7 +192,7 @@ impl Order {
         Some(())
     }
 
-    /// Compares a settled submission with every other settled one.
+    /// Compares a settled submission with all other settled submissions, and adds its conflicts.
     fn find_conflicts(&self, key: Key, conflicts: &mut Vec<Conflict>) {
         let Some(work) = self.works.get(&key) else { return };
         for (&other_key, other) in &self.works {
@@ -210,18 +213,18 @@ impl Order {
         }
     }
 
-    /// Returns `true` if submission `one` is known to have ended before `other` began, or if both are the same
-    /// submission.
+    /// Returns `true` if `one` and `other` are the same submission, or if fences ensure that `one` has ended before
+    /// `other` begins.
     pub(super) fn is_before(&self, one: Key, other: Key) -> bool {
         if one.0 == other.0 {
             return one.1 <= other.1;
         }
-        // A submission that was removed has ended before the host's clock, which every clock includes.
+        // A submission that is not in `works` ended before the host's clock, which every clock includes.
         let covers = |work: &Work| work.settled && work.clock.covers(one);
         !self.works.contains_key(&one) || self.works.get(&other).is_some_and(covers)
     }
 
-    /// Returns the first pending access to the range of each submission that `wanted` selects.
+    /// For each submission that `wanted` selects, returns its first pending access to the range.
     pub(super) fn pending(
         &self,
         space: u64,
@@ -235,7 +238,7 @@ impl Order {
         self.works.iter().filter_map(first).collect()
     }
 
-    /// Records that the host has seen `fence` at `value`.
+    /// Records that the host has read `value` from `fence`.
     pub(super) fn observe(&mut self, fence: Fence, value: u64) {
         let seen = self.seen.entry(fence).or_insert(0);
         if value <= *seen {
@@ -247,13 +250,13 @@ impl Order {
         let reached = std::mem::replace(signals, later);
         let mut host = self.host.clone();
         for key in reached.into_values() {
-            // The submission is settled: it has run, so the signals that it waited for exist.
+            // The submission is settled: it has run, so all signals that it waited for were submitted.
             let _ = self.join_end_of(key, &mut host);
         }
         self.advance_host(host);
     }
 
-    /// Records that the host knows the end of this submission and all earlier ones on its queue.
+    /// Records that the host knows that this submission, and all earlier submissions of its queue, have ended.
     pub(super) fn observe_end(&mut self, key: Key) {
         let mut host = self.host.clone();
         host.raise(key.0, key.1);
@@ -266,7 +269,7 @@ impl Order {
         self.host = host;
     }
 
-    /// Removes all pending work after the device was lost.
+    /// Removes all pending work. Called when the device is lost.
     pub(super) fn clear(&mut self) {
         self.works.clear();
         self.signals.clear();

@@ -1,12 +1,12 @@
-//! Copies and fills of sparse buffers, split into parts that use one page of each buffer.
+//! Copies and fills of sparse buffers. They are split into parts; each part uses only one page of each buffer.
 //!
 //! ```text
 //!   buffer #9, pages   │ memory 3 + 64 Ki │ none │ memory 3 │
 //!   a copy of 100 KiB at 32 KiB ──▶ one part per page ──▶ steps over addresses, like other copies
 //! ```
 //!
-//! Pages are resolved when work is submitted, because their binds precede the work in its queue. The resulting
-//! addresses outlive the binding, so memory that is reused too early is detected.
+//! Pages are resolved at submission, because their binds precede the work in its queue. The resulting addresses stay in
+//! the steps if a page is unbound later. If its memory is reused too early, this is detected.
 
 use super::command::BufferRange;
 use super::state::State;
@@ -14,8 +14,8 @@ use super::step::{Step, Uses};
 use ringfence_hal::sparse::UnboundReads;
 
 impl State {
-    /// Returns the steps of a copy. Writes to an unbound page are discarded. Reads from it give zeros, or poison on
-    /// devices with undefined reads.
+    /// Returns the steps of a copy. Writes to an unbound page have no effect. Reads from an unbound page return zeros,
+    /// or poison if the device has undefined reads.
     pub(super) fn copy_steps(&mut self, src: BufferRange, dst: BufferRange, uses: &mut Uses) -> Vec<Step> {
         let mut steps = Vec::new();
         for (at, size) in self.parts(&[src, dst]) {
@@ -39,8 +39,8 @@ impl State {
         parts.filter_map(|found| self.fill_step(part(found), value, uses)).collect()
     }
 
-    /// Splits ranges of equal size into parts that use one page of each buffer. Returns the offset and size of each
-    /// part.
+    /// Splits ranges of equal size into parts, so that each part uses only one page of each buffer. Returns the offset
+    /// of each part in the ranges, and its size.
     fn parts(&self, ranges: &[BufferRange]) -> Vec<(u64, u64)> {
         let page_bytes = self.profile.page_bytes;
         let (mut at, mut found) = (0, Vec::new());

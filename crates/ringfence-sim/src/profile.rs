@@ -1,6 +1,6 @@
-//! Profiles of the devices that can be simulated: heaps, types, limits, alignments and costs.
+//! Profiles of the devices that can be simulated: memory heaps and types, limits, alignments and costs of calls.
 //!
-//! All fields are public. A test that needs a small heap or few memory objects changes the field.
+//! All fields are public: a test that needs a small heap or few memory objects changes the field.
 
 use ringfence_hal::sparse::UnboundReads;
 use ringfence_hal::{Capabilities, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType};
@@ -21,8 +21,8 @@ pub struct Profile {
     pub name: &'static str,
     /// Capabilities that the device reports to the library.
     pub capabilities: Capabilities,
-    /// `true` if the device enforces resource classes and the alignment of texture copies, as Direct3D 12 does. On
-    /// Vulkan, they are only recommendations.
+    /// `true` if the device enforces resource classes and the alignments of texture copies, as Direct3D 12 does.
+    /// `false` if these are only recommendations, as on Vulkan.
     pub strict: bool,
     /// `true` if the driver reports budgets (`VK_EXT_memory_budget`, DXGI).
     pub reports_budgets: bool,
@@ -32,21 +32,22 @@ pub struct Profile {
     pub texture_types: u32,
     /// Memory types for render targets and depth-stencil targets, one bit each.
     pub target_types: u32,
-    /// Alignment of buffers, and the unit to which their size is rounded up, in bytes.
+    /// Alignment of buffers, in bytes. The size of a buffer is rounded up to a multiple of it.
     pub buffer_alignment: u64,
-    /// Alignment of textures, and the unit to which their size is rounded up, in bytes.
+    /// Alignment of textures, in bytes. The size of a texture is rounded up to a multiple of it.
     pub texture_alignment: u64,
-    /// The same for textures of at most `texture_alignment` bytes that are not targets.
+    /// `texture_alignment` for small textures: at most `texture_alignment` bytes, and no render target or depth-stencil
+    /// target.
     pub small_texture_alignment: u64,
-    /// The same for multisampled textures.
+    /// `texture_alignment` for multisampled textures.
     pub multisampled_alignment: u64,
     /// Alignment of each mip level inside its texture, in bytes.
     pub mip_alignment: u64,
-    /// Targets of at least this size in bytes prefer dedicated memory.
+    /// Size from which render targets and depth-stencil targets prefer dedicated memory, in bytes.
     pub dedicated_preferred_bytes: u64,
-    /// Textures of at least this size in bytes require dedicated memory.
+    /// Size from which textures require dedicated memory, in bytes.
     pub dedicated_required_bytes: u64,
-    /// Result of reads from unbound pages of sparse resources; `None` if the device does not support them.
+    /// Result of reads from unbound pages of sparse resources; `None` if the device has no sparse resources.
     pub sparse: Option<UnboundReads>,
     /// Size of a page of a sparse resource, in bytes.
     pub page_bytes: u64,
@@ -159,7 +160,7 @@ impl Profile {
 
     /// Returns the profile of a Direct3D 12 card with resource heap tier 2 and recent driver features: one heap for all
     /// classes, GPU-upload heaps, and tight alignment. With tight alignment, buffers are aligned to 8 bytes instead of
-    /// 64 KiB, independent of their views.
+    /// 64 KiB, although some of their views need a larger alignment.
     #[must_use]
     pub fn d3d12_modern() -> Self {
         let tier1 = Self::d3d12_tier1();
@@ -186,8 +187,8 @@ impl Profile {
     }
 
     /// Returns the profile of a small device without coherent memory. Every host write needs a flush, in atoms of 256
-    /// bytes. Buffers and textures do not share pages of 64 KiB. It allows few memory objects, and has a lazily
-    /// allocated and a protected type.
+    /// bytes. A buffer and a texture must not share a page of 64 KiB. The device allows few memory objects. One memory
+    /// type is lazily allocated, and one is protected.
     #[must_use]
     pub fn non_coherent() -> Self {
         Self {
@@ -237,7 +238,7 @@ impl Profile {
         Self::all().into_iter().find(|profile| profile.name == name)
     }
 
-    /// Returns the values that most profiles share.
+    /// Returns the values that most profiles have in common.
     fn plain() -> Self {
         Self {
             name: "plain",
@@ -296,9 +297,9 @@ fn types(types: &[(u32, MemoryProperties)]) -> Vec<MemoryType> {
 /// Costs of a driver's calls, in nanoseconds.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Costs {
-    /// Cost of allocating memory, by memory type. Further types use the last curve.
+    /// Cost of allocating memory, one curve per memory type. The last curve applies to all further types.
     pub allocate: Vec<CostCurve>,
-    /// Cost of freeing memory, by memory type. Further types use the last curve.
+    /// Cost of freeing memory, one curve per memory type. The last curve applies to all further types.
     pub free: Vec<CostCurve>,
     /// Cost of creating or destroying an object.
     pub object_ns: u64,
@@ -312,15 +313,15 @@ pub struct Costs {
     pub submit_ns: u64,
     /// Cost of a wait for a value that is already reached.
     pub wait_ns: u64,
-    /// Cost of a flush of any size.
+    /// Cost of a flush, for any number of bytes.
     pub flush_ns: u64,
-    /// Bytes that the host copies in a microsecond.
+    /// Number of bytes that the host copies per microsecond.
     pub host_bytes_per_us: u64,
 }
 
 impl Costs {
-    /// Returns costs measured on an H200 (medians of 20 runs). For the cached type, only 64 MiB was measured. Its value
-    /// for 64 KiB is that of the coherent type.
+    /// Returns costs that were measured on an H200 (medians of 20 runs). For the cached type, only 64 MiB was measured;
+    /// for 64 KiB, it has the value of the coherent type.
     fn h200() -> Self {
         let curve = |points: &[(u64, u64)]| CostCurve(points.iter().map(|&(size, us)| (size, us * 1000)).collect());
         let host = curve(&[(64 * KIB, 421), (64 * MIB, 15_869), (256 * MIB, 61_462)]);
@@ -344,7 +345,7 @@ impl Costs {
         }
     }
 
-    /// Returns plausible costs for a graphics card.
+    /// Returns plausible costs for a graphics card; not measured.
     fn card() -> Self {
         Self {
             allocate: vec![CostCurve(vec![(64 * KIB, 100_000), (64 * MIB, 1_500_000)])],
@@ -360,7 +361,7 @@ impl Costs {
         }
     }
 
-    /// Returns plausible costs for a software driver, which allocates memory with `mmap`.
+    /// Returns plausible costs for a software driver, which allocates memory with `mmap`; not measured.
     fn software() -> Self {
         Self {
             allocate: vec![CostCurve(vec![(64 * KIB, 4_000), (64 * MIB, 12_000)])],
@@ -369,12 +370,12 @@ impl Costs {
         }
     }
 
-    /// Returns the value at `size` of a memory type's curve.
+    /// Returns the cost for `size` bytes of a memory type, from its curve.
     pub(super) fn of(curves: &[CostCurve], memory_type: u32, size: u64) -> u64 {
         curves.get(memory_type as usize).or(curves.last()).map_or(0, |curve| curve.at(size))
     }
 
-    /// Returns the time that the host needs to copy `bytes` bytes.
+    /// Returns the time that the host needs to copy `bytes` bytes, in nanoseconds.
     pub(super) const fn host_copy_ns(&self, bytes: u64) -> u64 {
         match bytes.saturating_mul(1000).checked_div(self.host_bytes_per_us) {
             Some(ns) => ns,
@@ -383,13 +384,13 @@ impl Costs {
     }
 }
 
-/// Cost as a function of size: points `(bytes, ns)` in ascending order, with linear interpolation. Constant before the
-/// first point; after the last one, the slope of the last segment continues.
+/// Cost as a function of size, by points `(bytes, ns)` in ascending order. Between points, the cost is interpolated
+/// linearly. Below the first point it is constant. Above the last point, the slope of the last segment continues.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CostCurve(pub Vec<(u64, u64)>);
 
 impl CostCurve {
-    /// Returns the cost at `size`.
+    /// Returns the cost for `size` bytes, in nanoseconds.
     #[must_use]
     pub fn at(&self, size: u64) -> u64 {
         let above = self.0.partition_point(|&(bytes, _)| bytes < size);

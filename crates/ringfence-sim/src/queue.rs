@@ -13,7 +13,7 @@ pub(super) struct Queues {
     pub(super) queues: Vec<Queue>,
     pub(super) fences: BTreeMap<Fence, u64>,
     pub(super) rng: Rng,
-    /// Average number of ticks between two times at which a queue runs.
+    /// Average number of ticks until a queue runs next.
     pub(super) lateness: u64,
     pub(super) tick_ns: u64,
 }
@@ -21,7 +21,7 @@ pub(super) struct Queues {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     pub(super) pending: VecDeque<Submission>,
-    /// Number of submissions so far, which is also the number of the last one.
+    /// Number of submissions so far, which is also the number of the latest submission.
     pub(super) submitted: u64,
     /// Number of submissions that have ended.
     pub(super) ended: u64,
@@ -67,7 +67,7 @@ impl Queues {
         self.queues.get(queue).map_or(0, |queue| queue.family)
     }
 
-    /// Returns `true` if the queue has work that can run now.
+    /// Returns `true` if the queue is not paused and the waits of its next submission are reached.
     pub(super) fn is_ready(&self, queue: usize) -> bool {
         let queue = &self.queues[queue];
         let reached = |&(fence, value): &Point| self.fences.get(&fence).is_some_and(|&held| held >= value);

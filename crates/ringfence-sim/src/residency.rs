@@ -1,8 +1,8 @@
-//! Eviction of memory, and detection of uses of evicted memory.
+//! Eviction of memory, and reports of uses of evicted memory.
 //!
-//! An evicted memory object keeps its contents and does not count as usage of its heap. The submission of work that
-//! uses evicted memory is a hazard, and so is the eviction of memory that pending work uses. On a real device, the
-//! former sometimes loses work or removes the device. Here it is always reported.
+//! Evicted memory keeps its contents and does not count as usage of its heap. Two things are hazards: submitting work
+//! that uses evicted memory, and evicting memory that pending work uses. On a real device, the first sometimes loses
+//! work or removes the device; here it is always reported.
 
 use super::hazard::{Hazard, HazardKind};
 use super::ids::Memory;
@@ -24,8 +24,8 @@ impl State {
         if has { Ok(()) } else { Err(DeviceError::unsupported("residency")) }
     }
 
-    /// Makes all of the memory resident, or none of it. Memory that was freed is ignored, because a real
-    /// `ID3D12Pageable` keeps its object alive.
+    /// Makes all of `memory` resident, or returns an error and makes none resident. Memory that was freed is ignored,
+    /// because on a real device `ID3D12Pageable` keeps the object alive.
     pub(super) fn make_resident(&mut self, memory: &[Memory]) -> Result<(), DeviceError> {
         self.check_residency()?;
         self.counts.make_resident += 1;
@@ -77,7 +77,7 @@ impl State {
         }
     }
 
-    /// Reports uses of evicted memory by new work.
+    /// Reports each use of evicted memory in a new submission.
     pub(super) fn report_evicted(&mut self, uses: &[Access], queue: usize) {
         let is_evicted = |space: u64| self.memories.get(&space).is_some_and(|object| object.is_evicted);
         let found: Vec<_> = uses.iter().filter(|access| is_evicted(access.space)).cloned().collect();

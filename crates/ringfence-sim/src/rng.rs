@@ -1,12 +1,12 @@
-//! Random numbers of the simulated clock and of generated tests: SplitMix64 (Steele, Lea, Flood 2014). Equal seeds give
-//! equal numbers on every machine.
+//! Random numbers for the simulated clock and for generated tests: SplitMix64 (Steele, Lea, Flood 2014). A seed gives
+//! the same numbers on every machine.
 
 /// A seeded random number generator.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// Returns a generator. Equal seeds give equal numbers.
+    /// Returns a generator. Generators with equal seeds return equal numbers.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
@@ -20,8 +20,7 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number in `0..bound`; 0 if `bound` is 0. The bias of the remainder is below 2⁻³² for the bounds used
-    /// here.
+    /// Returns a number in `0..bound`; 0 if `bound` is 0. The bias is below 2⁻³² for bounds below 2³².
     pub fn below(&mut self, bound: u64) -> u64 {
         let number = self.next();
         number.checked_rem(bound).unwrap_or(0)

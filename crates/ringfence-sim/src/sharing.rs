@@ -1,4 +1,4 @@
-//! Shared memory on the simulated device, between allocators that represent processes.
+//! Shared memory on the simulated device. It is shared between allocators that stand for processes.
 //!
 //! ```text
 //!   memory 7 ◀── owners: 7 itself, handles, imports ──▶ the bytes are freed with the last of them
@@ -12,7 +12,7 @@ use super::state::State;
 use ringfence_hal::sharing::{Share, ShareKind, ShareSupport, Tied};
 use ringfence_hal::{DeviceError, MemoryDesc, Numbers};
 
-/// A handle to the memory of a simulated device. It keeps the bytes alive until it is dropped.
+/// A handle to the memory of a simulated device. The bytes exist at least until the handle is dropped.
 #[derive(Debug)]
 pub struct SharedHandle {
     device: Device,
@@ -25,7 +25,7 @@ impl Drop for SharedHandle {
     }
 }
 
-/// Returns the support of shared memory, for handles of kind [`ShareKind::Simulated`] only.
+/// Returns the support of shared memory: only handles of the kind [`ShareKind::Simulated`] are supported.
 pub(super) fn support(kind: ShareKind) -> ShareSupport {
     let known = kind == ShareKind::Simulated;
     ShareSupport { can_export: known, can_import: known, needs_dedicated: false }
@@ -36,7 +36,7 @@ pub(super) fn check(kind: ShareKind) -> Result<(), DeviceError> {
     if known { Ok(()) } else { Err(DeviceError::unsupported("handles of this kind on the simulated device")) }
 }
 
-// SAFETY: the bytes of a memory object live as long as one of its owners. Each handle and each import is an owner.
+// SAFETY: the bytes of a memory object exist as long as it has an owner. Each handle and each import is an owner.
 unsafe impl Share for Device {
     type Handle = SharedHandle;
 

@@ -1,5 +1,5 @@
-//! Sparse buffers and textures on the simulated device: created without memory, and bound page by page.
-//! [`pages`](super::pages) and [`tiles`](super::tiles) split copies of them.
+//! Sparse buffers and textures on the simulated device. They are created without memory, and their pages are bound one
+//! by one. [`pages`](super::pages) and [`tiles`](super::tiles) split copies of sparse resources.
 
 use super::device::Device;
 use super::hazard::{Hazard, HazardKind};
@@ -12,9 +12,9 @@ use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundR
 use ringfence_hal::{BufferDesc, DeviceError, Dimension, Requirements, TextureDesc};
 use std::ops::Range;
 
-// SAFETY: a page is inside the device view of its memory object. Sparse resources are never mapped.
+// SAFETY: a bound page is inside the device view of its memory object. Sparse resources are never mapped.
 unsafe impl Sparse for Device {
-    /// The index of the queue.
+    /// Index of the queue.
     type BindQueue = usize;
 
     fn sparse_support(&self) -> Option<UnboundReads> {
@@ -101,7 +101,7 @@ impl State {
         self.counts.create_texture += 1;
         let page_bytes = self.profile.page_bytes;
         let mut needs = texture_requirements(&self.profile, desc)?;
-        // Each page is placed by itself, so the size of the whole texture does not matter.
+        // Each page is placed separately, so dedicated memory for the whole texture is not needed.
         (needs.prefers_dedicated, needs.requires_dedicated) = (false, false);
         let tiling = tiling(page_bytes, desc, (needs.memory_type_bits, needs.class));
         (needs.size, needs.alignment) = (tiling.page_count() * page_bytes, page_bytes);
@@ -109,7 +109,7 @@ impl State {
         Ok((Texture(id), tiling))
     }
 
-    /// Creates a resource whose pages are unbound.
+    /// Creates a resource with unbound pages.
     fn prepare_unbound(&mut self, shape: Shape, needs: Requirements) -> Result<u64, DeviceError> {
         let count = usize::try_from(needs.size / needs.alignment).map_err(|_| DeviceError::OutOfHostMemory)?;
         let mut pages = Vec::new();
@@ -165,7 +165,8 @@ impl State {
         }
     }
 
-    /// Returns `true` if a page of the resource may be bound there. Reports a violation.
+    /// Returns `true` if a page of the resource may be bound to this range of the memory. Reports a violation and
+    /// returns `false`.
     fn check_page(&mut self, resource: &Resource, memory: u64, range: &Range<u64>) -> bool {
         let Some(object) = self.memories.get(&memory) else {
             self.report_stale(What::Memory, memory, "bound to a page");

@@ -1,4 +1,4 @@
-//! Memory objects and resources, protected by the device's lock: their locations, and checks of these.
+//! Memory objects and resources, protected by the device's lock: their locations, and checks of the locations.
 
 use super::contents::Contents;
 use super::counts::{CallCounts, Live};
@@ -18,9 +18,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Largest number of stored hazards, so that a faulty program does not exhaust the host's memory.
+/// Maximum number of stored hazards. The limit prevents a faulty program from exhausting the host's memory.
 const HAZARDS_MAX: usize = 4096;
-/// Largest number of stored labels of destroyed objects, which messages use.
+/// Maximum number of stored labels of destroyed objects. Messages contain these labels.
 const DESTROYED_MAX: usize = 1024;
 /// Alignment that Direct3D 12 gives a heap by default, in bytes.
 const HEAP_ALIGNMENT: u64 = 64 << 10;
@@ -33,7 +33,7 @@ pub(super) struct State {
     pub(super) watches_barriers: bool,
     next_id: u64,
     pub(super) memories: BTreeMap<u64, MemoryObject>,
-    /// Imported memory objects, and the object that owns their bytes.
+    /// For each imported memory object, the object that owns its bytes.
     pub(super) imports: HashMap<u64, u64>,
     pub(super) resources: HashMap<u64, Resource>,
     pub(super) descriptor_heaps: HashMap<u64, DescriptorSlots>,
@@ -43,7 +43,7 @@ pub(super) struct State {
     destroyed: VecDeque<Label>,
     pub(super) counts: CallCounts,
     pub(super) heap_used: Vec<u64>,
-    /// Budgets that a test has set.
+    /// For each memory heap, the budget that a test has set, in bytes.
     pub(super) heap_budget: Vec<Option<u64>>,
 }
 
@@ -85,13 +85,13 @@ impl State {
         }
     }
 
-    /// Reports a hazard that makes a command invalid.
+    /// Reports a hazard that makes a command invalid. Returns `None`.
     pub(super) fn refuse<T>(&mut self, kind: HazardKind, label: Label, detail: &'static str) -> Option<T> {
         self.report(Hazard::about(kind, label).detail(detail));
         None
     }
 
-    /// Returns the label of a resource, which may be destroyed.
+    /// Returns the label of a resource. The resource may be destroyed.
     pub(super) fn label_of(&self, what: What, id: u64) -> Label {
         self.resources.get(&id).map_or(Label::unnamed(what, id), |held| held.label.clone())
     }
@@ -100,7 +100,7 @@ impl State {
         if self.lost { Err(DeviceError::Lost) } else { Ok(()) }
     }
 
-    /// Stores the label of a destroyed object for messages.
+    /// Stores the label of a destroyed object, for later messages.
     pub(super) fn note_destroyed(&mut self, label: Label) {
         if self.destroyed.len() == DESTROYED_MAX {
             self.destroyed.pop_front();
@@ -108,19 +108,19 @@ impl State {
         self.destroyed.push_back(label);
     }
 
-    /// Reports the use of an object that is not alive.
+    /// Reports the use of an object that is destroyed or was never created.
     pub(super) fn report_stale(&mut self, what: What, id: u64, detail: &'static str) {
         let label = self.dead_label(what, id);
         self.report(Hazard::about(HazardKind::Stale, label).detail(detail));
     }
 
-    /// Returns the last label of a destroyed object.
+    /// Returns the stored label of a destroyed object; a label without a name if none is stored.
     pub(super) fn dead_label(&self, what: What, id: u64) -> Label {
         let known = self.destroyed.iter().rev().find(|label| label.id == id && label.what == what);
         known.cloned().unwrap_or(Label::unnamed(what, id))
     }
 
-    /// Reports each pending submission with a use of the range that `wanted` selects.
+    /// For each pending submission that `wanted` selects, reports its use of the range, if it uses the range.
     pub(super) fn report_pending(
         &mut self,
         kind: HazardKind,
@@ -162,7 +162,7 @@ impl State {
             device,
             placed: BTreeMap::new(),
             longest: 0,
-            // The resources of both sides of shared memory overlap intentionally.
+            // The processes that share memory place their own resources in it, so all of its resources may share bytes.
             shared: desc.share.iter().map(|_| 0..desc.size).collect(),
             contents: Contents::default(),
             owners: 1,
@@ -183,7 +183,7 @@ impl State {
         }
     }
 
-    /// Returns the heap of an allocation, if the allocation is valid and fits.
+    /// Returns the memory heap for an allocation, or an error if the allocation is invalid or does not fit.
     fn check_allocation(&self, desc: &MemoryDesc<'_>) -> Result<usize, DeviceError> {
         self.check_alive()?;
         let capabilities = &self.profile.capabilities;
@@ -191,7 +191,7 @@ impl State {
         let (given, max) = (desc.memory_type.into(), capabilities.memory_types.len() as u64 - 1);
         let none = DeviceError::invalid("no such memory type").with(Numbers::AtMost { given, max });
         let heap = held.ok_or(none)?.heap as usize;
-        DeviceError::invalid("memory has at least one byte").at_least(desc.size, 1)?;
+        DeviceError::invalid("memory must have at least one byte").at_least(desc.size, 1)?;
         if self.memories.len() as u64 >= capabilities.memory_objects_max {
             return Err(DeviceError::TooManyObjects);
         }
@@ -249,8 +249,8 @@ impl State {
 
     // ---- host access ----
 
-    /// Returns the flushed range. Reports a range that is outside of mapped memory, or of partial atoms in non-coherent
-    /// memory.
+    /// Returns the flushed range. Reports a range that is not inside mapped memory, and a range in non-coherent memory
+    /// that contains a partial atom.
     pub(super) fn check_flush(&mut self, id: u64, offset: u64, size: u64) -> Option<Range<u64>> {
         let range = self.check_mapped(id, offset, size)?;
         let object = &self.memories[&id];
@@ -265,7 +265,7 @@ impl State {
         Some(range)
     }
 
-    /// Returns a range of mapped memory. Reports a range that is outside of it.
+    /// Returns a range of mapped memory. Reports a range that is not inside mapped memory, and returns `None`.
     pub(super) fn check_mapped(&mut self, id: u64, offset: u64, size: u64) -> Option<Range<u64>> {
         let Some(object) = self.memories.get(&id) else {
             self.report_stale(What::Memory, id, "accessed by the host");
@@ -337,7 +337,8 @@ impl State {
         Ok(mapped)
     }
 
-    /// Returns the first rule that forbids this location of a resource or of one of its pages.
+    /// Returns the first rule that forbids placing a resource, or one of its pages, at this location; `None` if it is
+    /// allowed.
     pub(super) fn check_location(
         &self,
         resource: &Resource,
@@ -375,7 +376,7 @@ impl State {
         rules.into_iter().find(|rule| rule.0).map(|(_, kind, detail, numbers)| (kind, detail, numbers))
     }
 
-    /// Reports conflicts of the new resource with resources and pending work in the same memory.
+    /// Reports each conflict of a new resource with other resources, and with pending work, in the same memory.
     pub(super) fn report_conflicts(&mut self, resource: &Resource, memory: u64, range: &Range<u64>) {
         let object = &self.memories[&memory];
         let label = |id| self.label_of(What::Buffer, id);
@@ -421,7 +422,7 @@ impl State {
         }
     }
 
-    /// Destroys a resource, placed or not.
+    /// Destroys a resource. `expect_placed` is `true` if the resource must have been placed.
     pub(super) fn destroy(&mut self, (what, id): (What, u64), expect_placed: bool) {
         self.spend(self.profile.costs.object_ns);
         let Some(resource) = self.resources.remove(&id) else {
@@ -441,7 +442,7 @@ impl State {
         self.note_destroyed(resource.label);
     }
 
-    /// Gives a recycled resource a new number, so that uses of the old one are reported as stale.
+    /// Gives a recycled resource a new number. Uses of the old number are then reported as stale.
     pub(super) fn recycle(&mut self, (what, id): (What, u64)) -> u64 {
         self.counts.recycle += 1;
         let Some(resource) = self.resources.remove(&id) else {
@@ -469,7 +470,7 @@ impl State {
 
     // ---- properties of resources ----
 
-    /// Removes a resource from its bytes. Reports pending work that uses them through this resource.
+    /// Removes a resource from its memory. Reports pending work that uses the bytes through this resource.
     fn leave(&mut self, id: u64, at: (u64, u64), size: u64) -> Option<(&mut MemoryObject, Placement)> {
         let (memory, offset) = at;
         let range = offset..offset + size;
@@ -490,7 +491,7 @@ impl State {
         }
     }
 
-    /// Returns the memory object that owns the bytes: for an import, the exported object.
+    /// Returns the number of the memory object that owns the bytes. For imported memory, this is the exported object.
     pub(super) fn root(&self, id: u64) -> u64 {
         self.imports.get(&id).copied().unwrap_or(id)
     }
@@ -500,7 +501,7 @@ impl State {
         self.descriptor_heaps.get(&heap.0)?.slots.get(slot as usize)?.as_ref()
     }
 
-    /// Returns `true` if kernels may use the heap.
+    /// Returns `true` if kernels may use the descriptor heap.
     pub(super) fn is_visible(&self, heap: DescriptorHeap) -> bool {
         let made = self.descriptor_heaps.get(&heap.0).and_then(|held| held.made);
         made.is_none_or(|(_, visible)| visible)

@@ -1,9 +1,9 @@
-//! Steps that a queue executes. They contain addresses, like recorded GPU work.
+//! The steps that a queue executes. They contain memory addresses, like recorded GPU work.
 
 use super::command::{DescriptorUse, KernelFn};
 use super::order::Access;
 
-/// An offset in a memory object.
+/// A memory object and an offset in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Address {
     pub(super) memory: u64,
@@ -16,14 +16,14 @@ impl Address {
     }
 }
 
-/// Rows of equal size with a constant pitch.
+/// Rows of equal size, at equal distances (`pitch`).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rows {
     pub(super) first: Address,
     pub(super) pitch: u64,
 }
 
-/// A step that a queue executes.
+/// An operation that a queue executes as a whole.
 pub(super) enum Step {
     Copy { src: Rows, dst: Rows, row_bytes: u64, rows: u64 },
     Fill { dst: Address, size: u64, value: u8 },

@@ -1,4 +1,4 @@
-//! The two byte stores of a memory object: the host view and the device view.
+//! The two copies of a memory object's bytes: the host view and the device view.
 //!
 //! ```text
 //!   host view     │ target of `Mapped`: zeroed, contiguous, committed on first access
@@ -7,53 +7,54 @@
 //!   device view   │ pages, created on first write and filled with poison; read and written by GPU work
 //! ```
 //!
-//! There are two views, because a program must not rely on more: writes that are not flushed do not arrive, and bytes
-//! that were never written are not zero. The device view is safe Rust behind the device's lock, so work that executes
-//! late causes no data race.
+//! There are two views to detect programs that rely on behaviour that is not guaranteed: without a flush, the device
+//! does not see the host's writes, and bytes that were never written are not zero. The device view is safe Rust behind
+//! the device's lock, so late work causes no data race.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
-/// Alignment of the first mapped byte, above any `minMemoryMapAlignment`.
+/// Alignment of the first mapped byte, in bytes; larger than any `minMemoryMapAlignment`.
 const MAP_ALIGNMENT: usize = 4096;
 
 /// The host view of a mapped memory object.
 #[derive(Debug)]
 pub(super) struct HostView {
-    /// The allocation, of `layout`.
+    /// The allocation. It has the layout `layout`.
     allocation: NonNull<u8>,
     layout: Layout,
-    /// The first multiple of `MAP_ALIGNMENT` in the allocation. `size` bytes follow it.
+    /// First multiple of `MAP_ALIGNMENT` in the allocation. The view is the `size` bytes from there.
     first: NonNull<u8>,
     size: usize,
 }
 
-// SAFETY: the allocation is not bound to a thread. The view itself reads it only in `copy_out`, whose caller ensures
-// exclusive access. All other accesses use `Mapped`, whose users ensure it.
+// SAFETY: the allocation is not bound to a thread. The view reads it only in `copy_out`, whose caller ensures exclusive
+// access. All other accesses are made through `Mapped`, whose users ensure exclusive access.
 unsafe impl Send for HostView {}
 
 impl HostView {
     /// Returns a view of `size` zero bytes; `None` if the host is out of memory.
     pub(super) fn new(size: u64) -> Option<Self> {
         let size = usize::try_from(size).ok()?;
-        // Aligned by hand: for large alignments, the standard allocator writes the zeros, which commits every page.
+        // The address is aligned here: for large alignments, the standard allocator writes the zeros itself, which
+        // commits every page.
         let layout = Layout::from_size_align(size.checked_add(MAP_ALIGNMENT)?, 16).ok()?;
-        // SAFETY: the layout is at least `MAP_ALIGNMENT` bytes, so not of size 0.
+        // SAFETY: the layout has at least `MAP_ALIGNMENT` bytes, so its size is not 0.
         let allocation = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         let skip = allocation.as_ptr().align_offset(MAP_ALIGNMENT);
-        // SAFETY: `skip < MAP_ALIGNMENT`, and the allocation is that much longer than `size`.
+        // SAFETY: `skip < MAP_ALIGNMENT`, and the allocation is larger than `size` by `MAP_ALIGNMENT`.
         let first = unsafe { allocation.add(skip) };
         Some(Self { allocation, layout, first, size })
     }
 
-    /// Returns a pointer to byte `offset`; `None` beyond the end.
+    /// Returns the address of byte `offset`; `None` if `offset` is not inside the view.
     pub(super) fn at(&self, offset: u64) -> Option<NonNull<u8>> {
         let offset = usize::try_from(offset).ok().filter(|&offset| offset < self.size)?;
         // SAFETY: `offset < size`, and `size` bytes follow `first` in its allocation.
         Some(unsafe { self.first.add(offset) })
     }
 
-    /// Copies `into.len()` bytes at `offset` out of the view. Copies nothing unless all of them are inside.
+    /// Copies `into.len()` bytes from `offset` on out of the view. Copies nothing if they are not all inside the view.
     ///
     /// # Safety
     /// No thread writes these bytes during the call.
@@ -72,7 +73,8 @@ impl Drop for HostView {
     }
 }
 
-/// Size of a page of the device view in bytes. It is small, so that poisoning accessed pages costs little.
+/// Size of a page of the device view, in bytes. Small pages make it cheap to fill a page with poison on its first
+/// write.
 const PAGE: usize = 16 << 10;
 
 /// The device view of a memory object.
@@ -80,12 +82,12 @@ const PAGE: usize = 16 << 10;
 pub(super) struct DeviceView {
     size: u64,
     poison: u8,
-    /// `None` if and only if the page was never written, so that all of it is poison.
+    /// One entry per page. `None` if the page was never written; all of its bytes are then poison.
     pages: Vec<Option<Box<[u8]>>>,
 }
 
 impl DeviceView {
-    /// Returns a view of `size` bytes of poison; `None` if the host has no memory for the page table.
+    /// Returns a view of `size` bytes of poison; `None` if the host has no memory for the list of pages.
     pub(super) fn new(size: u64, poison: u8) -> Option<Self> {
         let count = usize::try_from(size.div_ceil(PAGE as u64)).ok()?;
         let mut pages = Vec::new();
@@ -94,12 +96,12 @@ impl DeviceView {
         Some(Self { size, poison, pages })
     }
 
-    /// Returns `true` if `offset..offset + size` is inside.
+    /// Returns `true` if `offset..offset + size` is inside the view.
     pub(super) fn holds(&self, offset: u64, size: u64) -> bool {
         offset.checked_add(size).is_some_and(|end| end <= self.size)
     }
 
-    /// Copies bytes out. Bytes beyond the end read as poison.
+    /// Copies bytes out of the view. Bytes beyond the end read as poison.
     pub(super) fn read(&self, offset: u64, into: &mut [u8]) {
         let poison = self.poison;
         for_pages(offset, into.len(), |page, inside, part| match self.pages.get(page) {
@@ -108,17 +110,17 @@ impl DeviceView {
         });
     }
 
-    /// Copies bytes in. Bytes beyond the end are discarded.
+    /// Copies bytes into the view. Bytes beyond the end are dropped.
     pub(super) fn write(&mut self, offset: u64, from: &[u8]) {
         self.write_with(offset, from.len(), |part, bytes| bytes.copy_from_slice(&from[part]));
     }
 
-    /// Sets `size` bytes to `value`.
+    /// Sets `size` bytes from `offset` on to `value`.
     pub(super) fn fill(&mut self, offset: u64, size: u64, value: u8) {
         self.write_with(offset, size as usize, |_, bytes| bytes.fill(value));
     }
 
-    /// Copies `size` bytes at `offset` from the host view.
+    /// Copies `size` bytes at `offset` from the host view to this view.
     ///
     /// # Safety
     /// No thread writes these bytes of the host view during the call.
@@ -140,8 +142,8 @@ impl DeviceView {
     }
 }
 
-/// Visits the pages of `offset..offset + size`. Passes the page, the range inside it, and the range in the caller's
-/// bytes.
+/// Visits the pages of `offset..offset + size`. `visit` gets the index of the page, the range in the page, and the
+/// range in the caller's bytes.
 fn for_pages(offset: u64, size: usize, mut visit: impl FnMut(usize, std::ops::Range<usize>, std::ops::Range<usize>)) {
     let mut done = 0;
     while done < size {

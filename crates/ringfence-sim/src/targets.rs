@@ -1,12 +1,12 @@
-//! Initialisation of render targets and depth buffers: each subresource must be initialised before other uses.
+//! Initialisation of render targets and depth buffers. Each subresource must be initialised before any other use.
 //!
 //! ```text
 //!   created, or activated by an aliasing barrier ──▶ undefined ──clear, discard, copy of the whole──▶ initialised
 //!                                                    └──any other use: a hazard
 //! ```
 //!
-//! This is a rule of Direct3D 12, so only strict profiles check it: memory that is not zeroed may contain metadata that
-//! no driver wrote. Clears and discards are separate commands here, for a whole texture.
+//! This is a rule of Direct3D 12, because memory that is not zeroed may contain metadata that no driver wrote. Only
+//! strict profiles check it. Here, clears and discards are commands for a whole texture.
 
 use super::access::Placed;
 use super::command::{Barrier, Resource};
@@ -30,7 +30,8 @@ fn subresources(desc: &TextureDesc) -> impl Iterator<Item = Part> + use<> {
 }
 
 impl State {
-    /// Returns the initialised subresources of a target; `None` for other resources and on devices without this rule.
+    /// Returns the initialised subresources of a render target or depth buffer; `None` for other resources and on
+    /// devices without this rule.
     fn initialized(&mut self, texture: u64) -> Option<&mut Vec<Part>> {
         let is_strict = self.profile.strict;
         let held = self.resources.get_mut(&texture)?;
@@ -46,7 +47,7 @@ impl State {
         }
     }
 
-    /// Reports the use of a target's subresource that is not initialised, and returns `None`.
+    /// If the subresource of a target is not initialised, reports its use and returns `None`.
     pub(super) fn check_initialized(&mut self, texture: Texture, part: Part, label: &Label) -> Option<()> {
         match self.initialized(texture.0) {
             Some(held) if !held.contains(&part) => self.refuse(HazardKind::Misuse, label.clone(), UNDEFINED),
@@ -54,7 +55,7 @@ impl State {
         }
     }
 
-    /// Reports a kernel's use, through a descriptor, of a target without an initialised subresource, and returns
+    /// If no subresource of a target is initialised, reports its use by a kernel through a descriptor, and returns
     /// `None`.
     pub(super) fn check_shown(&mut self, shown: &Access) -> Option<()> {
         let is_texture = shown.label.what == What::Texture;
@@ -66,7 +67,7 @@ impl State {
         }
     }
 
-    /// Marks a target that takes over bytes of another resource as not initialised.
+    /// Marks a target as not initialised if an aliasing barrier gives it bytes of another resource.
     pub(super) fn note_activated(&mut self, barrier: Barrier) {
         if let Barrier::Aliasing { after: Resource::Texture(texture), .. } = barrier
             && let Some(held) = self.initialized(texture.0)
@@ -75,8 +76,8 @@ impl State {
         }
     }
 
-    /// Returns the step of a clear of a whole target, or of a discard, which fills it with poison. Reports an invalid
-    /// command and returns `None`.
+    /// Returns the step that clears a whole target to `value`, or discards it by filling it with poison if `value` is
+    /// `None`. Reports an invalid command and returns `None`.
     pub(super) fn clear_step(&mut self, texture: Texture, value: Option<u8>, uses: &mut Uses) -> Option<Step> {
         let Placed { shape, memory, base, label, space_label } = self.placed(What::Texture, texture.0)?;
         let Shape::Texture(desc) = shape else { return None };

@@ -1,12 +1,12 @@
-//! Copies of texels on the simulated device, slice by slice. Rows of blocks have one pitch in the buffer and another in
-//! the texture.
+//! Copies of texels on the simulated device, slice by slice. The distance between rows of blocks differs between the
+//! buffer and the texture.
 //!
 //! ```text
 //!   a box of 2 slices   buffer    │ row ▒│ row ▒│ row ▒│ row ▒│        ──▶  one step per slice
 //!                       texture   · · │ row │ · · │ row │ · · · · · │ row │ · · │ row │ · ·
 //! ```
 //!
-//! The size and format of the texture come from its own description. A command that contradicts them is reported.
+//! The size and format of a texture come from its own description. A command with other values is reported.
 
 use super::access::Placed;
 use super::command::{BufferLayout, BufferRange, TextureRegion};
@@ -20,7 +20,7 @@ use super::step::{Address, Rows, Step, Uses};
 use ringfence_hal::record::TexelRegion;
 use ringfence_hal::{BufferUsage, TextureAspect, TextureDesc, TextureUsage};
 
-/// A box of texels in one aspect of one mip level of one layer.
+/// A box of texels in one subresource: one aspect of one mip level of one array layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Part {
     pub(super) mip: u32,
@@ -31,13 +31,13 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Returns all texels of an aspect of a mip level of a layer.
+    /// Returns all texels of one aspect of a mip level of an array layer.
     fn whole(desc: &TextureDesc, mip: u32, layer: u32, aspect: TextureAspect) -> Self {
         let extent = [desc.width, desc.height, desc.depth].map(|side| side.checked_shr(mip).unwrap_or(0).max(1));
         Self { mip, layer, aspect, first: [0; 3], extent }
     }
 
-    /// Returns `true` if these are all texels of the texture.
+    /// Returns `true` if the box contains all texels of the texture.
     pub(super) fn is_all_of(&self, desc: &TextureDesc) -> bool {
         let is_single = desc.mips == 1 && desc.layers == 1 && desc.format.texels().aspects().bits().count_ones() == 1;
         is_single && *self == Self::whole(desc, 0, 0, desc.format.texels().first_aspect())
@@ -48,7 +48,7 @@ impl Part {
         Self { mip, layer, aspect, first: [x, y, z], extent: [width, height, depth] }
     }
 
-    /// Returns the region in the first aspect and the first slice.
+    /// Returns the region as a box in the first aspect and the first slice.
     pub(super) fn flat(region: &TextureRegion, desc: &TextureDesc) -> Self {
         let TextureRegion { mip, layer, x, y, width, height } = *region;
         let aspect = desc.format.texels().first_aspect();
@@ -56,7 +56,7 @@ impl Part {
     }
 }
 
-/// Rows of blocks of a part in its texture: those of the first slice, and the distance between slices.
+/// Rows of blocks of a part, in the texture's memory: the rows of the first slice, and the distance between slices.
 #[derive(Clone, Debug)]
 struct TexelRows {
     first: Rows,
@@ -68,7 +68,7 @@ struct TexelRows {
     aspect: TextureAspect,
     /// `true` if the texture has depth and stencil, which are separate planes.
     is_planar: bool,
-    /// `true` if these are all texels of the subresource.
+    /// `true` if the part contains all texels of its subresource.
     is_whole: bool,
     label: Label,
     space_label: Label,
@@ -97,7 +97,8 @@ pub(super) struct TexelCopy {
 }
 
 impl State {
-    /// Returns the steps of a copy between a buffer and a texture, which may be destroyed.
+    /// Returns the steps of a copy between a buffer and a texture. `part` is `None` if the texture is destroyed, which
+    /// is reported.
     pub(super) fn texel_copy_steps(&mut self, copy: &TexelCopy, part: Option<Part>, uses: &mut Uses) -> Vec<Step> {
         let Some(part) = part else {
             self.report_stale(What::Texture, copy.texture.0, "");
@@ -109,7 +110,7 @@ impl State {
         steps.unwrap_or_default()
     }
 
-    /// Returns the steps of a copy. Reports an invalid one and returns `None`.
+    /// Returns the steps of a copy. Reports an invalid copy and returns `None`.
     fn texel_steps(&mut self, copy: &TexelCopy, part: Part, uses: &mut Uses) -> Option<Vec<Step>> {
         let (usage, buffer_usage) = if copy.into_texture {
             (TextureUsage::COPY_DST, BufferUsage::COPY_SRC)
@@ -143,8 +144,8 @@ impl State {
         Some(steps)
     }
 
-    /// Returns the steps of a copy of a mip level of a layer between textures. Reports an invalid one and returns
-    /// `None`.
+    /// Returns the steps that copy a mip level of an array layer from one texture to another. Reports an invalid copy
+    /// and returns `None`.
     pub(super) fn texture_copy_steps(
         &mut self,
         (src, dst): (Texture, Texture),
@@ -215,7 +216,7 @@ impl State {
         })
     }
 
-    /// Reports a copy of a multisampled texture to or from a buffer, which no device supports, and returns `None`.
+    /// Reports a copy between a multisampled texture and a buffer, which no device supports, and returns `None`.
     fn check_single_sample(&mut self, texture: Texture) -> Option<()> {
         if self.texture_desc(texture)?.samples == 1 {
             return Some(());
@@ -224,8 +225,8 @@ impl State {
         self.refuse(HazardKind::Misuse, label, "a multisampled texture copied to or from a buffer")
     }
 
-    /// Checks Vulkan's rules for texels in a buffer: offsets are multiples of a block (of 4 bytes for depth and
-    /// stencil), rows are whole blocks. Reports a violation and returns `None`.
+    /// Checks Vulkan's rules for texels in a buffer: offsets are multiples of the block size (for depth and stencil, of
+    /// 4 bytes), and rows have whole blocks. Reports a violation and returns `None`.
     fn check_blocks(&mut self, buffer: Buffer, layout: BufferLayout, texels: &TexelRows) -> Option<()> {
         let unit = if texels.aspect == TextureAspect::Color { texels.block_bytes } else { 4 };
         // Vulkan measures rows and offsets in texels; Direct3D 12 measures them in bytes.
@@ -238,7 +239,7 @@ impl State {
     }
 }
 
-/// Returns `true` if the part has texels and all of them are in the mip level.
+/// Returns `true` if the part is not empty and inside its mip level.
 fn fits(part: &Part, found: &Subresource) -> bool {
     let inside = |axis: usize| {
         let (first, count) = (part.first[axis], part.extent[axis]);
@@ -247,8 +248,8 @@ fn fits(part: &Part, found: &Subresource) -> bool {
     (0..3).all(inside)
 }
 
-/// Returns `true` if the part begins at a block boundary and ends at one or at the edge of the mip level. The part must
-/// fit.
+/// Returns `true` if the part starts at a block boundary, and ends at a block boundary or at the edge of the mip level.
+/// The part must be inside the mip level.
 fn is_whole_blocks(part: &Part, found: &Subresource) -> bool {
     (0..2).all(|axis| {
         let (first, end, block) = (part.first[axis], part.first[axis] + part.extent[axis], found.block[axis]);

@@ -26,15 +26,15 @@ struct Piece {
     offset: u64,
     /// Distance between rows in the page, in bytes.
     pitch: u64,
-    /// Position in the copied region: offset in a row, in bytes, and first row. In a mip tail, a page may end inside a
-    /// texel.
+    /// Position in the copied region: offset in its row, in bytes, and number of the first row. The offset is in bytes,
+    /// because in a mip tail a page may end inside a texel.
     x_bytes: u64,
     y: u32,
     row_bytes: u64,
     rows: u64,
 }
 
-/// Returns the tiling of a texture. Tiles are powers of two, as square as possible, and at least as wide as high.
+/// Returns the tiling of a texture. The width of a tile is a power of two, and a tile is about square.
 pub(super) fn tiling(page_bytes: u64, desc: &TextureDesc, needs: (u32, ringfence_hal::ResourceClass)) -> TextureTiling {
     let texels = (page_bytes / desc.format.texel_bytes()).max(1);
     let width = 1 << texels.ilog2().div_ceil(2);
@@ -70,7 +70,7 @@ fn mip_bytes(tiling: &TextureTiling, desc: &TextureDesc, mip: u32) -> u64 {
     u64::from(across) * u64::from(down) * desc.format.texel_bytes()
 }
 
-/// Returns the location of the texels of a region, page by page. The region must be inside the texture.
+/// Returns the locations of the texels of a region, one piece for each page. The region must be inside the texture.
 fn pieces(tiling: &TextureTiling, desc: &TextureDesc, region: &TextureRegion) -> Vec<Piece> {
     if region.mip < tiling.tail_first_mip {
         tile_pieces(tiling, desc, region)
@@ -130,7 +130,7 @@ fn tail_pieces(tiling: &TextureTiling, desc: &TextureDesc, region: &TextureRegio
 }
 
 impl State {
-    /// Returns the steps of a copy of texels of the first slice of a sparse texture. Reports an invalid copy and
+    /// Returns the steps of a copy of texels in the first slice of a sparse texture. Reports an invalid copy and
     /// returns `None`.
     pub(super) fn tile_steps(&mut self, copy: &TexelCopy, part: &Part, uses: &mut Uses) -> Option<Vec<Step>> {
         let resource = self.resources.get(&copy.texture.0)?;
@@ -157,8 +157,8 @@ impl State {
         Some(steps)
     }
 
-    /// Adds the steps of one piece. Writes to an unbound page are discarded. Reads from it give zeros, or poison on
-    /// devices with undefined reads.
+    /// Adds the steps of one piece. Writes to an unbound page have no effect. Reads from an unbound page return zeros,
+    /// or poison if the device has undefined reads.
     fn piece_steps(
         &mut self,
         copy: &TexelCopy,
@@ -214,8 +214,8 @@ mod tests {
         assert_eq!(of(Format::Rgba16Float, 512, 512, 1).1.tile, [128, 64]);
     }
 
-    /// Each texel has its own bytes in its page and in a row of the copied region. With 12 bytes per texel, a page does
-    /// not contain a whole number of texels.
+    /// Each texel has its own bytes in its page and in a row of the copied region, even if a page does not contain a
+    /// whole number of texels (with 12 bytes per texel).
     #[test]
     fn pieces_cover_each_texel_once() {
         for (format, width, height, mips, tail) in [

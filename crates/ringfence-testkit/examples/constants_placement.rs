@@ -1,14 +1,17 @@
-//! Compares three placements of constants that are written once a frame and read by k draws: upload memory, device
+//! Compares three placements of constants that are written once per frame and read by k draws: upload memory, device
 //! memory after a copy, and device memory that the host writes directly.
 //!
 //! `cargo run --release -p ringfence-testkit --example constants_placement [DEVICE [SLOTS [ROUNDS]]]`
 //!
-//! A frame writes a number of slots of 256 bytes. Each slot is read k times, in one of two ways. `draws`: one draw per
-//! slot (compute dispatches with a dynamic offset, 64 groups of 64 threads, each of which reads the whole slot);
-//! starting the draws may cost more than all reads. `instances`: one draw of all slots, one group per slot. For each k
-//! and placement the program prints medians: the host's time to write, the device's time from the first copy to the
-//! last draw, and their sum. It also prints the median over the rounds of the ratio of this sum to that of upload
-//! memory in the same round. All placements use the same draws, so their other costs are equal.
+//! A frame writes a number of slots of 256 bytes. Each slot is read k times, in one of two ways:
+//!
+//! - `draws`: one draw per slot. A draw is a compute dispatch with a dynamic offset, of 64 groups of 64 threads, each
+//!   of which reads the whole slot. Starting the draws may cost more than all reads.
+//! - `instances`: one draw of all slots, with one group per slot.
+//!
+//! For each k and placement, the program prints medians: the time of the host to write, the time of the device from the
+//! first copy to the last draw, and their sum. It also prints the median over the rounds of the sum divided by the sum
+//! for upload memory in the same round. All placements use the same draws, so their other costs are equal.
 
 mod bench;
 
@@ -80,8 +83,8 @@ fn main() {
             for (row, &reads) in READS.iter().enumerate() {
                 let mut measured: [Vec<Sample>; 3] = Default::default();
                 for round in 0..rounds + WARM_UP_ROUNDS {
-                    // The placements take turns, each first equally often, so that other load on the machine affects
-                    // all alike.
+                    // The placements take turns, and each is first equally often, so that other load on the machine
+                    // affects all of them alike.
                     for turn in 0..PLACEMENTS.len() {
                         let placement = (round + turn) % PLACEMENTS.len();
                         let seed = (row * 10_000 + placement * 1000 + round) as u32;
@@ -90,7 +93,7 @@ fn main() {
                                 &(at as u32).wrapping_mul(2_654_435_761).wrapping_add(seed).to_le_bytes(),
                             );
                         });
-                        // The index at which the slot's fold is stored.
+                        // Each slot begins with the index at which the shader stores its result.
                         let firsts = content.chunks_exact_mut(SLOT_BYTES);
                         firsts.enumerate().for_each(|(at, slot)| slot[..4].copy_from_slice(&(at as u32).to_le_bytes()));
                         let frame = timeline.begin();
@@ -124,7 +127,7 @@ fn main() {
                 }
                 for (placement, name) in PLACEMENTS.iter().enumerate() {
                     let of = |pick: fn(&Sample) -> f64| median(measured[placement].iter().map(pick).collect()) / 1e3;
-                    // Ratios within a round cancel out load that slowed down the whole round.
+                    // A ratio within a round does not depend on load that slowed the whole round down.
                     let pairs = measured[placement].iter().zip(&measured[0]);
                     ratios[row][placement] =
                         median(pairs.map(|(this, upload)| this.sum_ns() / upload.sum_ns()).collect());
@@ -136,7 +139,7 @@ fn main() {
                 }
             }
             for (placement, name) in PLACEMENTS.iter().enumerate().skip(1) {
-                // The first k from which the placement stays better, by more than the measurements vary.
+                // The first k from which on the placement is better by more than the measurements vary.
                 let from = ratios.iter().rposition(|row| row[placement] >= 0.97).map_or(0, |last| last + 1);
                 match READS.get(from) {
                     Some(reads) => println!("{work_name}, {name}: better than upload memory from {reads} reads on"),
@@ -164,7 +167,7 @@ fn copy(device: &ash::Device, commands: vk::CommandBuffer, from: &Staged<Device>
     unsafe { batch.record(&mut CopyRecorder::new(device, commands)) }.expect("its frame is open");
 }
 
-/// Checks that every slot's fold is at the index in the slot.
+/// Checks that the result for every slot is at the index that the slot contains.
 fn check(
     bench: &mut Bench,
     memory: &Allocator<Device>,
@@ -255,7 +258,7 @@ impl Pipeline {
         }
     }
 
-    /// Records draws that read each slot `reads` times. No pending work may use the set.
+    /// Records draws that read each slot `reads` times. The descriptor set must not be in use by pending work.
     fn work(
         &self,
         device: &ash::Device,
@@ -274,7 +277,7 @@ impl Pipeline {
             write(2, vk::DescriptorType::STORAGE_BUFFER_DYNAMIC).buffer_info(&all),
         ];
         let point = vk::PipelineBindPoint::COMPUTE;
-        // SAFETY: the command buffer is being recorded; the set is not pending, because each submission is waited for.
+        // SAFETY: the command buffer is being recorded. The set is not pending, because each submission is waited for.
         unsafe {
             device.update_descriptor_sets(&writes, &[]);
             device.cmd_bind_pipeline(commands, point, self.pipelines[work]);
@@ -282,7 +285,7 @@ impl Pipeline {
                 let at = [(offset as usize + slot * SLOT_BYTES) as u32, offset as u32];
                 device.cmd_bind_descriptor_sets(commands, point, self.layout, 0, &[self.set], &at);
             };
-            // In a renderer's order: all objects, and again in the next pass.
+            // As in a renderer, all objects are drawn, then all again in the next pass.
             for _ in 0..reads {
                 if work == 1 {
                     bind(0);

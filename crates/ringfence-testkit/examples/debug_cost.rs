@@ -1,5 +1,5 @@
 //! Measures the cost of each option of `AllocatorDesc::debug` on a Vulkan device: the time to create and destroy a
-//! host-visible buffer, compared in turns with an allocator without debugging.
+//! host-visible buffer, compared with an allocator without debugging that takes turns with it.
 //!
 //! ```text
 //! cargo run --release -p ringfence-testkit --example debug_cost [part of the device's name]
@@ -16,7 +16,7 @@ use ringfence_testkit::{Gpu, Options};
 const ROUNDS: usize = 40;
 const TIMES: usize = 500;
 
-/// Returns the options, one by one and all together.
+/// Returns each option alone, and all options together.
 fn choices() -> [(&'static str, DebugDesc); 6] {
     let off = DebugDesc::default();
     [
@@ -29,7 +29,7 @@ fn choices() -> [(&'static str, DebugDesc); 6] {
     ]
 }
 
-/// Returns the nanoseconds to create and destroy a buffer, and those for memory without a buffer.
+/// Returns the time to create and destroy a buffer, and the time to allocate and free its memory alone, in nanoseconds.
 fn measure(memory: &Allocator, size: u64) -> (f64, f64) {
     let desc = AllocationDesc { name: "measured", location: Location::Upload, ..Default::default() };
     let described = BufferDesc { size, usage: BufferUsage::COPY_SRC };
@@ -56,7 +56,7 @@ fn measure(memory: &Allocator, size: u64) -> (f64, f64) {
     (buffers, start.elapsed().as_nanos() as f64 / TIMES as f64)
 }
 
-/// Returns the minimum, because other load on the machine only adds time.
+/// Returns the minimum: other load on the machine can only add time.
 fn least(times: &[f64]) -> f64 {
     times.iter().copied().fold(f64::INFINITY, f64::min)
 }

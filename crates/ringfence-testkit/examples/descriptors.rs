@@ -73,7 +73,7 @@ fn measure(mut gpu: VulkanGpu) -> Result<(), Failure> {
         let frame = timeline.begin();
         let mut frame_tables = heap.frame_descriptors(&frame)?;
         for _ in 0..frame_slots / 8 {
-            // Rewritten: no two tables may be identical.
+            // The descriptor is rewritten, so that no two tables are identical.
             shown.write(0, &words(&buffers[0])?)?;
             time(&mut copy, || frame_tables.table(&[shown.all()]))?;
         }
@@ -85,8 +85,7 @@ fn measure(mut gpu: VulkanGpu) -> Result<(), Failure> {
             cpu: shown.cpu_handle(0),
             buffer: *buffers[at].object(),
         };
-        // The first slot of the frame region belongs to a table and shows the first buffer; its second slot shows the
-        // other one.
+        // Slot 0 of the frame region is in a table and refers to the first buffer. Slot 1 refers to the other buffer.
         let jobs = [
             Job::Fill { to: slot(index, 0), words: WORDS, value: round },
             Job::Copy { from: slot(index, 0), constants: false, to: slot(1, 1), words: WORDS },

@@ -1,5 +1,5 @@
-//! Measures the cost of a small write by number of threads: each through its own writer, and all through the ring's one
-//! lock.
+//! Measures the time of a small write for several numbers of threads: each thread through its own writer, and all
+//! threads through the lock of the ring.
 //!
 //! `cargo run --release -p ringfence-testkit --example upload_threads [DEVICE [WRITES]]`
 
@@ -68,7 +68,7 @@ fn main() {
                 });
                 median(rounds.collect())
             });
-            // Threads beyond the number of cores take turns, so the time of a core is shown.
+            // If there are more threads than cores, they take turns, so the time on one core is printed.
             let turns = (threads as f64 / cores as f64).max(1.0);
             println!("{threads:>7} {:>22.1} {:>22.1}", figures[0] / turns, figures[1] / turns);
         }

@@ -1,5 +1,5 @@
-//! Measures the sustained upload rate with frames of 64 MiB: through a ring and batches, compared in turns with raw
-//! `memcpy` and raw copy commands in one run.
+//! Measures the sustained upload rate with frames of 64 MiB, through a ring and batches. Raw `memcpy` and raw copy
+//! commands take turns with the ring, for comparison.
 //!
 //! `cargo run --release -p ringfence-testkit --example upload_throughput [DEVICE [FRAMES [ROUNDS]]]`
 
@@ -17,10 +17,10 @@ use ringfence::{
 use ringfence_testkit::Gpu;
 
 const FRAME_BYTES: usize = 64 << 20;
-/// Approximate size of meshes and textures.
+/// Typical size of a mesh or texture, in bytes.
 const PIECE_BYTES: usize = 256 << 10;
 const FRAMES_IN_FLIGHT: usize = 3;
-/// Share of the raw copies' rate that the ring must reach.
+/// Required rate of the ring, as a part of the rate of raw copies.
 const TARGET: f64 = 0.95;
 
 fn main() {
@@ -35,16 +35,16 @@ fn main() {
     let target = target(&memory);
     {
         let mut bench = Bench::new(&gpu, FRAMES_IN_FLIGHT);
-        // SAFETY: the bench signals every frame, and waits for idle when it is dropped, so it outlives the allocator's
-        // use of it.
+        // SAFETY: the bench signals every frame. It is dropped after the allocator's last use, and then waits for the
+        // device.
         let timeline = unsafe { memory.timeline(bench.timeline) }.expect("the device is not lost");
         let desc = UploadDesc { capacity: (FRAME_BYTES * FRAMES_IN_FLIGHT) as u64, ..Default::default() };
         let ring = UploadRing::new(&memory, desc).expect("there is memory");
         let raw = Raw::new(&gpu.device(), ring_type(&memory));
         let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-        // The first round warms both up.
+        // The first round warms up both.
         for round in 0..=rounds {
-            // Each is first equally often.
+            // Each of the two is first equally often.
             let (mut raw_rate, mut ring_rate) = (0.0, 0.0);
             for turn in 0..2 {
                 if (round + turn) % 2 == 0 {
@@ -83,7 +83,7 @@ fn target(memory: &Allocator<Device>) -> Buffer<Device> {
     memory.create_buffer(&info, AllocationDesc { name: "target", ..Default::default() }).expect("there is memory")
 }
 
-/// Returns the memory type of rings, so that the raw buffers use the same one.
+/// Returns the memory type of a ring. The raw buffers use the same type.
 fn ring_type(memory: &Allocator<Device>) -> u32 {
     let desc = BufferDesc { size: 4096, usage: BufferUsage::COPY_SRC };
     let info = Create::<Buffers>::describe(memory.device(), &desc).expect("a plain buffer");
@@ -128,7 +128,7 @@ fn rate(frames: u64, started: Instant) -> f64 {
     frames as f64 * FRAME_BYTES as f64 / (1_u64 << 30) as f64 / started.elapsed().as_secs_f64()
 }
 
-/// A program with one buffer per frame in flight, and its own memory management.
+/// The raw copies: one buffer per frame in flight, with its own memory.
 struct Raw {
     device: ash::Device,
     buffers: Vec<(vk::Buffer, vk::DeviceMemory, *mut u8)>,
@@ -165,11 +165,11 @@ impl Raw {
         let started = Instant::now();
         let mut last = 0;
         for number in 0..frames {
-            // The allocator uses the same timeline, so it must be notified of every value.
+            // The allocator uses the same timeline, so every value is reported to it.
             let frame = timeline.begin();
             bench.wait(frame.value().saturating_sub(FRAMES_IN_FLIGHT as u64));
             let (buffer, _, mapped) = self.buffers[number as usize % FRAMES_IN_FLIGHT];
-            // SAFETY: the mapping is as long as the source, and the copy that read it is complete.
+            // SAFETY: the mapping has the length of the source, and the copy that read it is complete.
             unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), mapped, source.len()) };
             last = bench.submit(|device, commands| {
                 let region = [vk::BufferCopy { src_offset: 0, dst_offset: 0, size: FRAME_BYTES as u64 }];

@@ -1,7 +1,7 @@
 //! The conformance suite: the requirements of every device, as generic functions over [`Gpu`](crate::Gpu).
 //!
-//! [`conformance!`](crate::conformance!) makes a `#[test]` of each. Each function takes an open
-//! [`Rig`](crate::rig::Rig) and can also be called directly. The crate's front page lists the traits to implement.
+//! [`conformance!`](crate::conformance!) makes a `#[test]` of each function. A function takes an open
+//! [`Rig`](crate::rig::Rig), so it can also be called directly. The crate's front page lists the traits to implement.
 //!
 //! ```text
 //!   memory::, upload::, lifetime:: …   generic over Gpu: the requirements
@@ -10,9 +10,9 @@
 //!        └── your own device                                                                   conformance!(…)
 //! ```
 //!
-//! A test that does not apply to a device (no sparse buffers, no sharing) reports that and returns. Each test ends with
-//! a check that no object is leaked, and that the device's checks (the hazard finder, validation layers) reported no
-//! message.
+//! A test that does not apply to a device (without sparse buffers or sharing, for example) reports that and returns. At
+//! the end, each test checks that no object is leaked and that the device's checks (the hazard finder, validation
+//! layers) have no message.
 #![expect(missing_docs, reason = "the name of each function states what must hold")]
 
 pub mod constants;
@@ -34,8 +34,8 @@ pub mod upload;
 /// Makes a `#[test]` of each function of the [conformance suite](mod@crate::conformance), with one module for each of
 /// its parts.
 ///
-/// The argument runs one test: a closure, or a function that takes any `FnOnce(&mut Rig<G>)`. It opens a new device for
-/// each test, like [`rig::run_on`](crate::rig::run_on).
+/// The argument runs one test: a closure, or a function that takes any `FnOnce(&mut Rig<G>)`. For each test, it must
+/// open a new device, as [`rig::run_on`](crate::rig::run_on) does.
 ///
 /// ```
 /// mod own_device {

@@ -11,7 +11,7 @@
 //! assert_eq!(host_allocations(|| drop(Box::new(1))), 1);
 //! ```
 //!
-//! This file imports nothing from its crate, because the tests of crates without a GPU dependency include it by path.
+//! This file imports nothing from its crate: the tests of crates without a GPU dependency include the file by path.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -21,12 +21,12 @@ use std::cell::Cell;
 pub struct CountingAllocator;
 
 thread_local! {
-    // Constant and without a destructor: access never allocates.
+    // The initial values are constant and have no destructor, so access never allocates.
     static COUNT: Cell<u64> = const { Cell::new(0) };
     static HELD_BYTES: Cell<i64> = const { Cell::new(0) };
 }
 
-/// Counts one more allocation, and `bytes` more held bytes.
+/// Counts one allocation and `bytes` held bytes.
 fn count(bytes: i64) {
     COUNT.set(COUNT.get() + 1);
     HELD_BYTES.set(HELD_BYTES.get() + bytes);
@@ -53,7 +53,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
     }
 }
 
-/// Returns the number of allocations of this thread so far. Reallocations count.
+/// Returns the number of allocations and reallocations of this thread so far.
 #[must_use]
 pub fn host_allocation_count() -> u64 {
     COUNT.get()
@@ -74,8 +74,8 @@ pub fn uncounted<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Returns the bytes that this thread has allocated and not freed. A block that another thread frees is subtracted from
-/// that thread's count.
+/// Returns the number of bytes that this thread has allocated, minus the bytes that it has freed. A block that another
+/// thread frees is subtracted from the count of that thread.
 #[must_use]
 pub fn held_bytes() -> i64 {
     HELD_BYTES.get()

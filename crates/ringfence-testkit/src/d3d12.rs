@@ -28,7 +28,7 @@ use self::queue::Queue;
 use crate::through::Through;
 use crate::{Command, GateOpener, Gpu, OpenError, Options, Validation};
 
-/// Time for which dropping a device waits for work that does not end. The device is then released anyway.
+/// Time for which dropping a device waits for its work. After that, the device is released although work may still run.
 const DROP_WAIT: Duration = Duration::from_secs(10);
 
 /// A Direct3D 12 device with its queues.
@@ -39,7 +39,7 @@ pub struct D3d12Gpu {
     gate: ID3D12Fence,
     /// The highest gate value that work waits for.
     gate_awaited: Arc<AtomicU64>,
-    /// The queue of the debug layer's messages, if the layer is active.
+    /// Message queue of the debug layer; `None` if the layer is not active.
     messages: Option<ID3D12InfoQueue>,
     validation: Validation,
 }
@@ -47,7 +47,7 @@ pub struct D3d12Gpu {
 /// Returns all devices, hardware before software.
 ///
 /// # Errors
-/// There is no DXGI, or no adapter supports Direct3D 12.
+/// DXGI is not available, or no adapter supports Direct3D 12.
 pub fn enumerate() -> Result<Vec<Device>, OpenError> {
     let devices: Vec<Device> = adapters()?.iter().filter_map(|adapter| create(adapter).ok()).collect();
     if devices.is_empty() { Err(absent("no adapter with feature level 11.0")) } else { Ok(devices) }
@@ -61,7 +61,6 @@ fn failed(what: &'static str) -> impl Fn(windows::core::Error) -> OpenError {
     move |error| OpenError::Failed { what, error: device_error(&error) }
 }
 
-/// Converts the error of a failed call of the test kit.
 fn device_error(error: &windows::core::Error) -> DeviceError {
     DeviceError::Api(ApiResult { api: Api::Direct3d12, code: error.code().0, call: "a call of the test kit" })
 }
@@ -69,7 +68,7 @@ fn device_error(error: &windows::core::Error) -> DeviceError {
 fn adapters() -> Result<Vec<IDXGIAdapter1>, OpenError> {
     // SAFETY: a call without arguments.
     let factory: IDXGIFactory1 = unsafe { CreateDXGIFactory1() }.map_err(|_| absent("no DXGI factory"))?;
-    // SAFETY: the factory is alive; an index beyond the last adapter returns an error.
+    // SAFETY: the factory is alive. For an index beyond the last adapter, the call returns an error.
     let mut adapters: Vec<_> = (0..).map_while(|index| unsafe { factory.EnumAdapters1(index) }.ok()).collect();
     adapters.sort_by_key(is_software);
     Ok(adapters)
@@ -91,10 +90,10 @@ fn create(adapter: &IDXGIAdapter1) -> Result<Device, OpenError> {
     Device::new(&device, adapter.as_ref()).map_err(|error| OpenError::Failed { what, error })
 }
 
-/// Enables the debug layer for all devices created from now on. Returns an error if it is not installed.
+/// Enables the debug layer for all devices that are created later. Returns an error if it is not installed.
 fn enable_debug_layer() -> windows::core::Result<()> {
     let mut debug: Option<ID3D12Debug> = None;
-    // SAFETY: the pointer points to a local that lives through the call; no device of the test kit is open yet.
+    // SAFETY: the pointer points to a local that lives through the call. The test kit has no open device yet.
     unsafe { D3D12GetDebugInterface(&mut debug) }?;
     if let Some(debug) = debug {
         // SAFETY: a call without arguments on a live object.
@@ -103,8 +102,7 @@ fn enable_debug_layer() -> windows::core::Result<()> {
     Ok(())
 }
 
-/// Returns the state of validation, from the result of [`enable_debug_layer`] and the layer's message queue, if there
-/// is one.
+/// Returns the state of validation. `enabled` is the result of [`enable_debug_layer`].
 fn validation(options: &Options, enabled: windows::core::Result<()>, messages: Option<&ID3D12InfoQueue>) -> Validation {
     match (options.validation, enabled, messages) {
         (false, ..) => Validation::Off,
@@ -123,9 +121,8 @@ impl Gpu for D3d12Gpu {
 
     const NAME: &'static str = "d3d12";
 
-    /// Unlike on other APIs, a missing validation layer does not make this fail, because the debug layer is an optional
-    /// part of Windows, and Wine has none. If it is missing, [`Gpu::take_messages`] is empty and [`Gpu::validation`]
-    /// reports it as absent.
+    /// Succeeds without the debug layer, unlike on other APIs: it is an optional part of Windows, and Wine has none. In
+    /// that case [`Gpu::take_messages`] returns nothing, and [`Gpu::validation`] reports the layer as absent.
     fn open(options: &Options) -> Result<Self, OpenError> {
         let enabled = if options.validation { enable_debug_layer() } else { Ok(()) };
         let mut devices = enumerate()?.into_iter();
@@ -176,7 +173,7 @@ impl Gpu for D3d12Gpu {
         if has_both { capabilities.depth_stencil_copy_row_alignment } else { D3D12_TEXTURE_DATA_PITCH_ALIGNMENT.into() }
     }
 
-    /// Upload heaps are never a destination: their buffers are permanently in the state for shader reads.
+    /// Copies to upload heaps are impossible: their buffers are permanently in a state for reads.
     fn can_copy_to(&self, memory_type: u32) -> bool {
         self.device.heap_type(memory_type) != Some(D3D12_HEAP_TYPE_UPLOAD)
     }
@@ -197,7 +194,7 @@ impl Gpu for D3d12Gpu {
             // SAFETY: calls with numbers on a live object.
             unsafe {
                 if gate.GetCompletedValue() < value {
-                    // A removed device holds no work back.
+                    // Fails only if the device is removed; no work waits then.
                     let _ = gate.Signal(value);
                 }
             }
@@ -267,13 +264,13 @@ impl D3d12Gpu {
 
 impl Drop for D3d12Gpu {
     fn drop(&mut self) {
-        // Work that a test left behind the gate must end.
+        // Work that still waits for the gate must end.
         let _ = self.open_gate(u64::MAX - 1);
         let _ = self.wait_all(DROP_WAIT);
     }
 }
 
-/// Creates up to `count` queues, at least one.
+/// Creates `count` queues, at least one.
 fn queues(device: &Device, count: usize) -> Result<Vec<Queue>, OpenError> {
     const KINDS: [D3D12_COMMAND_LIST_TYPE; 3] =
         [D3D12_COMMAND_LIST_TYPE_DIRECT, D3D12_COMMAND_LIST_TYPE_COPY, D3D12_COMMAND_LIST_TYPE_COMPUTE];
@@ -297,7 +294,7 @@ fn message(queue: &ID3D12InfoQueue, index: u64) -> Option<String> {
     let mut bytes = 0;
     // SAFETY: without a buffer, the call only returns the message's size.
     unsafe { queue.GetMessage(index, None, &mut bytes) }.ok()?;
-    // A buffer of words aligns the message at its start.
+    // A buffer of 64-bit words is aligned for a message.
     let mut buffer = vec![0_u64; bytes.div_ceil(size_of::<u64>())];
     let message = buffer.as_mut_ptr().cast::<D3D12_MESSAGE>();
     // SAFETY: the buffer has the requested size and the alignment of a message.

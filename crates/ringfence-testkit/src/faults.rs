@@ -1,5 +1,4 @@
-//! The fault walker: a scenario runs once to count its driver calls, and then once for each call, with that call
-//! failing.
+//! The fault walker. It runs a scenario once to count its driver calls, then once per call, with that call failing.
 //!
 //! ```text
 //!   for each k ── for each error
@@ -45,8 +44,7 @@ pub use stage::{Behind, Failure, FaultyBuffer, Outcome, Stage, Trial, copy, patt
 /// The function of a scenario.
 pub type Scenario<'a, G> = &'a dyn Fn(&mut Stage<G>) -> Outcome;
 
-/// A function that really loses the device once a call reports the loss; `None` if the device cannot be lost on
-/// request.
+/// Loses the real device when a call reports a loss; `None` if the device cannot be lost on request.
 pub type Lose = Option<Box<dyn Fn() + Send + Sync>>;
 
 /// Duration of a fault.
@@ -54,7 +52,7 @@ pub type Lose = Option<Box<dyn Fn() + Send + Sync>>;
 pub enum Lasting {
     /// One call fails.
     Once,
-    /// All calls from one call on fail.
+    /// One call and all later calls fail.
     FromThenOn,
 }
 
@@ -65,23 +63,23 @@ pub struct Table {
     pub runs: u64,
     /// Number of injected faults.
     pub injected: u64,
-    /// Number of errors that scenarios saw.
+    /// Number of errors that scenarios got.
     pub errors_seen: u64,
-    /// Number of injected failures, by call and error.
+    /// Number of injected failures, by failing call and by error.
     pub failed: BTreeMap<Call, BTreeMap<String, u64>>,
 }
 
-/// The faults that a scenario is run with.
+/// The faults with which a scenario is run.
 #[derive(Clone, Copy, Debug)]
 pub struct Walk<'a> {
     /// The errors with which a call fails.
     pub errors: &'a [DeviceError],
-    /// The durations of the failure.
+    /// For how long the call fails.
     pub lasting: &'a [Lasting],
-    /// Distance between the calls that are made to fail; 1 for all calls.
+    /// If 1, every call of the scenario fails in one run; if n, every n-th call.
     pub step: usize,
-    /// If `true`, a failing call panics instead of returning the error, as a program's own device may. The scenario
-    /// then runs a second time, without a fault.
+    /// If `true`, a failing call panics instead of returning the error, as a custom device might. The scenario is then
+    /// run again without a fault.
     pub unwinds: bool,
     /// Description of the stage's allocator.
     pub allocator: AllocatorDesc,
@@ -100,11 +98,11 @@ impl Default for Walk<'_> {
     }
 }
 
-/// One fault: the index of the call, the error, the duration.
+/// A fault: the index of the call, the error, and how long it lasts.
 type Fault = (u64, DeviceError, Lasting);
 
 impl Walk<'_> {
-    /// One error of each kind.
+    /// One error of each kind that a device can return.
     pub const ERRORS: [DeviceError; 6] = [
         DeviceError::OutOfHostMemory,
         DeviceError::OutOfDeviceMemory,
@@ -114,10 +112,10 @@ impl Walk<'_> {
         DeviceError::Other(-7),
     ];
 
-    /// Runs all faults of a scenario. Returns the number of its calls that can fail.
+    /// Runs a scenario once for each of its faults. Returns the number of its calls that can fail.
     ///
     /// # Panics
-    /// A check fails after a fault. The message names the fault.
+    /// If a check fails after a fault. The message names the fault.
     pub fn scenario<G: Gpu>(
         &self,
         name: &str,
@@ -180,7 +178,7 @@ impl Walk<'_> {
         let outcome = stage::caught(|| scenario(&mut stage), |error| Failure(error.to_string()));
         stage.memory.debug().validate().expect("sound after the fault");
         let injected = stage.faults.injected();
-        // On a real device, the number of progress queries is a matter of timing.
+        // On a real device, the number of queries of a fence depends on timing.
         assert!(injected > 0 || G::NAME != SimGpu::NAME, "the call occurs again with the fault");
         stage.faults.clear();
         // A panic ends the scenario early, even if the fault affects only one call.
@@ -188,8 +186,8 @@ impl Walk<'_> {
         afterwards(&mut stage, outcome, scenario, error, ends);
         stage.check_texts(error);
         table.add(&stage, injected, error);
-        // At the end of an allocator's life there is no caller to report to if the driver's waits fail. Objects that
-        // work may still use are then leaked. This is the only permitted leak.
+        // When an allocator is dropped, it cannot report that a wait failed. It then leaks the objects that work may
+        // still use. No other leak is permitted.
         let waits = stage.faults.failed(Call::Wait);
         let may_leak = name.starts_with("teardown") && lasting == Lasting::FromThenOn && waits >= 3;
         let mut found = stage.finish();
@@ -198,7 +196,7 @@ impl Walk<'_> {
     }
 }
 
-/// Checks, after the fault, the outcome of the scenario or of a second run.
+/// After the fault, checks the outcome of the scenario, or runs the scenario again.
 fn afterwards<G: Gpu>(
     stage: &mut Stage<G>,
     outcome: Outcome,
@@ -209,15 +207,15 @@ fn afterwards<G: Gpu>(
     match (lasting, error == DeviceError::Lost) {
         (_, true) => {
             drop(outcome);
-            // All calls on a lost device must return.
+            // On a lost device, every call must return.
             (0..2).for_each(|_| _ = stage.memory.reclaim());
             drop(scenario(stage));
         }
         (Lasting::Once, false) => outcome.expect("the scenario succeeds after a single fault"),
         (Lasting::FromThenOn, false) => {
-            // A shader-visible heap lives until its frames are complete, and only one of each kind may exist.
+            // A shader-visible heap exists until its frames are complete, and only one of each kind is allowed.
             stage.gpu.wait_idle().expect("the device itself works");
-            // The scenario ended early and dropped its frame. None of the frame's work was submitted.
+            // The scenario ended early and dropped its frame. The work of the frame was not submitted.
             stage.timelines.iter().for_each(Timeline::discard_dropped);
             (0..2).for_each(|_| _ = stage.memory.reclaim());
             scenario(stage).expect("the scenario succeeds once the fault is over");
@@ -245,11 +243,11 @@ impl Table {
         }
     }
 
-    /// Checks that each function of the contract failed with each of these errors. Does nothing if `RINGFENCE_FAULT`
-    /// selects a single fault.
+    /// Checks that each kind of driver call failed with each of these errors. Does nothing if `RINGFENCE_FAULT` selects
+    /// one fault.
     ///
     /// # Panics
-    /// A function did not fail with one of the errors.
+    /// If a kind of call did not fail with one of the errors.
     pub fn check(&self, errors: &[DeviceError]) {
         if std::env::var_os("RINGFENCE_FAULT").is_some() {
             return;

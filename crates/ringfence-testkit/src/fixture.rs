@@ -13,11 +13,11 @@ use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Error, Frame, 
 pub struct Fixture<D: Device = sim::Device> {
     /// The device itself.
     pub device: sim::Device,
-    /// The rules of a [`FaultyFixture`]. In other fixtures they have no effect.
+    /// Fault injector of a [`FaultyFixture`]. In other fixtures, its rules have no effect.
     pub faults: FaultInjector,
-    /// Allocator over the device, or over the fault injector in front of it.
+    /// Allocator over the device; in a [`FaultyFixture`], over the fault injector.
     pub memory: Allocator<D>,
-    /// As many timelines as [`FixtureDesc::timelines`] says. The first is [`Fixture::timeline`].
+    /// [`FixtureDesc::timelines`] timelines. The first is [`Fixture::timeline`].
     pub timelines: Vec<Timeline<D>>,
     /// The fence of each timeline.
     pub fences: Vec<Fence>,
@@ -72,7 +72,7 @@ impl Fixture {
 }
 
 impl FaultyFixture {
-    /// As [`Fixture::new`], with a fault injector between the library and the device. The injector has no rules yet.
+    /// [`Fixture::new`] with a fault injector between the library and the device. It has no rules yet.
     ///
     /// # Panics
     /// The device is lost.
@@ -92,8 +92,7 @@ where
         let memory = Allocator::over(inner, allocator);
         let fences: Vec<_> = (0..timelines).map(|_| device.create_fence(0)).collect();
         // SAFETY: the fences live as long as the device, and each submission of a test signals the value of its frame.
-        // Tests that break this on purpose check the hazards of the simulated device; no host memory is accessed
-        // wrongly.
+        // If a test breaks this on purpose, the simulated device reports hazards; host memory stays safe.
         let timeline = |&fence| unsafe { memory.timeline(fence) }.expect("the device is not lost");
         let timelines = fences.iter().map(timeline).collect();
         Self { device, faults, memory, timelines, fences }
@@ -114,7 +113,7 @@ where
     /// Creates a buffer of `size` bytes for copies.
     ///
     /// # Errors
-    /// As [`Allocator::create_buffer`].
+    /// The errors of [`Allocator::create_buffer`].
     pub fn buffer(&self, size: u64, desc: AllocationDesc<'_>) -> Result<Buffer<D>, Error> {
         let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
         self.memory.create_buffer(&BufferDesc { size, usage }, desc)
@@ -142,20 +141,20 @@ where
     /// Submits `frame` without commands, and waits for it.
     ///
     /// # Panics
-    /// As [`Fixture::submit_frame`].
+    /// The panics of [`Fixture::submit_frame`].
     pub fn complete(&self, frame: Frame) {
         let value = self.submit_frame(frame, vec![]);
         assert!(self.timeline().wait(value, Duration::MAX).expect("the device is not lost"));
     }
 
-    /// Returns the hazards that the simulated device has found since the last call.
+    /// Returns the hazards that the simulated device has found since the last call of this function.
     #[must_use]
     pub fn hazards(&self) -> Vec<String> {
         self.device.take_hazards().iter().map(ToString::to_string).collect()
     }
 
-    /// Ends the test. All of its objects must have been dropped. Checks that the allocator is consistent and empty,
-    /// that the device has no objects left, and that no hazard was found.
+    /// Ends the test, which must have dropped its objects. Checks that the allocator is consistent and empty, that the
+    /// device has no objects, and that there are no hazards.
     ///
     /// # Panics
     /// A check fails.
@@ -166,7 +165,7 @@ where
         let Self { device, memory, timelines, .. } = self;
         drop(timelines);
         let (retired, objects) = (memory.statistics().retired_count, memory.budgets().memory_object_count());
-        // Shared memory is one memory object of the device, but each importer counts it.
+        // Each importer of shared memory counts it, but the device has only one memory object.
         assert!(objects >= device.live().memories, "{objects} memory objects are counted: {:?}", device.live());
         let ended = memory.shutdown(Duration::MAX).expect("all work completes");
         assert_eq!((ended.objects as u64, ended.waiting), (retired, 0), "each retired object is destroyed once");
@@ -182,7 +181,7 @@ where
     }
 }
 
-/// A trace that is recorded into memory and can be read meanwhile. Clones share one recording.
+/// A trace that is recorded into memory. It can be read during the recording. Clones share one recording.
 #[derive(Clone, Default, Debug)]
 pub struct Recording(Arc<Mutex<Vec<u8>>>);
 

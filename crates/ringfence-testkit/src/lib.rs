@@ -15,7 +15,7 @@
 //!
 //! Ringfence itself opens no device. It records copies and barriers into command lists of the program, and submits only
 //! the page binds of sparse resources. This crate opens devices and submits work in the simplest way: one command list
-//! per submission, executed in order, with barriers that wait for everything. It proves that memory is correct; it is
+//! per submission, commands in order, and barriers that wait for everything. It checks that memory is correct; it is
 //! not fast.
 //!
 //! # Your own device
@@ -34,8 +34,7 @@
 //! | [`SHARE_KINDS`](Gpu::SHARE_KINDS) | has an empty list; shared memory is not tested |
 //! | [`texel_formats`](Gpu::texel_formats), [`describe_texels`](Gpu::describe_texels) | returns an empty list and `None`; the table of formats is not tested |
 //!
-//! A test program of a few lines then runs the suite. In this example the device is the simulated one, wrapped in a
-//! custom type:
+//! A short test program then runs the suite. In this example, the device is the simulated device in a type of its own:
 //!
 //! ```
 //! use ringfence::device::sharing::ShareKind;
@@ -117,7 +116,7 @@
 //!     }
 //! }
 //!
-//! /// Runs a test on a device with three queues, to test concurrent work too.
+//! /// Runs a test on a device with three queues, so that concurrent work is tested too.
 //! fn own(test: impl FnOnce(&mut rig::Rig<OwnGpu>)) {
 //!     rig::run_on(&Options { queues: 3, ..Default::default() }, test);
 //! }
@@ -162,31 +161,30 @@ use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture, Text
 
 use through::Through;
 
-/// A function that opens the gate; see [`Gpu::gate_opener`]. Does nothing once the device is destroyed.
+/// A function that opens the gate; see [`Gpu::gate_opener`]. Once the device is destroyed, it does nothing.
 pub type GateOpener = Box<dyn Fn() + Send + Sync>;
 
-/// Options for opening a device.
+/// Options with which a device is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Number of queues. A device with fewer queues provides those that it has, at least one. The first queue supports
-    /// all commands.
+    /// Number of queues. A device with fewer queues opens with those. The first queue supports all commands.
     pub queues: usize,
-    /// If `true`, missing queues share a queue of the device. Each has its own fence, and all their submissions run in
-    /// the order in which they were submitted.
+    /// If `true`, the device has this number of queues, even if several of them share one queue of the driver. Each has
+    /// its own fence. Submissions to a shared queue run in the order of submission.
     pub shared_queues: bool,
-    /// If `true`, loads the validation layers (core and synchronization), and opening fails without them.
+    /// If `true`, loads the validation layers (core and synchronization); opening fails if they are absent.
     /// [`Gpu::take_messages`] returns their messages.
     pub validation: bool,
-    /// If `true`, opens without the layers if they are absent; [`Gpu::validation`] then reports that.
+    /// If `true`, opening succeeds although the layers are absent; [`Gpu::validation`] reports that they are.
     pub may_lack_validation: bool,
-    /// Part of the device's name; `None` for any device. For the simulated device, the name of a profile.
+    /// Part of the device's name; `None` for any device. For the simulated device: the name of a profile.
     pub name: Option<String>,
     /// Seed of the simulated device's clock.
     pub seed: u64,
-    /// Descriptor model to use on Vulkan, if the device supports it; the device's best one if `None`.
+    /// Descriptor model to use on Vulkan if the device supports it; `None` for the best model of the device.
     pub descriptors: Option<DescriptorModel>,
-    /// If `true`, empty slots of plain descriptor sets show placeholders on Vulkan: null descriptors and partially
-    /// bound arrays are not enabled.
+    /// If `true`, empty slots of plain sets contain placeholders on Vulkan: null descriptors and partially bound arrays
+    /// are not enabled.
     pub placeholders: bool,
 }
 
@@ -205,14 +203,14 @@ impl Default for Options {
     }
 }
 
-/// State of the validation of a device.
+/// State of a device's validation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Validation {
     /// No checks were requested.
     Off,
-    /// This layer, with the kinds of its checks.
+    /// The layer is active. The text names it and its kinds of checks.
     On(String),
-    /// Checks were requested but are absent, for this reason. A run without messages then proves nothing.
+    /// Checks were requested, but the layer is absent, for this reason. No messages then prove nothing.
     Absent(String),
 }
 
@@ -226,7 +224,7 @@ impl std::fmt::Display for Validation {
     }
 }
 
-/// The reason why no device was opened.
+/// Reason why no device was opened.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum OpenError {
     /// This machine has no such device. The text names the requested device and the missing part.
@@ -247,24 +245,22 @@ pub trait Gpu: Sized + Send + 'static {
     /// Ringfence's device.
     type Device: Descriptors + Share + Sparse;
 
-    /// The kinds of handles to shared memory, in the order in which tests try them.
+    /// Kinds of handles to shared memory, in the order in which tests try them.
     const SHARE_KINDS: &'static [ShareKind];
 
-    /// The name of this kind of device on the command line.
+    /// Name of this kind of device on the command line.
     const NAME: &'static str;
 
     /// Opens a device.
     ///
     /// # Errors
-    /// There is no such device, or opening it failed.
+    /// The device does not exist, or opening it failed.
     fn open(options: &Options) -> Result<Self, OpenError>;
 
-    /// Returns the layer that checks the device, if there is one. Without one, an empty [`Gpu::take_messages`] proves
-    /// nothing.
+    /// Returns the state of the device's validation. Without a layer, an empty [`Gpu::take_messages`] proves nothing.
     fn validation(&self) -> Validation;
 
-    /// Returns Ringfence's device, for an allocator. All objects that are created through it must be destroyed before
-    /// `self` is dropped, so keep the `Gpu` alive longest.
+    /// Returns Ringfence's device, for an allocator. All of its objects must be destroyed before `self` is dropped.
     fn device(&self) -> Self::Device;
 
     /// Returns the number of queues.
@@ -273,16 +269,15 @@ pub trait Gpu: Sized + Send + 'static {
     /// Returns the fence that submissions to `queue` signal.
     fn fence(&self, queue: usize) -> <Self::Device as Driver>::Fence;
 
-    /// Returns the queue for page binds; `None` if the queue does not support them. Binds signal the queue's fence,
-    /// like submissions.
+    /// Returns the queue for page binds, which signal the queue's fence, like submissions; `None` if it does not
+    /// support them.
     fn bind_queue(&self, queue: usize) -> Option<<Self::Device as Sparse>::BindQueue>;
 
-    /// Returns the names of all single-plane texture formats of the API, including those that the device does not
-    /// support.
+    /// Returns the names of all single-plane texture formats of the API, also of unsupported ones.
     fn texel_formats(&self) -> Vec<String>;
 
-    /// Describes a texture for copies, with the format of this index in [`Gpu::texel_formats`] and the size and shape
-    /// of `desc`. `None` if the device does not support such a texture, or cannot copy to and from it.
+    /// Describes a texture for copies. `format` is an index into [`Gpu::texel_formats`]; `desc` has the size and shape.
+    /// Returns `None` if the device does not support such a texture, or cannot copy to and from it.
     fn describe_texels(&self, format: usize, desc: &TextureDesc) -> Option<TextureInfo<'static, Self::Device>>;
 
     /// Returns the alignment of rows in a buffer for [`Command::CopySubresource`], in bytes. `has_both` is `true` for a
@@ -302,25 +297,25 @@ pub trait Gpu: Sized + Send + 'static {
     fn can_draw(&self) -> bool;
 
     /// Returns the index that stands for the *gate* in a list of queues to wait for. The gate is a fence that the host
-    /// signals: a submission that waits for it starts only after [`Gpu::open_gate`], so a test controls which work is
-    /// complete.
+    /// signals: a submission that waits for it starts only after [`Gpu::open_gate`]. A test thereby controls which work
+    /// is complete.
     fn gate(&self) -> usize {
         self.queue_count()
     }
 
-    /// Signals the gate. `value` must be larger than all previous values.
+    /// Signals the gate with `value`, which must be larger than all earlier values.
     ///
     /// # Errors
     /// The device is lost.
     fn open_gate(&mut self, value: u64) -> Result<(), DeviceError>;
 
-    /// Returns a function that opens the gate for all work that waits for it so far. It may be called on any thread
-    /// while the device is in use. A program that fails while work is held back calls it, so that waits for that work
-    /// end.
+    /// Returns a function that opens the gate for all work that waits for it when the function is called. It may be
+    /// called on any thread, while the device is in use. If a test fails while work waits for the gate, it calls this
+    /// function. Otherwise, dropping the allocator would wait for that work forever.
     fn gate_opener(&self) -> GateOpener;
 
-    /// Submits `commands` to `queue`. They start once the fences of `waits` (queue, value) have reached their values,
-    /// and run in order, each after the previous one is complete. The queue's fence is then signalled with `signal`.
+    /// Submits `commands` to `queue`. They start once the fences of `waits` (queue, value) have reached their values.
+    /// Each command starts when the previous one is complete. At the end, the queue's fence is signalled with `signal`.
     ///
     /// # Errors
     /// The device is lost, or memory ran out.
@@ -335,7 +330,7 @@ pub trait Gpu: Sized + Send + 'static {
     /// Returns `true` if the device supports [`through::Job::Copy`].
     fn can_copy_through(&self) -> bool;
 
-    /// As [`Gpu::submit`], for work that uses descriptors.
+    /// [`Gpu::submit`] for work that uses descriptors.
     ///
     /// # Errors
     /// The device is lost, memory ran out, or the device does not support a job.
@@ -353,8 +348,8 @@ pub trait Gpu: Sized + Send + 'static {
     /// The device is lost.
     fn wait_idle(&mut self) -> Result<(), DeviceError>;
 
-    /// Destroys the device, and returns the remaining messages of [`Gpu::take_messages`], including those about leaked
-    /// objects, which appear only now. All objects of the device must be destroyed before.
+    /// Destroys the device, whose objects must already be destroyed. Returns the remaining messages of
+    /// [`Gpu::take_messages`], including messages about leaked objects, which are reported only then.
     fn close(self) -> Vec<String>;
 
     /// Returns the messages of the validation layers (Vulkan) or the hazard finder (simulated) since the last call.
@@ -365,7 +360,7 @@ pub trait Gpu: Sized + Send + 'static {
 /// Work for the device.
 #[derive(Clone, Debug)]
 pub enum Command<D: Device> {
-    /// Copies bytes from one buffer to another (or within one, without overlap).
+    /// Copies bytes from one buffer to another, or within one buffer if the ranges do not overlap.
     CopyBuffer {
         /// Source buffer.
         src: RawBuffer<D>,
@@ -378,11 +373,11 @@ pub enum Command<D: Device> {
         /// Size in bytes, a multiple of 4.
         size: u64,
     },
-    /// Records a batch, with the library's own recorder for the device.
+    /// Records an upload batch with the library's recorder for the device.
     Upload(Box<UploadBatch<D>>),
-    /// Copies whole textures, with the library's own recorder for the device.
+    /// Copies whole textures with the library's recorder for the device.
     CopyTextures(Vec<TextureCopy<RawTexture<D>>>),
-    /// Copies a box of texels to a texture, with the library's own recorder for the device.
+    /// Copies a box of texels to a texture with the library's recorder for the device.
     CopyBufferToTexels {
         /// Source buffer.
         src: RawBuffer<D>,
@@ -391,9 +386,9 @@ pub enum Command<D: Device> {
         /// The texels to copy.
         region: TexelRegion,
     },
-    /// Copies texels from textures, with the library's own recorder for the device.
+    /// Copies texels from textures with the library's recorder for the device.
     ReadTexels(Vec<TexelRead<RawTexture<D>, RawBuffer<D>>>),
-    /// Copies a whole subresource in the simplest way of the API, without the library.
+    /// Copies a whole subresource without the library, in the simplest way that the API has.
     CopySubresource {
         /// The buffer.
         buffer: RawBuffer<D>,
@@ -403,10 +398,10 @@ pub enum Command<D: Device> {
         part: Subresource,
         /// `true` to copy to the texture, `false` to copy from it.
         into_texture: bool,
-        /// `true` if the texture's previous contents, in all aspects, may be discarded.
+        /// `true` if the previous contents of all aspects of the texture may be discarded.
         discard: bool,
     },
-    /// Hands the bytes of another resource over to the buffer (transient memory): the aliasing barrier of Direct3D 12.
+    /// Makes the buffer the owner of bytes of another resource (transient memory): the aliasing barrier of Direct3D 12.
     /// Does nothing on other APIs, where each command waits for the previous ones anyway.
     TakeOver {
         /// The new owner of the bytes.
@@ -420,10 +415,10 @@ pub enum Command<D: Device> {
         offset: u64,
         /// Size in bytes, a multiple of 4.
         size: u64,
-        /// The value that is repeated over the range.
+        /// The 32-bit value that is repeated over the range.
         value: u32,
     },
-    /// Copies texels from a buffer to a whole subresource of a texture.
+    /// Copies texels from a buffer to a whole colour subresource of a texture.
     CopyBufferToTexture {
         /// Source buffer.
         src: RawBuffer<D>,
@@ -431,10 +426,10 @@ pub enum Command<D: Device> {
         dst: RawTexture<D>,
         /// Layout of the texels in the buffer and in the texture.
         region: TextureRegion,
-        /// `true` if the texture's previous contents may be discarded (as on its first use).
+        /// `true` if the texture's previous contents may be discarded, for example on its first use.
         discard: bool,
     },
-    /// Copies texels from a whole subresource of a texture to a buffer.
+    /// Copies texels from a whole colour subresource of a texture to a buffer.
     CopyTextureToBuffer {
         /// Source texture.
         src: RawTexture<D>,
@@ -443,7 +438,7 @@ pub enum Command<D: Device> {
         /// Layout of the texels in the buffer and in the texture.
         region: TextureRegion,
     },
-    /// Draws discs into a texture, as [`draw_reference`] does.
+    /// Draws discs into a texture. The texels equal those of [`draw_reference`].
     Draw {
         /// Buffer of [`Disc`]s, four 32-bit numbers each.
         discs: RawBuffer<D>,
@@ -460,7 +455,7 @@ pub enum Command<D: Device> {
     },
 }
 
-/// A subresource of a texture, and the layout of its texels in a buffer.
+/// A colour subresource of a texture, and the layout of its texels in a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextureRegion {
     /// Offset in the buffer, in bytes.
@@ -471,22 +466,21 @@ pub struct TextureRegion {
     pub mip: u32,
     /// Array layer.
     pub layer: u32,
-    /// Width of that mip level, in texels.
+    /// Width of the mip level, in texels.
     pub width: u32,
-    /// Height of that mip level, in texels.
+    /// Height of the mip level, in texels.
     pub height: u32,
     /// Bytes per texel.
     pub texel_bytes: u32,
 }
 
-/// One aspect of one mip level of one array layer, and its layout in a buffer: rows of whole blocks, slices one after
-/// the other.
+/// One aspect of one mip level of one array layer, and its layout in a buffer: rows of blocks, slice after slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Subresource {
     /// Offset in the buffer, in bytes.
     pub buffer_offset: u64,
-    /// Distance between rows of blocks, in bytes: the bytes of a row's blocks, rounded up to a multiple of
-    /// [`Gpu::subresource_pitch`]. On Vulkan, exactly the bytes of the blocks.
+    /// Distance between rows of blocks, in bytes: the size of a row, rounded up to a multiple of
+    /// [`Gpu::subresource_pitch`]. On Vulkan it is exactly the size of a row.
     pub row_bytes: u64,
     /// Mip level.
     pub mip: u32,
@@ -494,17 +488,17 @@ pub struct Subresource {
     pub layer: u32,
     /// The aspect.
     pub aspect: TextureAspect,
-    /// `true` if the texture has depth and stencil.
+    /// `true` if the texture has both depth and stencil.
     pub has_both: bool,
-    /// Width, height and depth of that mip level, in texels.
+    /// Width, height and depth of the mip level, in texels.
     pub extent: [u32; 3],
     /// Width and height of a block, in texels.
     pub block: [u32; 2],
-    /// Bytes of a block of that aspect.
+    /// Size of a block of the aspect, in bytes.
     pub block_bytes: u32,
 }
 
-/// A disc of one colour, drawn by [`Command::Draw`].
+/// A disc of one colour; see [`Command::Draw`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Disc {
     /// Horizontal centre, in texels.
@@ -513,12 +507,12 @@ pub struct Disc {
     pub y: i32,
     /// Radius, in texels.
     pub radius: i32,
-    /// Red in the lowest byte, then green, blue, alpha.
+    /// RGBA8 colour: red in the lowest byte, then green, blue, alpha.
     pub colour: u32,
 }
 
 impl Disc {
-    /// Returns the disc's bytes in the buffer.
+    /// Returns the bytes of the disc in the buffer of [`Command::Draw`].
     #[must_use]
     pub fn to_bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];
@@ -529,7 +523,7 @@ impl Disc {
         bytes
     }
 
-    /// Reads a disc from the first 16 bytes; `None` if there are fewer.
+    /// Reads a disc from the first 16 bytes; `None` if there are fewer than 16.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let word = |at: usize| bytes.get(at..at + 4)?.try_into().ok();
@@ -542,7 +536,7 @@ impl Disc {
     }
 }
 
-/// The colour outside all discs.
+/// RGBA8 colour of texels outside of all discs.
 pub const BACKGROUND: u32 = 0xff20_1810;
 
 /// Draws the image of [`Command::Draw`] on the host: RGBA8, rows without padding. A texel has the colour of the last

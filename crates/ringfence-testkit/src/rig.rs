@@ -1,5 +1,5 @@
-//! The environment of each test of the [conformance suite](mod@crate::conformance): an open device with an allocator
-//! and a timeline per queue, and a final check that all is clean.
+//! The environment of each test of the [conformance suite](mod@crate::conformance): an open device, an allocator, a
+//! timeline per queue, and final checks.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
@@ -14,10 +14,10 @@ use ringfence::device::{
 };
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Frame, Location, Texture, Timeline};
 
-/// Timeout for work that must complete; longer than any machine needs.
+/// Timeout for work that must complete; longer than any machine needs for it.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An open device with the objects that a program keeps for it.
+/// An open device, with an allocator and timelines.
 pub struct Rig<G: Gpu> {
     /// Allocator over the device, with the default description.
     pub memory: Allocator<G::Device>,
@@ -59,7 +59,7 @@ impl<G: Gpu> Rig<G> {
         &self.timelines[0]
     }
 
-    /// Creates a buffer for copies. A readback buffer is only a destination.
+    /// Creates a buffer for copies. A readback buffer can only be a destination.
     ///
     /// # Panics
     /// Memory ran out.
@@ -96,10 +96,10 @@ impl<G: Gpu> Rig<G> {
         value
     }
 
-    /// As [`Rig::submit`], but the commands start only after the gate is opened with `gate`.
+    /// [`Rig::submit`] of commands that start only once the gate has reached `gate`.
     ///
     /// # Panics
-    /// As [`Rig::submit`].
+    /// The panics of [`Rig::submit`].
     pub fn submit_behind_gate(&mut self, gate: u64, frame: Frame, commands: &[Command<G::Device>]) -> u64 {
         let value = frame.value();
         self.gpu.submit(0, &[(self.gpu.gate(), gate)], commands, value).expect("the device is not lost");
@@ -120,7 +120,7 @@ impl<G: Gpu> Rig<G> {
     /// Returns the first `size` bytes of a buffer, read through a copy on the device.
     ///
     /// # Panics
-    /// As [`Rig::run`].
+    /// The panics of [`Rig::run`].
     #[must_use]
     pub fn download(&mut self, from: &Buffer<G::Device>, size: u64) -> Vec<u8> {
         let back = self.buffer(size, Location::Readback, "download");
@@ -130,7 +130,7 @@ impl<G: Gpu> Rig<G> {
         bytes
     }
 
-    /// Returns a region of all texels of the first mip level of an RGBA8 texture, with rows that the device can copy.
+    /// Returns the region of the whole first mip level of an RGBA8 texture. The device can copy its rows.
     #[must_use]
     pub fn region(&self, width: u32, height: u32, buffer_offset: u64) -> TextureRegion {
         let alignment = self.memory.device().capabilities().texture_copy_row_alignment;
@@ -153,7 +153,7 @@ impl<G: Gpu> Rig<G> {
         assert_eq!(gpu.close(), Vec::<String>::new(), "hazards or validation messages ({validation})");
     }
 
-    /// Reports once which layer checks the device. Fails if a layer is required and there is none.
+    /// Reports, once per device, the layer that checks it. Fails if a layer is required and absent.
     fn report_validation(&self) {
         let validation = self.gpu.validation();
         if G::NAME != SimGpu::NAME {
@@ -165,7 +165,7 @@ impl<G: Gpu> Rig<G> {
     }
 }
 
-/// Reports that the running test, or the rest of it, does not apply to this device.
+/// Reports that the test, or the rest of it, does not apply to this device.
 pub fn skipped(reason: &str) {
     report::skipped(reason);
 }
@@ -199,18 +199,19 @@ pub fn pattern(seed: u64, size: usize) -> Vec<u8> {
     (0..size as u64).map(|at| ((at ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect()
 }
 
-/// Runs a test on a new device, which must exist.
+/// Runs a test on a new device. Fails if the device does not exist.
 ///
 /// # Panics
-/// The device does not open, the test fails, an object is leaked, or the device's checks reported a message.
+/// If the device does not open, the test fails, an object is leaked, or the device's checks reported a message.
 pub fn run_on<G: Gpu>(options: &Options, test: impl FnOnce(&mut Rig<G>)) {
     run(open(options, true), test);
 }
 
-/// As [`run_on`], but if the device is absent, the test is [skipped](report::skipped), unless it is `required`.
+/// [`run_on`] for a device that may be absent: the test is then [skipped](report::skipped), unless the device is
+/// `required`.
 ///
 /// # Panics
-/// As [`run_on`].
+/// The panics of [`run_on`].
 pub fn run_where<G: Gpu>(options: &Options, required: bool, test: impl FnOnce(&mut Rig<G>)) {
     run(open(options, required), test);
 }
@@ -237,13 +238,13 @@ fn run<G: Gpu>(rig: Option<Rig<G>>, test: impl FnOnce(&mut Rig<G>)) {
 }
 
 thread_local! {
-    /// The gate openers of the tests that run on this thread, the innermost last.
+    /// Gate openers of the tests that run on this thread; the innermost test is last.
     static OPENERS: RefCell<Vec<GateOpener>> = const { RefCell::new(Vec::new()) };
     static PANICS_ARE_CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Opens the gate at the first panic of a test, before any object is dropped. Otherwise an allocator of the test would
-/// wait forever for its gated work when it is dropped.
+/// Opens the gate when a test panics, before its objects are dropped. Otherwise, dropping an allocator would wait
+/// forever for gated work.
 struct GateWatch;
 
 impl GateWatch {
@@ -267,7 +268,7 @@ impl Drop for GateWatch {
     }
 }
 
-/// Opens the gates. If an opener panics, the list is borrowed and no further gate is opened.
+/// Opens the gates of this thread. If an opener panics, opens no further gate.
 fn open_gates() {
     if !PANICS_ARE_CAUGHT.get() {
         let _ = OPENERS.try_with(|openers| {
@@ -278,7 +279,7 @@ fn open_gates() {
     }
 }
 
-/// Runs work that is expected to panic. Its panic does not open the gate.
+/// Runs work that may panic. A panic of it does not open the gate.
 ///
 /// # Errors
 /// The payload of the panic.

@@ -1,4 +1,4 @@
-//! The simulated device for the test kit: its commands, and a host closure that replaces the drawing shader.
+//! The simulated device for the test kit. A host closure replaces the shader that draws.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,20 +20,20 @@ use crate::{
     Command, Disc, GateOpener, Gpu, OpenError, Options, Subresource, TextureRegion, Validation, draw_reference,
 };
 
-/// Maximum size of a picture, in texels.
+/// Maximum number of texels of a picture.
 const PICTURE_TEXELS_MAX: u64 = 1 << 20;
 
 /// A simulated device with queues.
 pub struct SimGpu {
     device: Device,
     fences: Vec<Fence>,
-    /// The gate, signalled by work on the last queue, which only the gate uses.
+    /// The gate. Work on an additional last queue signals it.
     gate: Fence,
     /// The highest gate value that work waits for.
     gate_awaited: Arc<AtomicU64>,
-    /// The last value that each queue's fence will reach.
+    /// The last value that the fence of each queue will reach.
     submitted: Vec<u64>,
-    /// The buffer that the closure draws into. A copy command then copies the picture to the texture.
+    /// Buffer that the closure draws into. A copy then moves the picture to the texture.
     canvas: SimBuffer,
     canvas_memory: Option<Memory>,
 }
@@ -42,7 +42,7 @@ impl SimGpu {
     /// Opens a device with this profile.
     ///
     /// # Errors
-    /// The profile's memory is too small for the test kit's own buffer.
+    /// The memory of the profile is too small for the canvas.
     pub fn with_profile(profile: Profile, options: SimOptions) -> Result<Self, OpenError> {
         let queues = options.queues.max(1);
         let device = Device::new(profile, SimOptions { queues: queues + 1, ..options });
@@ -60,7 +60,6 @@ impl SimGpu {
         &self.device
     }
 
-    /// Returns the fences that a submission waits for.
     fn fences_of(&self, waits: &[(usize, u64)]) -> Vec<(Fence, u64)> {
         let fence_of = |&(queue, value): &(usize, u64)| match self.fences.get(queue) {
             Some(fence) => (*fence, value),
@@ -119,7 +118,7 @@ impl SimGpu {
     }
 }
 
-/// Returns commands that draw discs on a canvas of `width` × `height` texels, and copy them to a texture of that size.
+/// Returns commands that draw discs on a canvas of `width` × `height` texels, then copy it to a texture of that size.
 pub(crate) fn drawing(
     discs: BufferRange,
     canvas: SimBuffer,
@@ -136,7 +135,7 @@ pub(crate) fn drawing(
     [SimCommand::Kernel(kernel), SimCommand::CopyBufferToTexture { src: canvas, layout, dst: target, region }]
 }
 
-/// Returns a closure that does a shader's job. It accesses bytes only through descriptors.
+/// Returns a kernel that does the job of a shader. It accesses memory only through descriptors.
 fn kernel(job: &Job<Device>, uses: &impl Fn(u32, bool) -> DescriptorUse) -> Kernel {
     match *job {
         Job::Fill { ref to, words, value } => Kernel {
@@ -162,11 +161,11 @@ fn kernel(job: &Job<Device>, uses: &impl Fn(u32, bool) -> DescriptorUse) -> Kern
     }
 }
 
-/// Creates a buffer with its own memory, which only the test kit uses.
+/// Creates the canvas: a buffer with its own memory.
 fn canvas(device: &Device) -> Result<(SimBuffer, Memory), DeviceError> {
     let usage = BufferUsage::COPY_SRC | BufferUsage::STORAGE;
     let info = Create::<Buffers>::describe(device, &BufferDesc { size: PICTURE_TEXELS_MAX * 4, usage })?;
-    // SAFETY: the description is the device's own.
+    // SAFETY: the description comes from the device.
     let (unplaced, needs) = unsafe { Create::<Buffers>::prepare(device, &info) }?;
     let fits = |index: &usize| {
         let held = device.capabilities().memory_types[*index].properties;
@@ -183,13 +182,13 @@ fn canvas(device: &Device) -> Result<(SimBuffer, Memory), DeviceError> {
         class: ResourceClass::Buffer,
         name: "canvas",
     };
-    // SAFETY: the type is one that the requirements allow, and `unplaced` is fresh.
+    // SAFETY: the requirements allow the memory type, and `unplaced` is not placed.
     let (placed, memory) = unsafe { Create::<Buffers>::dedicate(device, &unplaced, &desc) }?;
     Ok((placed.object, memory))
 }
 
-/// Splits a subresource into rows of blocks, if `one_by_one`, so that the device only needs to copy single rows.
-/// Otherwise returns it whole, for devices that cannot copy parts or that restrict row offsets.
+/// Splits a subresource into rows of blocks if `one_by_one`. Otherwise returns it whole, for devices that cannot copy
+/// parts of a subresource or that restrict the offsets of rows.
 fn rows(part: &Subresource, one_by_one: bool) -> impl Iterator<Item = TexelRegion> {
     let Subresource { buffer_offset, row_bytes, mip, layer, aspect, extent, block, block_bytes, .. } = *part;
     let [width, height, depth] = extent;
@@ -259,7 +258,7 @@ impl Gpu for SimGpu {
         let info =
             Create::<Textures>::describe(&self.device, &TextureDesc { format: Format::ALL[format], usage, ..*desc });
         let info = info.ok()?;
-        // SAFETY: the description is the device's own, and the prepared resource is discarded.
+        // SAFETY: the description comes from the device, and the prepared resource is discarded.
         let (unplaced, _) = unsafe { Create::<Textures>::prepare(&self.device, &info) }.ok()?;
         // SAFETY: as above.
         unsafe { Create::<Textures>::discard(&self.device, unplaced) };
@@ -281,7 +280,7 @@ impl Gpu for SimGpu {
 
     fn open_gate(&mut self, value: u64) -> Result<(), DeviceError> {
         self.device.submit(self.fences.len(), &[], vec![], (self.gate, value))?;
-        // SAFETY: the fence is this device's.
+        // SAFETY: the fence belongs to this device.
         unsafe { self.device.wait(&self.gate, value, Duration::MAX) }.map(drop)
     }
 
@@ -290,9 +289,9 @@ impl Gpu for SimGpu {
         let queue = self.fences.len();
         Box::new(move || {
             let value = awaited.load(Ordering::Relaxed);
-            // SAFETY: the fence is this device's.
+            // SAFETY: the fence belongs to this device.
             if unsafe { device.completed(&gate) }.is_ok_and(|opened| opened < value) {
-                // A lost device holds no work back.
+                // Fails only if the device is lost; no work waits then.
                 let _ = device.submit(queue, &[], vec![], (gate, value));
             }
         })
@@ -336,7 +335,7 @@ impl Gpu for SimGpu {
 
     fn wait_idle(&mut self) -> Result<(), DeviceError> {
         for (fence, value) in self.fences.iter().zip(&self.submitted) {
-            // SAFETY: the fence is this device's.
+            // SAFETY: the fence belongs to this device.
             unsafe { self.device.wait(fence, *value, Duration::MAX) }?;
         }
         Ok(())

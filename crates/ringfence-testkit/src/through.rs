@@ -1,56 +1,56 @@
-//! Work that uses descriptors, like a shader with a bindless index.
+//! Work that accesses buffers through descriptors, as a shader with a bindless index does.
 
 use ringfence::descriptor::Binding;
 use ringfence::device::RawBuffer;
 use ringfence::device::descriptors::{CpuHandle, Descriptors, GpuHandle};
 
-/// One command list with a bound shader-visible heap of resource views.
+/// One command list that binds a shader-visible heap of resource views.
 #[derive(Debug)]
 pub struct Through<'a, D: Descriptors> {
-    /// The heap's binding. It must not be set on another list yet.
+    /// The binding of the heap. It must not be set on a list yet.
     pub binding: &'a mut Binding<D>,
-    /// Number of slots of the heap, which is the length of the shaders' arrays.
+    /// Number of slots of the heap. The arrays in the shaders have this length.
     pub slots: u32,
-    /// The jobs, in order. Each starts after the previous one is complete.
+    /// The jobs, in order. Each job starts when the previous one is complete.
     pub jobs: &'a [Job<D>],
 }
 
-/// An operation on buffers whose descriptors are storage buffers.
+/// An operation on buffers. Their descriptors are views of storage buffers.
 #[derive(Debug)]
 pub enum Job<D: Descriptors> {
-    /// Fills the words that a slot shows.
+    /// Fills the words that a slot refers to.
     Fill {
         /// The destination slot.
         to: Slot<D>,
-        /// Number of words, from the first one that the slot shows.
+        /// Number of words, from the first word of the view on.
         words: u32,
         /// The new value of each word.
         value: u32,
     },
-    /// Copies words from the buffer of one slot to the buffer of another; see [`crate::Gpu::can_copy_through`].
+    /// Copies words from the view in one slot to the view in another; see [`crate::Gpu::can_copy_through`].
     Copy {
         /// The source slot.
         from: Slot<D>,
-        /// `true` if the source slot, which must be the heap's first, shows constants instead of storage. Only the
-        /// first 64 words of constants can be read.
+        /// `true` if the source slot contains constants instead of storage. It must then be the first slot of the heap,
+        /// and only the first 64 words of the constants can be read.
         constants: bool,
         /// The destination slot.
         to: Slot<D>,
-        /// Number of words, from the first ones that the slots show.
+        /// Number of words, from the first words of the views on.
         words: u32,
     },
 }
 
-/// A slot, as passed to the devices.
+/// A slot of the heap, in the forms that the devices need.
 #[derive(Debug)]
 pub struct Slot<D: Descriptors> {
     /// Index in the shader-visible heap.
     pub index: u32,
     /// GPU handle of the slot, for command lists.
     pub gpu: GpuHandle,
-    /// A CPU-only slot with the same view: clears in Direct3D 12 need both.
+    /// CPU handle of a CPU-only slot with the same view. Clears on Direct3D 12 need both handles.
     pub cpu: CpuHandle,
-    /// The buffer that the slot shows, for barriers.
+    /// Buffer of the view, for barriers.
     pub buffer: RawBuffer<D>,
 }
 

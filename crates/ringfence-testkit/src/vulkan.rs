@@ -1,4 +1,4 @@
-//! A real Vulkan device, opened at run time.
+//! Vulkan devices, opened at run time.
 //!
 //! ```text
 //!   loader (libvulkan) ─▶ Instance + validation ─▶ physical device ─▶ device
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! All queues belong to one family, so resources need no queue family ownership transfers. If the family has fewer
-//! queues than requested, the device opens with those that it has. Textures are in the layout `GENERAL` from their
-//! first use on.
+//! queues than requested, the device opens with those that it has. After its first use, a texture stays in the layout
+//! `GENERAL`.
 
 mod draw;
 mod enumerate;
@@ -48,18 +48,17 @@ pub struct VulkanGpu {
     gate_values: Arc<Mutex<Option<GateValues>>>,
     /// The family of all queues.
     queue_family: u32,
-    /// The family for copies. The device has one additional queue of it if it is another family.
+    /// Family for copies. If it differs from `queue_family`, the device has one additional queue of it.
     copy_family: u32,
     /// `Some` if the device supports [`Command::Draw`].
     painter: Option<Painter>,
-    /// The pipelines for work through descriptors.
     pipelines: through::Pipelines,
     device: Device,
-    /// Dropped last, because the device must be destroyed before its instance.
+    /// Declared last, because the device must be destroyed before its instance.
     instance: Instance,
 }
 
-/// The gate's value, and the value that it must finally reach.
+/// Value of the gate, and the value that it must reach in the end.
 #[derive(Clone, Copy, Default, Debug)]
 struct GateValues {
     opened: u64,
@@ -67,7 +66,7 @@ struct GateValues {
     awaited: u64,
 }
 
-/// Opens the gate up to `value`, or for all work that waits for it. Does nothing if the gate already reached the value
+/// Opens the gate up to `value`, or for all work that waits for it if `None`. Does nothing if the gate is already open
 /// or is destroyed.
 fn open_gate(
     device: &Device,
@@ -80,8 +79,8 @@ fn open_gate(
     let value = value.unwrap_or(*awaited);
     if value > *opened {
         let info = vk::SemaphoreSignalInfo::default().semaphore(gate).value(value);
-        // SAFETY: the gate is this device's timeline and alive, because its values exist; only this function signals
-        // it, and the lock is held.
+        // SAFETY: the gate belongs to this device and is alive, because it has values. Only this function signals it,
+        // under the lock.
         unsafe { device.raw().signal_semaphore(&info) }.map_err(|error| device_error(error, "vkSignalSemaphore"))?;
         *opened = value;
     }
@@ -101,8 +100,8 @@ impl VulkanGpu {
         self.queue_family
     }
 
-    /// Returns the index of another family that can copy, or of [`VulkanGpu::queue_family`] if there is no other. The
-    /// device has an otherwise unused queue of this family (index 0).
+    /// Returns the index of another family that can copy, or [`VulkanGpu::queue_family`] if there is none. The device
+    /// has a queue of this family (index 0), which the test kit does not use.
     #[must_use]
     pub fn copy_family(&self) -> u32 {
         self.copy_family
@@ -182,7 +181,7 @@ impl Gpu for VulkanGpu {
 
     fn gate_opener(&self) -> GateOpener {
         let (device, gate, values) = (self.device.clone(), self.gate, Arc::clone(&self.gate_values));
-        // A lost device holds no work back.
+        // Fails only if the device is lost; no work waits then.
         Box::new(move || _ = open_gate(&device, gate, &values, None))
     }
 
@@ -240,14 +239,14 @@ impl Gpu for VulkanGpu {
 
 impl Drop for VulkanGpu {
     fn drop(&mut self) {
-        // Work that a test left behind the gate must end.
+        // Work that still waits for the gate must end.
         let _ = open_gate(&self.device, self.gate, &self.gate_values, None);
         *self.gate_values.lock().unwrap_or_else(PoisonError::into_inner) = None;
         // A lost device has no pending work either.
         let _ = self.wait_idle();
         let _one = instance::ONE_AT_A_TIME.lock();
         let device = self.device.raw();
-        // SAFETY: no work is pending; each object belongs to this device and is destroyed once.
+        // SAFETY: no work is pending. Each object belongs to this device and is destroyed once.
         unsafe {
             self.queues.drain(..).for_each(|queue| queue.destroy(device));
             std::mem::take(&mut self.pipelines).destroy(device);
@@ -260,7 +259,7 @@ impl Drop for VulkanGpu {
     }
 }
 
-/// Returns a function that converts a Vulkan error during `what` to an [`OpenError`].
+/// Returns a function that converts an error of the step `what` to an [`OpenError`].
 fn failed(what: &'static str) -> impl Fn(vk::Result) -> OpenError {
     move |result| OpenError::Failed { what, error: device_error(result, "a Vulkan command") }
 }

@@ -1,5 +1,5 @@
-//! Seeded worlds: random programs on the simulated device, under its hazard finder. Each seed is one world. With one
-//! thread, equal seeds produce identical worlds, byte for byte.
+//! Seeded worlds: random programs on the simulated device, under its hazard finder. Each seed is one world. A world
+//! with one thread is deterministic: equal seeds produce equal worlds, byte for byte.
 //!
 //! ```text
 //!   seed ─▶ profile, queues, lateness, program
@@ -10,13 +10,13 @@
 //!   library ──▶ sim::Device ─▶ hazards?   bytes read back: right?   validate(): sound?   at the end: nothing left?
 //! ```
 //!
-//! *Fault model.* The program is correct: it orders its queues by the reads and writes of its work, and host accesses
-//! wait for the device. Any error is then the library's (or the hazard finder's). With a [`Bug`], the program
-//! deliberately does one thing wrong, to prove that such an error is found. Failing drivers are covered by the fault
-//! tests, not by worlds. Low memory and a lost device are covered by both.
+//! *Fault model.* The program is correct: it orders its queues by the reads and writes of its work, and it waits for
+//! the device before the host accesses memory. An error is therefore the library's (or the hazard finder's). With a
+//! [`Bug`], the program deliberately makes one kind of mistake, to prove that such mistakes are found. Failing driver
+//! calls are tested by the fault tests, not by worlds; low memory and a lost device by both.
 //!
-//! A world can be written as a trace ([`run`]'s second argument), whether it finds an error or not. `ringfence replay`
-//! and `ringfence report` read the trace. `ringfence world --seed N` runs a world again.
+//! A world can be recorded as a trace ([`run`]'s second argument), which `ringfence replay` and `ringfence report`
+//! read. `ringfence world --seed N` runs a world again.
 
 mod dice;
 mod outcome;
@@ -34,12 +34,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub struct WorldOptions {
     /// Seed of all random choices.
     pub seed: u64,
-    /// Number of the program's steps.
+    /// Number of steps of the program.
     pub steps: u32,
-    /// Number of concurrent threads, each with its own queue. With more than one, their interleaving is not
-    /// deterministic.
+    /// Number of threads, each with its own queue. Several threads interleave differently in each run.
     pub threads: usize,
-    /// The program's deliberate error.
+    /// Deliberate mistake of the program; `None` for a correct program.
     pub bug: Option<Bug>,
 }
 
@@ -49,22 +48,22 @@ impl Default for WorldOptions {
     }
 }
 
-/// A deliberate error of a program, to check that it is found.
+/// A deliberate mistake of a program, to check that it is found.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Bug {
-    /// The library gets fences that run ahead of the work, so it reclaims resources that the device still uses.
+    /// The library's fences run ahead of the work, so the library releases resources that the device still uses.
     EarlyReclaim,
-    /// Some submissions do not wait for work of another queue that they depend on.
+    /// Some submissions do not wait for the work of another queue that they depend on.
     MissingWait,
-    /// Some copies read other bytes than the staged ones.
+    /// Some copies read other bytes than those that were staged.
     WrongRange,
-    /// The host writes without waiting for the work that reads.
+    /// The host writes to buffers without waiting for the work that reads them.
     HostWriteTooEarly,
     /// Some submissions use evictable memory without declaring it.
     MissingCommit,
     /// Several queues draw on the same canvas without synchronization.
     SharedCanvas,
-    /// When the device is lost, objects are kept that should be released.
+    /// When the device is lost, some objects are not released.
     KeptAfterLoss,
 }
 
@@ -80,7 +79,7 @@ impl Bug {
         Self::KeptAfterLoss,
     ];
 
-    /// Returns the possible texts of a finding of this bug. A finding contains at least one of them.
+    /// Returns texts. Every finding of this bug contains at least one of them.
     #[must_use]
     pub const fn found_by(self) -> &'static [&'static str] {
         match self {
@@ -94,32 +93,32 @@ impl Bug {
     }
 }
 
-/// Counters of a world.
+/// Statistics of a world.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Figures {
-    /// Steps of the program.
+    /// Number of steps of the program.
     pub steps: u64,
-    /// Submissions to all queues.
+    /// Number of submissions to all queues.
     pub submissions: u64,
-    /// Resources that were created.
+    /// Number of resources that were created.
     pub made: u64,
-    /// Pictures that were drawn.
+    /// Number of pictures that were drawn.
     pub drawn: u64,
-    /// Bytes that were read back from the device and compared.
+    /// Number of bytes that were read back from the device and compared.
     pub checked_bytes: u64,
-    /// Requests that failed for lack of memory.
+    /// Number of requests that failed because memory was short.
     pub refused: u64,
-    /// Resources that defragmentation moved.
+    /// Number of resources that defragmentation moved.
     pub moved: u64,
-    /// Memory objects that were evicted and made resident again.
+    /// Number of memory objects that were evicted and made resident again.
     pub brought_back: u64,
-    /// Buffers that were imported.
+    /// Number of buffers that were imported.
     pub imported: u64,
-    /// Pages of sparse buffers that were bound to memory.
+    /// Number of pages of sparse buffers that were bound to memory.
     pub pages: u64,
     /// `true` if the device was lost.
     pub lost: bool,
-    /// Hash of all bytes that were read back, and of the observed progress of the device. Equal for equal worlds.
+    /// Hash of all bytes that were read back, and of the observed fence values. Equal worlds have equal hashes.
     pub digest: u64,
 }
 
@@ -130,7 +129,7 @@ impl Figures {
         }
     }
 
-    /// Adds the counters of another world.
+    /// Adds the statistics of another world.
     pub fn add(&mut self, other: &Self) {
         self.steps += other.steps;
         self.submissions += other.submissions;
@@ -147,12 +146,12 @@ impl Figures {
     }
 }
 
-/// An error that a world found, and its step.
+/// An error that a world found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
     /// Seed of the world.
     pub seed: u64,
-    /// The step after which it was found.
+    /// Number of the step after which the error was found.
     pub step: u64,
     /// Description of the error.
     pub what: String,
@@ -166,7 +165,7 @@ impl fmt::Display for Finding {
 
 impl std::error::Error for Finding {}
 
-/// Runs a world until all of its objects are destroyed. A panic counts as a finding.
+/// Runs a world and destroys all of its objects. A panic counts as a finding.
 ///
 /// # Errors
 /// The first error that was found.

@@ -32,7 +32,7 @@ unsafe impl Create<Buffers> for Device {
     fn describe(&self, desc: &BufferDesc) -> Result<BufferInfo<'static>, DeviceError> {
         let mut usage = buffer_usage(desc.usage);
         if self.has(Features::DESCRIPTOR_BUFFER) && desc.usage.intersects(SHOWN) {
-            // Descriptors in descriptor buffers contain device addresses.
+            // With descriptor buffers, descriptors contain device addresses.
             usage |= vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
         }
         let info = BufferInfo::new(desc.size, usage);
@@ -44,11 +44,11 @@ unsafe impl Create<Buffers> for Device {
         let (size, flags) = (info.raw().size, info.usage());
         let held = USAGES.into_iter().filter(|(_, equal)| flags.contains(*equal));
         let usage = held.fold(BufferUsage::empty(), |all, (usage, _)| all | usage);
-        // The comparison is exact, because the features that a view's format needs depend on the usage flags of the
-        // buffer.
+        // The flags must be equal: the format features that a view requires depend on the usage flags of the buffer.
         let has_texels = flags & ALL_TEXELS == texel_usage(usage | BufferUsage::TEXELS);
         let usage = if has_texels { usage | BufferUsage::TEXELS } else { usage };
-        // With descriptor buffers, a buffer without a device address cannot have descriptors.
+        // With descriptor buffers, a buffer without a device address cannot have descriptors, so these usages are
+        // removed.
         let shown = usage.contains(BufferUsage::DEVICE_ADDRESS) || !self.has(Features::DESCRIPTOR_BUFFER);
         Some(BufferDesc { size, usage: if shown { usage } else { usage - SHOWN } })
     }
@@ -58,12 +58,12 @@ unsafe impl Create<Buffers> for Device {
         let info = info.raw();
         let own = [info.size as u32, (info.size >> 32) as u32, info.usage.as_raw(), info.flags.as_raw()];
         let families = (info.queue_family_index_count, info.p_queue_family_indices);
-        // SAFETY: safe code chains no structures and lists no families. The caller of `from_raw` promises that both are
-        // valid.
+        // SAFETY: descriptions from safe code have no chained structures and no list of families. For other
+        // descriptions, the caller of `from_raw` promises that both are valid.
         unsafe { chained::key(&own, info.p_next, info.sharing_mode, families) }
     }
 
-    /// Returns `None` if structures are chained, because they may depend on the size.
+    /// Returns `None` if structures are chained, because chained structures may depend on the size.
     fn rounded<'a>(&self, info: &Self::Info<'a>, round: fn(u64) -> u64) -> Option<(Self::Info<'a>, u64)> {
         let before = info.raw();
         let size = round(before.size).min(self.0.found.buffer_bytes_max).max(before.size);
@@ -114,7 +114,7 @@ unsafe impl Create<Buffers> for Device {
         let support = check(self.buffer_share_support(info.raw(), kind))?;
         let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(handle_type(kind)?);
         let raw = info.raw().push_next(&mut external);
-        // SAFETY: the caller promises that `info` is valid, and the device can share such buffers.
+        // SAFETY: the caller promises that `info` is valid, and the device can share the buffer.
         let (object, needs) = unsafe { Create::<Buffers>::prepare(self, &BufferInfo::from_raw(raw)) }?;
         Ok((object, tied(needs, support)))
     }
@@ -163,7 +163,8 @@ unsafe impl Create<Buffers> for Device {
 
     unsafe fn address(&self, object: &vk::Buffer) -> u64 {
         let info = vk::BufferDeviceAddressInfo::default().buffer(*object);
-        // SAFETY: the buffer is alive, bound, and has the address usage, which `prepare` refuses without the feature.
+        // SAFETY: the buffer is alive, bound, and has the address usage. `prepare` has checked that the feature is
+        // enabled.
         unsafe { self.0.device.get_buffer_device_address(&info) }
     }
 
@@ -191,14 +192,14 @@ impl Device {
             valid::buffer(info.raw(), self.0.desc.features)?;
         }
         let (info, usage) = (info.raw(), info.usage());
-        DeviceError::invalid("a buffer has at least one byte").at_least(info.size, 1)?;
+        DeviceError::invalid("a buffer must have at least one byte").at_least(info.size, 1)?;
         let replayed = vk::BufferCreateFlags::DEVICE_ADDRESS_CAPTURE_REPLAY
             | vk::BufferCreateFlags::DESCRIPTOR_BUFFER_CAPTURE_REPLAY_EXT;
         DeviceError::unsupported("buffers whose addresses are captured and replayed")
             .flags(info.flags.as_raw().into(), (info.flags & !replayed).as_raw().into())?;
-        // A chained structure may contain flags in its high 32 bits.
+        // The flags of a chained structure can be in its high 32 bits, which `usage` does not contain.
         if info.p_next.is_null() {
-            DeviceError::invalid("a buffer has at least one usage").at_least(usage.as_raw().into(), 1)?;
+            DeviceError::invalid("a buffer must have at least one usage").at_least(usage.as_raw().into(), 1)?;
         }
         DeviceError::unsupported("a buffer of this size").at_most(info.size, self.0.found.buffer_bytes_max)?;
         let device_address = usage.contains(vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS);
@@ -211,13 +212,13 @@ impl Device {
     }
 }
 
-/// Up to this size, a plain buffer is assumed not to need dedicated memory: Vulkan never requires it for such a buffer,
-/// and a preference does not justify a memory object. The query of dedicated requirements takes three times as long as
-/// the plain query.
+/// Size up to which the dedicated requirements of a plain buffer are not queried, in bytes. Vulkan never requires
+/// dedicated memory for a plain buffer, and for small buffers a driver's preference does not justify a memory object.
+/// The query of dedicated requirements takes three times as long as the plain query.
 const NEVER_DEDICATED_BYTES_MAX: u64 = 64 << 10;
 
-/// Portable usages and Vulkan's. Texels can need two of Vulkan's flags: see [`texel_usage`]. `STORAGE_READ` maps to
-/// storage.
+/// Portable usages, and Vulkan's flags for them. Texel usages can have two flags: see [`texel_usage`]. `STORAGE_READ`
+/// counts as storage.
 const USAGES: [(BufferUsage, vk::BufferUsageFlags); 8] = [
     (BufferUsage::COPY_SRC, vk::BufferUsageFlags::TRANSFER_SRC),
     (BufferUsage::COPY_DST, vk::BufferUsageFlags::TRANSFER_DST),
@@ -229,7 +230,7 @@ const USAGES: [(BufferUsage, vk::BufferUsageFlags); 8] = [
     (BufferUsage::DEVICE_ADDRESS, vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS),
 ];
 
-/// Usages that need descriptors.
+/// Usages for which a buffer needs descriptors.
 const SHOWN: BufferUsage = BufferUsage::from_bits_truncate(
     BufferUsage::STORAGE.bits()
         | BufferUsage::STORAGE_READ.bits()
@@ -237,12 +238,12 @@ const SHOWN: BufferUsage = BufferUsage::from_bits_truncate(
         | BufferUsage::TEXELS.bits(),
 );
 
-/// Usage flags of texels that shaders read, and of texels that shaders write.
+/// Usage flags for texels that shaders read, and for texels that shaders write.
 const ALL_TEXELS: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
     vk::BufferUsageFlags::UNIFORM_TEXEL_BUFFER.as_raw() | vk::BufferUsageFlags::STORAGE_TEXEL_BUFFER.as_raw(),
 );
 
-/// Returns Vulkan's usage flags for texels. Shaders write texels only if the buffer also has storage usage.
+/// Returns Vulkan's usage flags for texels. Shaders can write the texels only if the buffer also has storage usage.
 pub(crate) fn texel_usage(usage: BufferUsage) -> vk::BufferUsageFlags {
     if !usage.contains(BufferUsage::TEXELS) {
         vk::BufferUsageFlags::empty()

@@ -1,7 +1,7 @@
 //! Capabilities of a physical device.
 //!
-//! All of them are read from the physical device. If it lists an extension, Vulkan allows reading the properties of
-//! that extension, even if the logical device was created without it.
+//! All of them are read from the physical device. If the physical device lists an extension, Vulkan allows reading its
+//! properties, even if the logical device was created without the extension.
 
 use std::ffi::CStr;
 
@@ -15,30 +15,30 @@ use ringfence_hal::{
     Capabilities, DeviceError, HeapBudget, HeapBudgets, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType,
 };
 
-/// Smallest alignment of offsets in texture copies, in bytes. It is valid for texels whose size is a power of two of at
-/// most this number of bytes.
+/// Alignment of offsets in texture copies, in bytes. It suffices for all texels with a size of 1, 2, 4, 8 or 16 bytes.
 const TEXEL_BYTES_MAX: u64 = 16;
 
-/// Properties that are read once from a physical device.
+/// Properties of a physical device, which are read once.
 pub(super) struct Found {
     pub(super) capabilities: Capabilities,
-    /// For each memory type, the reason why allocations of it are refused; `None` if they are not.
+    /// For each memory type, the text of the error for allocations; `None` if allocations are allowed.
     pub(super) refusals: Vec<Option<&'static str>>,
     /// `true` if the device lists `VK_EXT_memory_budget`.
     pub(super) memory_budget: bool,
-    /// Size of the largest buffer in bytes; `u64::MAX` if the device does not report it.
+    /// Maximum size of a buffer, in bytes; `u64::MAX` if the device does not report it.
     pub(super) buffer_bytes_max: u64,
-    /// `true` if unbound pages read as zeros.
+    /// `true` if unbound pages of sparse resources read as zeros; `false` if the result is undefined.
     pub(super) reads_zero_where_unbound: bool,
-    /// Size of the largest sparse resource in bytes.
+    /// Maximum total size of all sparse resources, in bytes.
     pub(super) sparse_bytes_max: u64,
-    /// Limits that images are checked against.
+    /// Limits for the check of images.
     pub(super) image_limits: ImageLimits,
     /// The driver; the default value on Vulkan 1.0, which does not report it.
     pub(super) driver: vk::DriverId,
 }
 
-/// Returns the capabilities of a physical device with all features enabled. For lists of devices, before one is opened.
+/// Returns the capabilities that a physical device has if all of its features are enabled. Use this for lists of
+/// devices, before one is opened.
 ///
 /// # Errors
 /// [`DeviceError::Unsupported`] if the device is older than Vulkan 1.2; out of memory.
@@ -65,7 +65,7 @@ pub unsafe fn budgets(instance: &ash::Instance, physical: vk::PhysicalDevice) ->
     lists(&extensions, ash::ext::memory_budget::NAME).then(|| unsafe { read_budgets(instance, physical) })
 }
 
-/// Reads all properties. Errors and safety are those of [`capabilities`].
+/// Reads all properties. The errors and safety rules are those of [`capabilities`].
 pub(super) unsafe fn find(
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,
@@ -82,12 +82,12 @@ pub(super) unsafe fn find(
     let mut buffers = vk::PhysicalDeviceMaintenance4Properties { max_buffer_size: u64::MAX, ..Default::default() };
     let mut driver = vk::PhysicalDeviceDriverProperties::default();
     let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut objects).push_next(&mut driver);
-    // Vulkan 1.3 includes the extension, so a device may omit it from its list.
+    // Vulkan 1.3 includes the extension, so a device with Vulkan 1.3 may omit the extension from its list.
     if basic.api_version >= vk::API_VERSION_1_3 || lists(&extensions, ash::khr::maintenance4::NAME) {
         properties = properties.push_next(&mut buffers);
     }
-    // SAFETY: `physical` comes from `instance`. The device supports Vulkan 1.2 and the extension of each chained
-    // structure that is not part of it.
+    // SAFETY: `physical` comes from `instance`. The device supports Vulkan 1.2, and it supports the extension of each
+    // chained structure that Vulkan 1.2 lacks.
     unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
     // SAFETY: the caller promises that `physical` comes from `instance`, which is alive.
     let memory = unsafe { instance.get_physical_device_memory_properties(physical) };
@@ -122,7 +122,7 @@ unsafe fn has_multisample_arrays(instance: &ash::Instance, physical: vk::Physica
     subset.multisample_array_image == vk::TRUE
 }
 
-/// Reads the properties of a device's memory that Vulkan 1.0 reports.
+/// Reads only the memory properties that Vulkan 1.0 reports.
 ///
 /// # Safety
 /// `physical` comes from `instance`, which is alive.
@@ -201,7 +201,7 @@ fn memory_types(memory: &vk::PhysicalDeviceMemoryProperties, features: Features)
     memory.memory_types_as_slice().iter().zip(refusals(memory, features)).map(memory_type).collect()
 }
 
-/// Returns, for each memory type, the reason why allocations of it are refused.
+/// Returns, for each memory type, the text of the error for allocations; `None` if allocations are allowed.
 fn refusals(memory: &vk::PhysicalDeviceMemoryProperties, features: Features) -> Vec<Option<&'static str>> {
     let coherent = vk::MemoryPropertyFlags::DEVICE_COHERENT_AMD | vk::MemoryPropertyFlags::DEVICE_UNCACHED_AMD;
     let refusal = |held: &vk::MemoryType| {
@@ -220,11 +220,11 @@ fn refusals(memory: &vk::PhysicalDeviceMemoryProperties, features: Features) -> 
     memory.memory_types_as_slice().iter().map(refusal).collect()
 }
 
-/// `VK_MEMORY_HEAP_TILE_MEMORY_BIT_QCOM`: memory for resources that were created for it, usable in command buffers that
-/// bind it. Its offsets and sizes follow special rules.
+/// `VK_MEMORY_HEAP_TILE_MEMORY_BIT_QCOM`. Tile memory is only for resources that were created for it, in command
+/// buffers that bind it, and its offsets and sizes follow special rules. Ringfence does not support it.
 const TILE_MEMORY: vk::MemoryHeapFlags = vk::MemoryHeapFlags::from_raw(1 << 3);
 
-/// Converts the flags that Ringfence has equivalents for. Any other flag makes the type special.
+/// Converts property flags. If a flag has no equivalent in Ringfence, the memory type is special.
 fn memory_properties(flags: vk::MemoryPropertyFlags) -> MemoryProperties {
     const EQUALS: [(vk::MemoryPropertyFlags, MemoryProperties); 6] = [
         (vk::MemoryPropertyFlags::DEVICE_LOCAL, MemoryProperties::DEVICE_LOCAL),

@@ -1,4 +1,4 @@
-//! Keys of descriptions with pointers: reads the chained structures and the list of queue families.
+//! Keys of descriptions, which include the chained structures and the list of queue families.
 //!
 //! ```text
 //!   VkImageCreateInfo ── pNext ──▶ VkImageFormatListCreateInfo ── pNext ──▶ VkImageStencilUsageCreateInfo
@@ -8,8 +8,9 @@
 //!    words of the structure itself │ family count, 0, 2 │ type, 2, UNORM, SRGB │ type, flags
 //! ```
 //!
-//! Each part begins with its type and its length, so different descriptions always have different words. There is no
-//! key if a structure is unknown or if the words exceed the size of a key. Such objects are not cached.
+//! Each part of a key begins with its type and its length, so different descriptions always have different keys. A
+//! description has no key if a chained structure is unknown, or if the words do not fit into a key. Objects with such
+//! descriptions are not cached.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -35,7 +36,7 @@ pub(super) unsafe fn structures<'a>(
     std::iter::successors(at(first.cast()), move |structure| at(structure.p_next))
 }
 
-/// Returns a key of `own` and of everything that the description points to; `None` if a key cannot hold it.
+/// Returns a key of `own` and of everything that the description points to; `None` if the description has no key.
 ///
 /// # Safety
 /// The rules of [`structures`]. In mode `CONCURRENT`, `families` points to `count` valid numbers.
@@ -49,7 +50,7 @@ pub(super) unsafe fn key(
     if chain.is_null() && mode == vk::SharingMode::EXCLUSIVE {
         return Some(InfoKey::new(own));
     }
-    // SAFETY: the caller makes the same promise.
+    // SAFETY: the caller's promises are those that `key_of_all` requires.
     unsafe { key_of_all(own, chain, mode, (count, families)) }
 }
 
@@ -70,7 +71,7 @@ unsafe fn key_of_all(
         }
         _ => return None,
     }
-    // SAFETY: the caller makes the same promise.
+    // SAFETY: the caller promises that the structures are valid.
     for structure in unsafe { structures(chain) } {
         // SAFETY: the caller promises that the structure and everything that it points to is valid.
         unsafe { add(structure, &mut words) }?;

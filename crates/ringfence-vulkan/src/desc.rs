@@ -3,7 +3,7 @@
 use super::descriptor::kinds::PlainViews;
 use super::features::Features;
 
-/// The part of a device's and its instance's creation parameters that Vulkan does not report.
+/// Enabled features, and settings, which Vulkan does not report for a device.
 ///
 /// ```
 /// use ringfence_vulkan::{DeviceDesc, Features};
@@ -16,7 +16,8 @@ use super::features::Features;
 pub struct DeviceDesc {
     /// The enabled features and extensions.
     pub features: Features,
-    /// The kinds of image view and of texels that heaps of plain sets have an array for; empty for
-    /// [`PlainViews::USUAL`]. Each kind costs slots, because all arrays share the limits of the device.
+    /// Kinds of image view and of texel buffer for which heaps of plain sets have an array; empty for
+    /// [`PlainViews::USUAL`]. All arrays share the limits of the device, so each additional kind reduces the number of
+    /// slots.
     pub plain_views: PlainViews,
 }

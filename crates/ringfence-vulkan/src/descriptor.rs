@@ -1,4 +1,5 @@
-//! Descriptors on Vulkan: bytes in a buffer, one set that is written while it is bound, or plain sets.
+//! Descriptors on Vulkan, in one of three models: bytes in a descriptor buffer, one set that is written while it is
+//! bound, or plain sets.
 //!
 //! ```text
 //!   Features::DESCRIPTOR_BUFFER   ──▶ Buffers           heap = bytes; bound by address          (bytes.rs)
@@ -10,17 +11,23 @@
 //! In the first two models, a heap of resources is one set layout. It has a binding for each type of view, in the order
 //! of [`ViewTypes`], and each binding is an array over all slots: slot 7 as a storage buffer is element 7 of binding 1.
 //! A slot contains one view of one type at a time. A heap of samplers has one binding. Heaps of render targets and
-//! depth-stencil targets contain image views and have no layout. Plain sets have more bindings, one for each kind of
-//! image view, because all elements of an array must match the shader's declaration, even if the shader does not read
-//! them ([`Device::descriptor_binding`], [`PlainViews`]).
+//! depth-stencil targets contain image views and have no layout.
 //!
-//! A slot owns the image view, texel-buffer view or sampler that was created for it. Copies of the slot share the
-//! object. It is destroyed after the last of them is overwritten or cleared and pending work is complete.
+//! Plain sets have a binding for each kind of image view, because all elements of an array must match the shader's
+//! declaration, even those that the shader does not read ([`Device::descriptor_binding`], [`PlainViews`]).
 //!
-//! Plain sets are for devices without descriptor indexing. Their empty slots are null descriptors (`nullDescriptor` of
-//! `VK_EXT_robustness2`), unwritten (`descriptorBindingPartiallyBound`), or placeholders if the device has neither
-//! feature. `VkPhysicalDeviceLimits` allow few slots: 11 with all types on Mesa's software driver, 32 with storage
-//! buffers only.
+//! A slot owns the image view, texel-buffer view or sampler that was created for it. Copies of the slot share this
+//! object. The object is destroyed when the last of these slots has been overwritten or cleared and pending work is
+//! complete.
+//!
+//! Plain sets are for devices without descriptor indexing. Their empty slots are:
+//!
+//! - null descriptors, if the device has `nullDescriptor` of `VK_EXT_robustness2`;
+//! - otherwise unwritten, if it has `descriptorBindingPartiallyBound`;
+//! - otherwise placeholders.
+//!
+//! `VkPhysicalDeviceLimits` allow few slots: on Mesa's software driver 11 if the heap has all types of view, and 32 if
+//! it has storage buffers only.
 
 mod bound;
 mod bytes;
@@ -75,14 +82,14 @@ impl ShowsResources for Inner {
         if let (Store::Plain(plain), false) = (&self.store, shown.is_empty()) {
             plain.touch();
         }
-        // Dropped after the lock is released, because this destroys views.
+        // Dropped after the lock is released, because the drop destroys views.
         drop(slots);
     }
 }
 
 /// Storage of the descriptors.
 enum Store {
-    /// Slots only: image views of attachments, and CPU-only heaps with plain sets.
+    /// No driver object: for image views of attachments, and for CPU-only heaps in the model of plain sets.
     Slots,
     Set(SetHeap),
     Plain(Box<PlainHeap>),
@@ -90,9 +97,12 @@ enum Store {
 }
 
 impl Device {
-    /// Returns the binding of a heap's set layout for such views; `None` if no heap has one. For plain sets, the
-    /// binding of image views depends on view type and format, and that of texels on the format. In the other models,
-    /// it depends only on the descriptor type, so shaders declare several arrays at one binding.
+    /// Returns the number of the binding that contains views of this type and format; `None` if no heap has such a
+    /// binding.
+    ///
+    /// With plain sets, the binding of an image view depends on its view type and format, and the binding of a texel
+    /// buffer on its format. In the other models, the binding depends only on the descriptor type, so shaders declare
+    /// several arrays at one binding.
     #[must_use]
     pub fn descriptor_binding(
         &self,
@@ -117,7 +127,7 @@ impl DescriptorHeap {
     }
 
     /// Returns the image view in a slot of a heap of render targets or depth-stencil targets; null if the slot is
-    /// empty. The view is alive until the slot is written again or freed and all work that had begun by then is
+    /// empty. When the slot is written again or freed, the view stays alive until all work that had begun by then is
     /// complete.
     #[must_use]
     pub fn image_view(&self, slot: u32) -> vk::ImageView {
@@ -134,9 +144,10 @@ impl fmt::Debug for DescriptorHeap {
 }
 
 impl Device {
-    /// Binds heaps to a command buffer, once. The first heap is bound at set number `first_set` of the layout, the
-    /// second at the next number. With descriptor buffers, call [`Device::set_heap_offsets`] for other layouts and bind
-    /// points.
+    /// Binds heaps to a command buffer. Call this once per command buffer. The first heap is bound at set number
+    /// `first_set` of the layout, the second heap at the next number.
+    ///
+    /// With descriptor buffers, call [`Device::set_heap_offsets`] for further layouts and bind points.
     ///
     /// # Safety
     /// The command buffer belongs to this device, is being recorded, and has no heaps bound. The layout has the heaps'
@@ -151,8 +162,8 @@ impl Device {
     ) {
         let buffers: SmallVec<[_; 2]> = heaps.iter().filter_map(|bound| buffer_binding(bound)).collect();
         if let (Some(api), false) = (&self.0.descriptors.buffer_api, buffers.is_empty()) {
-            // SAFETY: the caller promises that the commands are being recorded. The buffers are alive and have this
-            // usage.
+            // SAFETY: the caller promises that the command buffer is being recorded. The buffers are alive and are
+            // descriptor buffers.
             unsafe { api.cmd_bind_descriptor_buffers(commands, &buffers) };
         }
         // SAFETY: the caller promises that the command buffer is being recorded and that the layout has the heaps'
@@ -160,8 +171,8 @@ impl Device {
         unsafe { self.set_heap_offsets(heaps, commands, point, layout, first_set) };
     }
 
-    /// Binds the same heaps for another pipeline layout or bind point of the same command buffer. Descriptor buffers
-    /// stay bound, and sets are the same sets.
+    /// Binds the same heaps for another pipeline layout or bind point of the same command buffer. Does not bind
+    /// descriptor buffers again; descriptor sets are bound again.
     ///
     /// # Safety
     /// The rules of [`Device::bind_heaps`], which was called with the same heaps in the same order.
@@ -203,8 +214,8 @@ fn buffer_binding(bound: &Bound) -> Option<vk::DescriptorBufferBindingInfoEXT<'s
     }
 }
 
-// SAFETY: heaps and objects are those that the driver created. A slot's object lives as long as the slot contains it,
-// and then as long as the policy keeps the leftover.
+// SAFETY: heaps and objects come from the driver. A slot's object exists until the slot is overwritten or cleared; the
+// caller then owns it as a `Leftover`.
 unsafe impl Descriptors for Device {
     type Heap = DescriptorHeap;
     type Bound = Bound;
@@ -225,7 +236,7 @@ unsafe impl Descriptors for Device {
 
     fn make_heap(&self, desc: &HeapDesc<'_>) -> Result<(DescriptorHeap, HeapStart), DeviceError> {
         self.check_whole()?;
-        DeviceError::invalid("a heap has at least one slot").at_least(desc.slots.into(), 1)?;
+        DeviceError::invalid("a heap must have at least one slot").at_least(desc.slots.into(), 1)?;
         DeviceError::invalid("a layout with fewer slots than the heap")
             .at_least(desc.layout_slots.into(), desc.slots.into())?;
         let facts = &self.0.descriptors;
@@ -282,7 +293,7 @@ unsafe impl Descriptors for Device {
         let none = DeviceError::invalid("a heap has no such slot").with(Numbers::AtMost { given, max });
         let held = slots.get(slot as usize).ok_or(none)?;
         // SAFETY: the caller promises that the slot may be written. The lock keeps other threads from the set. The
-        // view's objects are alive.
+        // objects of the view are alive.
         unsafe {
             match &heap.0.store {
                 Store::Slots => {}
@@ -314,7 +325,7 @@ unsafe impl Descriptors for Device {
 
     unsafe fn copy_views(&self, copies: &[ViewCopy<'_, DescriptorHeap>]) {
         for copy in copies {
-            // SAFETY: the caller makes the same promise.
+            // SAFETY: the caller follows the rules of `copy_views`.
             unsafe { self.copy_run(copy) };
         }
     }
@@ -326,8 +337,8 @@ unsafe impl Descriptors for Device {
             Store::Plain(plain) => {
                 // The bind writes the set, so no other thread may write the slots during it.
                 let slots = heap.0.slots.lock();
-                // SAFETY: the heap belongs to this device. Resources are removed from its slots before they are
-                // destroyed.
+                // SAFETY: the heap belongs to this device. Views of a resource are removed from the slots before the
+                // resource is destroyed.
                 How::Set(unsafe { plain.bind(self, &slots) }?)
             }
             Store::Bytes(bytes) => bytes.how(),
@@ -346,11 +357,12 @@ unsafe impl Descriptors for Device {
     }
 }
 
-/// An object that a slot owned before. Dropping it destroys the object, unless another slot owns it too.
+/// Driver object of a slot that was overwritten or cleared. Dropping it destroys the object, unless another slot owns
+/// it too.
 pub struct Leftover(#[allow(dead_code, reason = "kept until it is dropped")] Arc<Owned>);
 
 impl Device {
-    /// Returns `true` if the heap has an array for the view.
+    /// Returns `true` if the heap has an array for this kind of view.
     fn takes(&self, heap: &DescriptorHeap, real: &Real) -> bool {
         let bindings = self.0.descriptors.bindings(heap.0.kind, heap.0.types);
         bindings.contains(&(real.binding, real.descriptor_type))
@@ -361,11 +373,11 @@ impl Device {
     unsafe fn copy_run(&self, copy: &ViewCopy<'_, DescriptorHeap>) {
         let (src, dst) = (copy.src_start as usize, copy.dst_start as usize);
         let count = copy.count as usize;
-        // No resource may be released during the copy: it would be cleared from the source, and then copied to a
-        // destination that was cleared before.
+        // Blocks the release of resources during the copy. Otherwise a release could clear the views in the destination
+        // before the copy writes them there again.
         let is_plain = self.0.descriptors.model() == DescriptorModel::PlainSets;
         let _held = is_plain.then(|| self.0.plain_heaps.hold());
-        // The source is read first, because the locks of both heaps are never held together.
+        // The source is read first, so that this thread never holds the locks of both heaps at once.
         let shown: SmallVec<[Slot; 16]> = copy.src.0.slots.lock()[src..src + count].iter().cloned().collect();
         let mut slots = copy.dst.0.slots.lock();
         let held = &slots[dst..dst + count];

@@ -1,4 +1,4 @@
-//! The wrapped device, and the properties that were read from it.
+//! The wrapped device, and the properties that are read when it is wrapped.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -57,7 +57,7 @@ impl Device {
     /// Wraps a device that the program has created.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] if the device is older than Vulkan 1.2; out of memory.
+    /// [`DeviceError::Unsupported`] if the device is older than Vulkan 1.2. Out of memory.
     ///
     /// # Safety
     /// - `device` was created from `physical`. `physical` comes from `instance`, which was created for Vulkan 1.2 or
@@ -73,19 +73,20 @@ impl Device {
         let desc = DeviceDesc { features: desc.features.usable(), ..desc };
         // SAFETY: the caller promises that `physical` comes from `instance`.
         let found = unsafe { capabilities::find(instance, physical, desc.features) }?;
-        // SAFETY: the caller promises that the three belong together and that `desc` is correct.
+        // SAFETY: the caller promises that the three handles belong together and that `desc` is correct.
         let descriptors = unsafe { Facts::read(instance, physical, &device, desc) };
-        // SAFETY: the caller promises that the three belong together and that the features were enabled.
+        // SAFETY: the caller promises that the three handles belong together and that the features are enabled.
         let sharing = unsafe { external::Calls::load(instance, physical, &device, desc.features) };
         let read = Read { found, descriptors, sharing, memory_only: false, has_dedicated: true };
-        // SAFETY: the caller promises that the three belong together.
+        // SAFETY: the caller promises that the three handles belong together.
         Ok(unsafe { Self::wrap(instance, physical, device, desc, read) })
     }
 
     /// Wraps a device of any version of Vulkan for memory only: `Allocator::allocate`, `Allocator::allocate_for`, and
     /// their allocations. Timelines, resources and descriptor heaps are refused with [`DeviceError::Unsupported`].
-    /// Vulkan 1.0 reports neither budgets nor the largest memory object, so both are unknown. If the device has neither
-    /// Vulkan 1.1 nor `VK_KHR_dedicated_allocation`, dedicated allocations are plain memory objects.
+    ///
+    /// Vulkan 1.0 reports neither budgets nor the maximum size of a memory object, so both are unknown. If the device
+    /// has neither Vulkan 1.1 nor `VK_KHR_dedicated_allocation`, dedicated allocations are plain memory objects.
     ///
     /// # Safety
     /// - `device` was created from `physical`, which comes from `instance`, and `desc` is correct.
@@ -104,7 +105,7 @@ impl Device {
         // SAFETY: the caller promises that the device is alive and comes from `instance`.
         let has_dedicated = unsafe { has_dedicated_allocation(instance, device.handle()) };
         let read = Read { found, descriptors, sharing, memory_only: true, has_dedicated };
-        // SAFETY: the caller promises that the three belong together.
+        // SAFETY: the caller promises that the three handles belong together.
         unsafe { Self::wrap(instance, physical, device, desc, read) }
     }
 
@@ -163,8 +164,8 @@ impl Device {
         let _ = unsafe { debug_utils.set_debug_utils_object_name(&info) };
     }
 
-    /// Clears every slot with a descriptor of a buffer or image that its owner has released or that is about to be
-    /// destroyed. Needed for plain sets only.
+    /// Clears every slot that refers to a buffer or image. Called when its owner releases the resource, or before it is
+    /// destroyed. Only plain sets need this; otherwise does nothing.
     #[inline]
     pub(super) fn clear_slots_of(&self, resource: Resource) {
         if self.0.descriptors.model() == DescriptorModel::PlainSets {
@@ -172,7 +173,7 @@ impl Device {
         }
     }
 
-    /// Returns an error if the device was wrapped for memory only. For calls that need more than Vulkan 1.0.
+    /// Returns an error if the device was wrapped for memory only. Called by functions that need more than Vulkan 1.0.
     pub(super) fn check_whole(&self) -> Result<(), DeviceError> {
         let refused = DeviceError::unsupported("this call on a device that was wrapped for memory only");
         if self.0.memory_only { Err(refused) } else { Ok(()) }
@@ -201,7 +202,7 @@ impl Device {
         self.0.desc.features.contains(feature)
     }
 
-    /// Returns the description of the device. Features that depend on a missing feature have been removed.
+    /// Returns the description of the device. Features that depend on a feature that is not enabled are removed.
     #[must_use]
     pub fn desc(&self) -> DeviceDesc {
         self.0.desc
@@ -209,7 +210,8 @@ impl Device {
 }
 
 /// Returns `true` if `VkMemoryDedicatedAllocateInfo` may be chained: with Vulkan 1.1 or `VK_KHR_dedicated_allocation`.
-/// That extension has no command, but it requires `VK_KHR_get_memory_requirements2`, whose command is queried instead.
+/// That extension has no command of its own. It requires `VK_KHR_get_memory_requirements2`, so this function looks for
+/// a command of the latter.
 ///
 /// # Safety
 /// The device is alive and comes from `instance`.
@@ -219,7 +221,7 @@ unsafe fn has_dedicated_allocation(instance: &ash::Instance, device: vk::Device)
     measures.into_iter().any(|name| unsafe { instance.get_device_proc_addr(device, name.as_ptr()) }.is_some())
 }
 
-/// Returns the times at which the system accepts priorities.
+/// Returns when the device accepts the priority of memory: at any time, at the allocation, or never.
 const fn memory_priority(features: Features) -> MemoryPriority {
     if features.contains(Features::PAGEABLE_DEVICE_LOCAL_MEMORY) {
         MemoryPriority::AtAnyTime

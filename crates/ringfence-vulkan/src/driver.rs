@@ -10,11 +10,11 @@ use super::error::{device_error, failed};
 use super::memory::Memory;
 use ringfence_hal::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc, Priority};
 
-/// Shorter than a frame. The query takes 6 µs on one driver.
+/// Time for which a queried budget is used again. It is shorter than a frame; the query takes 6 µs on one driver.
 const BUDGETS_HOLD_FOR: Duration = Duration::from_millis(1);
 
-// SAFETY: memory is mapped once when it is allocated, and freeing unmaps it (`memory.rs`). The other objects are the
-// driver's own.
+// SAFETY: memory is mapped once, when it is allocated, and stays mapped until it is freed (`memory.rs`). All objects
+// come from the driver.
 unsafe impl Driver for Device {
     type Memory = Memory;
     type Fence = vk::Semaphore;
@@ -56,8 +56,8 @@ unsafe impl Driver for Device {
             unsafe { self.0.device.invalidate_mapped_memory_ranges(&[range]) }
                 .map_err(failed("vkInvalidateMappedMemoryRanges"))?;
         }
-        // SAFETY: the caller promises `into.len()` mapped bytes at `mapped`. `into` is exclusive, so the two do not
-        // overlap.
+        // SAFETY: the caller promises `into.len()` mapped bytes at `mapped`. `into` is exclusive, so it does not
+        // overlap the mapping.
         unsafe { std::ptr::copy_nonoverlapping(mapped.as_ptr(), into.as_mut_ptr(), into.len()) };
         Ok(())
     }
@@ -66,7 +66,7 @@ unsafe impl Driver for Device {
         self.check_whole()?;
         // SAFETY: the caller promises that the semaphore belongs to this device, is a timeline, and is alive.
         match unsafe { self.0.device.get_semaphore_counter_value(*fence) } {
-            // Some drivers return this value instead of the error if the device is lost.
+            // Some drivers return this value instead of the error when the device is lost.
             Ok(u64::MAX) => Err(DeviceError::Lost),
             Ok(value) => Ok(value),
             Err(error) => Err(device_error(error, "vkGetSemaphoreCounterValue")),
@@ -80,7 +80,8 @@ unsafe impl Driver for Device {
         let info = vk::SemaphoreWaitInfo::default().semaphores(&fences).values(&values);
         // SAFETY: the caller promises that the semaphore belongs to this device, is a timeline, and is alive.
         match unsafe { self.0.device.wait_semaphores(&info, timeout_ns) } {
-            // Vulkan allows a wait on a lost device to succeed, so the value is read to confirm success.
+            // Vulkan allows a wait on a lost device to succeed. Only the fence's value proves that the work is
+            // complete.
             // SAFETY: the caller promises that the semaphore belongs to this device, is a timeline, and is alive.
             Ok(()) => match unsafe { self.completed(fence) }? {
                 reached if reached >= value => Ok(true),

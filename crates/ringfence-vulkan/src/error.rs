@@ -4,8 +4,8 @@ use ash::vk;
 
 use ringfence_hal::{Api, ApiResult, DeviceError};
 
-/// Returns the error for a failure of the command `call`, for example `vkAllocateMemory`. A result without its own
-/// variant becomes [`DeviceError::Api`], which prints the result and the command.
+/// Returns the error for a failure of the command `call`, such as `vkAllocateMemory`. A `VkResult` that has no variant
+/// of [`DeviceError`] becomes [`DeviceError::Api`]; its text contains the result and the command.
 #[must_use]
 pub fn device_error(result: vk::Result, call: &'static str) -> DeviceError {
     match result {

@@ -1,4 +1,4 @@
-//! Handles to shared memory, and the loaded commands for them.
+//! Handles to shared memory, and the commands of the sharing extensions.
 
 #[cfg(unix)]
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
@@ -11,17 +11,17 @@ use super::features::Features;
 use ringfence_hal::DeviceError;
 use ringfence_hal::sharing::ShareKind;
 
-/// A handle to memory.
+/// A file descriptor for shared memory.
 #[cfg(unix)]
 pub type ShareHandle = OwnedFd;
-/// A handle to memory.
+/// A Windows handle to shared memory.
 #[cfg(windows)]
 pub type ShareHandle = OwnedHandle;
 
 pub(super) const NOT_ENABLED: DeviceError =
     DeviceError::unsupported("handles of this kind: the extension was not enabled");
 
-/// The loaded commands of the sharing extensions in [`Features`].
+/// Commands of the sharing extensions that [`Features`] lists.
 pub(super) struct Calls {
     #[cfg(unix)]
     pub(super) fd: Option<ash::khr::external_memory_fd::Device>,
@@ -29,7 +29,7 @@ pub(super) struct Calls {
     has_dma_buf: bool,
     #[cfg(windows)]
     pub(super) win32: Option<ash::khr::external_memory_win32::Device>,
-    /// UUID of the device, followed by that of the driver.
+    /// UUID of the device, followed by the UUID of the driver.
     pub(super) identity: [u8; 32],
 }
 
@@ -65,7 +65,7 @@ impl Calls {
         }
     }
 
-    /// Returns the commands for a device that cannot share memory.
+    /// Returns a value without commands, for a device that cannot share memory.
     pub(super) fn none() -> Self {
         Self {
             #[cfg(unix)]
@@ -101,14 +101,15 @@ pub(super) fn handle_type(kind: ShareKind) -> Result<vk::ExternalMemoryHandleTyp
     }
 }
 
-/// A handle that is about to be imported. Closed when it is dropped.
+/// Handle for an import. If the import does not take place, dropping this value closes the handle.
 pub(super) struct Import {
     pub(super) handle: ShareHandle,
     pub(super) handle_type: vk::ExternalMemoryHandleTypeFlags,
 }
 
 impl Import {
-    /// Called after a successful import. The driver now owns a file descriptor; a Windows handle is closed.
+    /// Must be called after a successful import. The driver then owns a file descriptor, so it is not closed; a Windows
+    /// handle is closed.
     pub(super) fn used_up(self) {
         #[cfg(unix)]
         let _ = self.handle.into_raw_fd();
@@ -117,7 +118,7 @@ impl Import {
     }
 }
 
-/// The structure that is chained to an allocation for an [`Import`].
+/// Structure for an [`Import`] that is chained to `VkMemoryAllocateInfo`.
 pub(super) struct RawImport<'a> {
     #[cfg(unix)]
     raw: Option<vk::ImportMemoryFdInfoKHR<'a>>,

@@ -4,8 +4,8 @@ bitflags::bitflags! {
     /// Features and extensions that the program enabled. Vulkan does not report which ones are enabled, so the program
     /// lists those that this crate uses.
     ///
-    /// A flag may be set only if its feature was enabled. An enabled feature whose flag is not set is not used.
-    /// `VK_EXT_memory_budget` has no flag, because its properties can be read if the physical device lists the
+    /// Set a flag only if its feature was enabled. If a feature was enabled but its flag is not set, the feature is not
+    /// used. `VK_EXT_memory_budget` has no flag: its properties can be read whenever the physical device lists the
     /// extension.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
     pub struct Features: u32 {
@@ -35,7 +35,7 @@ bitflags::bitflags! {
         const NULL_DESCRIPTOR = 1 << 4;
         /// The feature `descriptorBindingPartiallyBound`. Used for plain sets.
         const PARTIALLY_BOUND = 1 << 5;
-        /// The feature `robustBufferAccess`. Descriptors in descriptor buffers then have another size.
+        /// The feature `robustBufferAccess`. It changes the size of descriptors in descriptor buffers.
         const ROBUST_BUFFER_ACCESS = 1 << 6;
         /// `VK_EXT_memory_priority` with its feature `memoryPriority`. Memory is then allocated with its priority.
         const MEMORY_PRIORITY = 1 << 7;
@@ -57,7 +57,7 @@ bitflags::bitflags! {
         /// The features `sparseBinding` and `sparseResidencyImage2D`. Needed for sparse textures.
         const SPARSE_TEXTURES = 1 << 14;
         /// `VK_KHR_acceleration_structure` with its feature. [`BufferInfo::new`](crate::BufferInfo::new) then accepts
-        /// the usage flags of the extension. The same applies to the next three flags.
+        /// the extension's usage flags. The next three flags do the same for their extensions.
         const ACCELERATION_STRUCTURE = 1 << 15;
         /// `VK_KHR_ray_tracing_pipeline` with its feature.
         const RAY_TRACING_PIPELINE = 1 << 16;

@@ -15,7 +15,7 @@ macro_rules! formats {
             }
         }
 
-        /// Returns the portable format for Vulkan's; `None` if there is none.
+        /// Returns the portable format for Vulkan's; `None` if the format has no portable name.
         pub(crate) const fn portable_format(format: vk::Format) -> Option<Format> {
             match format {
                 $(vk::Format::$format => Some(Format::$portable),)*
@@ -89,7 +89,8 @@ formats! {
 #[must_use]
 pub const fn texel_format(format: vk::Format) -> Option<TexelFormat> {
     use vk::Format as F;
-    /// Returns `true` if `format` is in a range of consecutive format numbers with texels of equal size.
+    /// Returns `true` if `format` is one of the formats from `first` to `last`, which have consecutive numbers and
+    /// texels of equal size.
     const fn within(format: vk::Format, first: vk::Format, last: vk::Format) -> bool {
         format.as_raw() >= first.as_raw() && format.as_raw() <= last.as_raw()
     }
@@ -120,7 +121,7 @@ pub const fn texel_format(format: vk::Format) -> Option<TexelFormat> {
         F::A1B5G5R5_UNORM_PACK16_KHR | F::R10X6_UNORM_PACK16 | F::R12X4_UNORM_PACK16 => TexelFormat::color(2),
         F::R10X6G10X6_UNORM_2PACK16 | F::R12X4G12X4_UNORM_2PACK16 => TexelFormat::color(4),
         F::R10X6G10X6B10X6A10X6_UNORM_4PACK16 | F::R12X4G12X4B12X4A12X4_UNORM_4PACK16 => TexelFormat::color(8),
-        // For every two normalised ASTC formats (UNORM, SRGB), there is one SFLOAT format with the same blocks.
+        // ASTC has two normalised formats (UNORM and SRGB) and one SFLOAT format for each block size.
         _ if within(format, F::ASTC_4X4_SFLOAT_BLOCK, F::ASTC_12X12_SFLOAT_BLOCK) => {
             let number = format.as_raw() - F::ASTC_4X4_SFLOAT_BLOCK.as_raw();
             return texel_format(F::from_raw(F::ASTC_4X4_UNORM_BLOCK.as_raw() + 2 * number));

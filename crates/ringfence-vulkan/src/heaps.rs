@@ -1,4 +1,5 @@
-//! The heaps of plain sets. Their slots must be cleared before the resources that they refer to are destroyed.
+//! The heaps of plain sets of a device. Before a buffer or image is destroyed, all slots that refer to it must be
+//! cleared.
 //!
 //! ```text
 //!   a resource is released ──▶ Counts: does a slot refer to it, by its hash? ── no ──▶ nothing to do, no lock
@@ -12,24 +13,24 @@ use std::sync::{Arc, OnceLock, Weak};
 use ash::vk;
 use ringfence_hal::lock::Lock;
 
-/// A resource that a slot refers to. Handles of different kinds may be equal.
+/// Buffer or image that a slot refers to. A buffer and an image may have equal handles.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Resource {
     Buffer(vk::Buffer),
     Image(vk::Image),
 }
 
-/// A heap whose slots refer to buffers and images.
+/// Heap with slots that refer to buffers and images.
 pub(super) trait ShowsResources: Send + Sync {
     /// Clears every slot that refers to `resource`.
     fn clear_slots_of(&self, resource: Resource);
 }
 
-/// The heaps of plain sets. A bind writes all of their slots into a set, even if no shader reads them.
+/// Heaps of plain sets. A bind writes all slots of a heap into a set, even those that no shader reads.
 #[derive(Default)]
 pub(super) struct PlainHeaps {
     heaps: Lock<Vec<Weak<dyn ShowsResources>>>,
-    /// Created with the first heap. Without a heap, the release of a resource has nothing to clear.
+    /// Created with the first heap. Before that, releasing a resource needs no check.
     counts: OnceLock<Arc<Counts>>,
 }
 
@@ -40,7 +41,7 @@ impl PlainHeaps {
         heaps.push(heap);
     }
 
-    /// Returns the counts for the slots of heaps that are added.
+    /// Returns the counters, which all heaps of plain sets share. Creates them on the first call.
     pub(super) fn counts(&self) -> &Arc<Counts> {
         self.counts.get_or_init(|| Arc::new(Counts::new()))
     }
@@ -52,7 +53,7 @@ impl PlainHeaps {
         }
     }
 
-    /// Returns a guard during which no slot is cleared, so that a copy from one heap to another is consistent.
+    /// Returns a guard. While it exists, no slot is cleared, so a copy from one heap to another is consistent.
     pub(super) fn hold(&self) -> impl Sized + '_ {
         self.heaps.lock()
     }
@@ -63,7 +64,8 @@ impl PlainHeaps {
     }
 }
 
-/// Number of slots that refer to resources, by a hash of the resource. It is 0 for most resources that are released.
+/// Number of slots that refer to a resource, by a hash of the resource. For most released resources it is 0, so no heap
+/// has to be searched.
 pub(super) struct Counts(Box<[AtomicU32]>);
 
 impl Counts {
@@ -78,7 +80,8 @@ impl Counts {
         &self.0[hash as usize % Self::COUNT]
     }
 
-    // Relaxed: the thread that releases a resource has synchronised with the thread that wrote the slot.
+    // Relaxed suffices: the thread that releases a resource has already synchronised with each thread that wrote it to
+    // a slot.
     fn may_show(&self, resource: Resource) -> bool {
         self.of(resource).load(Ordering::Relaxed) > 0
     }

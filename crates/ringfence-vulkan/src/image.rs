@@ -46,7 +46,7 @@ unsafe impl Create<Textures> for Device {
         parts(info.raw())
     }
 
-    /// Uses Vulkan's flags, because formats without a portable name can be copied too.
+    /// Checks Vulkan's flags, because images of formats without a portable name can be copied too.
     fn is_copied(&self, info: &TextureInfo<'_>) -> bool {
         info.raw().usage.contains(vk::ImageUsageFlags::TRANSFER_SRC | vk::ImageUsageFlags::TRANSFER_DST)
     }
@@ -70,13 +70,13 @@ unsafe impl Create<Textures> for Device {
             info.initial_layout.as_raw() as u32,
         ];
         let families = (info.queue_family_index_count, info.p_queue_family_indices);
-        // SAFETY: safe code chains no structures and lists no families. The caller of `from_raw` promises that both are
-        // valid.
+        // SAFETY: descriptions from safe code have no chained structures and no list of families. For other
+        // descriptions, the caller of `from_raw` promises that both are valid.
         unsafe { chained::key(&own, info.p_next, info.sharing_mode, families) }
     }
 
-    /// Returns `None` for images that begin in `PREINITIALIZED`, because an image cannot return to that layout. Other
-    /// images begin in `UNDEFINED`, which is valid for a recycled image too.
+    /// Returns `None` for images with the initial layout `PREINITIALIZED`, because an image cannot return to that
+    /// layout. All other images have the initial layout `UNDEFINED`, which is also valid for a recycled image.
     fn recycle_key(&self, info: &TextureInfo<'_>) -> Option<InfoKey> {
         let is_undefined = info.raw().initial_layout == vk::ImageLayout::UNDEFINED;
         is_undefined.then(|| Create::<Textures>::key(self, info)).flatten()
@@ -95,7 +95,8 @@ unsafe impl Create<Textures> for Device {
         // SAFETY: the image belongs to this device, is alive, and is not disjoint.
         unsafe { device.get_image_memory_requirements2(&of, &mut needed) };
         let needed = needed.memory_requirements;
-        // The modifier may stand for linear tiling, which needs other distances than the class implies.
+        // The modifier can mean linear tiling, but `class` returns the class of an optimally tiled image, which would
+        // be placed too close to linear resources. Its own memory object avoids that.
         if info.tiling == vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT {
             dedicated.requires_dedicated_allocation = vk::TRUE;
         }
@@ -121,14 +122,14 @@ unsafe impl Create<Textures> for Device {
             self.check_described(info.raw())?;
         }
         let (given, undefined) = (info.raw().initial_layout, vk::ImageLayout::UNDEFINED);
-        DeviceError::invalid("a shared texture begins in the layout UNDEFINED")
+        DeviceError::invalid("a shared texture must have the initial layout UNDEFINED")
             .exactly(given.as_raw() as u64, undefined.as_raw() as u64)?;
         let (support, most) = self.shared_image(info.raw(), kind);
         check(support)?;
         valid::within(info.raw(), &most)?;
         let mut external = vk::ExternalMemoryImageCreateInfo::default().handle_types(handle_type(kind)?);
         let raw = info.raw().push_next(&mut external);
-        // SAFETY: the caller promises that `info` is valid, and the device can share such images.
+        // SAFETY: the caller promises that `info` is valid, and the device can share the image.
         let (object, needs) = unsafe { Create::<Textures>::prepare(self, &TextureInfo::from_raw(raw)) }?;
         Ok((object, tied(needs, support)))
     }
@@ -221,11 +222,11 @@ impl Device {
 pub(super) fn check_image(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
     let extent = info.extent;
     for (count, at_least_one) in [
-        (extent.width, "a texture is at least one texel wide"),
-        (extent.height, "a texture is at least one texel high"),
-        (extent.depth, "a texture is at least one texel deep"),
-        (info.mip_levels, "a texture has at least one mip level"),
-        (info.array_layers, "a texture has at least one array layer"),
+        (extent.width, "a texture must be at least one texel wide"),
+        (extent.height, "a texture must be at least one texel high"),
+        (extent.depth, "a texture must be at least one texel deep"),
+        (info.mip_levels, "a texture must have at least one mip level"),
+        (info.array_layers, "a texture must have at least one array layer"),
     ] {
         DeviceError::invalid(at_least_one).at_least(count.into(), 1)?;
     }
@@ -285,8 +286,8 @@ const USAGES: [(TextureUsage, vk::ImageUsageFlags); 6] = [
     (TextureUsage::DEPTH_STENCIL, vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT),
 ];
 
-/// Returns the portable description of an image. Returns `None` for formats without a portable name, and for
-/// `EXTENDED_USAGE`, because views of such an image may lack some of its usages.
+/// Returns the portable description of an image; `None` for formats without a portable name, and for images with
+/// `EXTENDED_USAGE`, because their views may lack some of the image's usages.
 fn portable(info: &vk::ImageCreateInfo<'_>) -> Option<TextureDesc> {
     if info.flags.contains(vk::ImageCreateFlags::EXTENDED_USAGE) {
         return None;
@@ -314,8 +315,8 @@ fn portable(info: &vk::ImageCreateInfo<'_>) -> Option<TextureDesc> {
     })
 }
 
-/// Returns the size, subresources and format of an image. Returns `None` for formats with several planes, because
-/// planes have different sizes, and for formats that [`texel_format`] does not know.
+/// Returns the size, subresources and format of an image; `None` for formats with several planes, because their planes
+/// have different sizes, and for formats that [`texel_format`] does not know.
 pub(super) fn parts(info: &vk::ImageCreateInfo<'_>) -> Option<TextureParts> {
     let format = texel_format(info.format)?;
     let vk::Extent3D { width, height, depth } = info.extent;

@@ -1,4 +1,5 @@
-//! Cache of the device's support of images. Each kind of image is queried once, because the answer never changes.
+//! Cache of the device's support of images. Each kind of image is queried once, because the device's answer never
+//! changes.
 //!
 //! ```text
 //!   format, type, tiling, usage, flags ── hash ──▶ one of four slots in a row    written once, then only read
@@ -13,7 +14,7 @@ use std::sync::OnceLock;
 
 use ash::vk;
 
-/// Number of slots; more than the kinds of image that programs create.
+/// Number of slots; larger than the number of kinds of image that programs create.
 const SLOTS: usize = 256;
 /// Number of slots in which a kind of image may be stored.
 const PROBES: usize = 4;
@@ -44,7 +45,7 @@ impl ImageQuery {
 
 type Answer = Result<vk::ImageFormatProperties, vk::Result>;
 
-/// See the [module](self).
+/// Cached answers of the driver about kinds of image, in a hash table without locks.
 pub(super) struct ImageSupport(Box<[OnceLock<(ImageQuery, Answer)>]>);
 
 impl ImageSupport {
@@ -61,7 +62,7 @@ impl ImageSupport {
                 Some(_) => {}
                 None => {
                     let answer = ask(&query);
-                    // Other failures may be temporary.
+                    // Other errors may be temporary, so they are not cached.
                     if matches!(answer, Ok(_) | Err(vk::Result::ERROR_FORMAT_NOT_SUPPORTED)) {
                         _ = slot.set((query, answer));
                     }

@@ -6,18 +6,18 @@ use super::chained::structures;
 
 /// Description of a buffer to create.
 ///
-/// `vk::BufferCreateInfo` can contain invalid pointers, so passing one on is `unsafe` ([`BufferInfo::from_raw`]). Most
-/// buffers need only a size and usage flags, which is safe ([`BufferInfo::new`]): the device checks the rules of valid
-/// usage before it calls the driver, and its error names the broken rule.
+/// `vk::BufferCreateInfo` can contain invalid pointers, so creating a buffer from one is `unsafe`
+/// ([`BufferInfo::from_raw`]). Most buffers need only a size and usage flags. [`BufferInfo::new`] is safe for these:
+/// the device checks the rules of valid usage before it calls the driver, and its error names the broken rule.
 #[derive(Clone, Copy)]
 pub struct BufferInfo<'a> {
     raw: vk::BufferCreateInfo<'a>,
-    /// `true` if safe code described the buffer, so that its usage flags must be checked.
+    /// `true` if safe code described the buffer. Its usage flags are then checked.
     check: bool,
 }
 
 impl BufferInfo<'static> {
-    /// Describes a buffer of `size` bytes that is used by one queue family at a time.
+    /// Describes a buffer of `size` bytes with exclusive sharing mode.
     ///
     /// Accepts the usage flags of Vulkan 1.0 and those of the features and extensions that
     /// [`DeviceDesc`](super::DeviceDesc) lists as enabled. Other flags are refused with
@@ -32,7 +32,7 @@ impl<'a> BufferInfo<'a> {
     /// Describes a buffer by Vulkan's own structure.
     ///
     /// # Safety
-    /// `vkCreateBuffer` accepts it: everything that it points to is valid, and it breaks no rule of valid usage.
+    /// `vkCreateBuffer` accepts `raw`: all of its pointers are valid, and it breaks no rule of valid usage.
     #[must_use]
     pub const unsafe fn from_raw(raw: vk::BufferCreateInfo<'a>) -> Self {
         Self { raw, check: false }
@@ -43,8 +43,8 @@ impl<'a> BufferInfo<'a> {
         &self.raw
     }
 
-    /// Returns the usage flags. The flags in a chained `VkBufferUsageFlags2CreateInfo` replace those of the structure.
-    /// The low 32 bits of both have the same meaning.
+    /// Returns the usage flags. If the description has a chained `VkBufferUsageFlags2CreateInfo`, its flags replace
+    /// those of the structure. The low 32 bits of both have the same meaning.
     pub(super) fn usage(&self) -> vk::BufferUsageFlags {
         // SAFETY: safe code chains no structures, and the caller of `from_raw` promises that all pointers are valid.
         let mut chain = unsafe { structures(self.raw.p_next) };
@@ -55,12 +55,12 @@ impl<'a> BufferInfo<'a> {
         vk::BufferUsageFlags::from_raw(flags.as_raw() as u32)
     }
 
-    /// Returns the same description with another size.
+    /// Returns this description with another size, in bytes.
     pub(super) fn with_size(&self, size: u64) -> Self {
         Self { raw: self.raw.size(size), check: self.check }
     }
 
-    /// Returns `true` if safe code described the buffer, so that its usage flags must be checked.
+    /// Returns `true` if safe code described the buffer. Its usage flags are then checked.
     pub(super) const fn needs_check(&self) -> bool {
         self.check
     }
@@ -70,16 +70,17 @@ impl<'a> BufferInfo<'a> {
 #[derive(Clone, Copy)]
 pub struct TextureInfo<'a> {
     raw: vk::ImageCreateInfo<'a>,
-    /// `true` if safe code described or changed the image, so that it must be checked and the device's support queried.
+    /// `true` if safe code described or changed the image. It is then checked, and the device's support is queried.
     check: bool,
 }
 
 impl TextureInfo<'static> {
     /// Describes a two-dimensional image with one mip level, one layer, one sample, and optimal tiling.
     ///
-    /// Accepts the formats of Vulkan 1.0, the Y'CbCr formats of Vulkan 1.1, and the usage flags of Vulkan 1.0. The
-    /// creation of the image fails with [`DeviceError::InvalidInfo`](ringfence_hal::DeviceError::InvalidInfo) for other
-    /// formats or flags and for broken rules of valid usage, and with
+    /// Accepts the formats of Vulkan 1.0, the Y'CbCr formats of Vulkan 1.1, and the usage flags of Vulkan 1.0.
+    ///
+    /// The creation of the image fails with [`DeviceError::InvalidInfo`](ringfence_hal::DeviceError::InvalidInfo) for
+    /// other formats or flags, or if the description breaks a rule of valid usage. It fails with
     /// [`DeviceError::Unsupported`](ringfence_hal::DeviceError::Unsupported) if the device does not support the image.
     #[must_use]
     pub fn new(format: vk::Format, width: u32, height: u32, usage: vk::ImageUsageFlags) -> Self {
@@ -96,9 +97,11 @@ impl TextureInfo<'static> {
         Self { raw, check: true }
     }
 
-    /// Sets the number of mip levels. This method, [`TextureInfo::layers`] and [`TextureInfo::samples`] are for
-    /// descriptions from [`TextureInfo::new`]. A changed description from [`TextureInfo::from_raw`] is refused if `new`
-    /// could not have made it.
+    /// Sets the number of mip levels.
+    ///
+    /// This method, [`TextureInfo::layers`] and [`TextureInfo::samples`] are for descriptions from
+    /// [`TextureInfo::new`]. After a change, a description from [`TextureInfo::from_raw`] is refused if `new` and these
+    /// methods could not have produced it.
     #[must_use]
     pub const fn mips(mut self, mips: u32) -> Self {
         self.raw.mip_levels = mips;
@@ -127,14 +130,14 @@ impl<'a> TextureInfo<'a> {
     /// Describes an image by Vulkan's own structure.
     ///
     /// # Safety
-    /// `vkCreateImage` accepts it: everything that it points to is valid, and it breaks no rule of valid usage.
+    /// `vkCreateImage` accepts `raw`: all of its pointers are valid, and it breaks no rule of valid usage.
     #[must_use]
     pub const unsafe fn from_raw(raw: vk::ImageCreateInfo<'a>) -> Self {
         Self { raw, check: false }
     }
 
-    /// Describes an image that a portable description was converted to. The device's support is queried before its
-    /// creation.
+    /// Describes an image that was converted from a portable description. The device's support is queried before the
+    /// image is created.
     pub(super) const fn described(raw: vk::ImageCreateInfo<'a>) -> Self {
         Self { raw, check: true }
     }
@@ -144,7 +147,7 @@ impl<'a> TextureInfo<'a> {
         &self.raw
     }
 
-    /// Returns `true` if safe code described or changed the image, so that it must be checked and the device's support
+    /// Returns `true` if safe code described or changed the image. It is then checked, and the device's support is
     /// queried.
     pub(super) const fn needs_check(&self) -> bool {
         self.check

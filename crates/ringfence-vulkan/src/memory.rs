@@ -19,9 +19,9 @@ pub struct Memory {
     raw: vk::DeviceMemory,
     size: u64,
     memory_type: u32,
-    /// Pointer to the first byte if the type is host-visible; `None` for imported memory that cannot be mapped.
+    /// Address of the first byte; `None` if the type is not host-visible, or for imported memory that cannot be mapped.
     base: Option<Mapped>,
-    /// `true` if the memory was allocated for one resource, and no other resource may be bound to it.
+    /// `true` if the memory was allocated for one resource. No other resource may be bound to it.
     is_tied: bool,
 }
 
@@ -38,36 +38,36 @@ impl Memory {
         self.size
     }
 
-    /// Returns the index of the memory type.
+    /// Returns the index of the memory type of the device.
     #[must_use]
     pub fn memory_type(&self) -> u32 {
         self.memory_type
     }
 
-    /// Returns a pointer to the first byte if the type is host-visible; `None` for imported memory that cannot be
-    /// mapped.
+    /// Returns the address of the first byte; `None` if the type is not host-visible, or for imported memory that
+    /// cannot be mapped.
     #[must_use]
     pub fn mapped(&self) -> Option<Mapped> {
         self.base
     }
 
-    /// Returns `true` if the memory was allocated for one resource, and no other resource may be bound to it.
+    /// Returns `true` if the memory was allocated for one resource. No other resource may be bound to it.
     #[must_use]
     pub fn is_tied(&self) -> bool {
         self.is_tied
     }
 
-    /// Returns a resource that is bound at `offset` of this memory.
+    /// Returns a resource that is bound at `offset` of this memory, in bytes, with its address.
     ///
     /// # Safety
     /// `offset` is inside the memory.
     pub(super) unsafe fn placed<O>(&self, object: O, offset: u64) -> Placed<O> {
-        // SAFETY: the whole memory is mapped at `base`, and the caller promises that the offset is inside.
+        // SAFETY: the whole memory is mapped at `base`, and the caller promises that the offset is inside the memory.
         Placed { object, mapped: self.base.map(|base| unsafe { base.add(offset) }) }
     }
 }
 
-/// The resource that a dedicated memory object is allocated for.
+/// Resource for which a dedicated memory object is allocated.
 #[derive(Clone, Copy)]
 pub(super) enum Owner {
     Buffer(vk::Buffer),
@@ -75,9 +75,10 @@ pub(super) enum Owner {
 }
 
 impl Device {
-    /// Returns `true` if memory must be allocated for device addresses. If the feature is enabled, that is all memory
-    /// that may contain buffers, because the usage of a buffer is unknown when its block is allocated. On a device for
-    /// memory only, the program may bind any resource, so all memory may contain buffers.
+    /// Returns `true` if memory must be allocated with `VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT`: if the feature is
+    /// enabled and the memory may contain buffers, because the usage of a buffer is unknown when its block is
+    /// allocated. On a device for memory only, all memory may contain buffers, because the program may bind any
+    /// resource.
     fn needs_address(&self, class: ResourceClass, owner: Option<Owner>) -> bool {
         let groups = self.capabilities().class_groups;
         let beside_buffers = groups[class as usize] == groups[ResourceClass::Buffer as usize];
@@ -89,12 +90,13 @@ impl Device {
         may_hold_buffers && self.has(Features::BUFFER_DEVICE_ADDRESS)
     }
 
-    /// Allocates or imports memory, maps it if its type is host-visible, and names it. An imported handle is consumed:
-    /// it is closed if the call fails. Imported memory that the driver cannot map stays unmapped, because no caller
-    /// relies on host access to it.
+    /// Allocates or imports memory, maps it if its type is host-visible, and names it. An imported handle is always
+    /// consumed; if the call fails, the handle is closed. Imported memory that the driver cannot map stays unmapped,
+    /// because no caller needs host access to imported memory.
     ///
     /// # Safety
-    /// The memory type exists. The owner belongs to this device, is not bound, and needs exactly the size in `desc`.
+    /// The memory type exists. The owner belongs to this device, is not bound to memory, and requires exactly the size
+    /// in `desc`.
     pub(super) unsafe fn allocate(
         &self,
         desc: &MemoryDesc<'_>,
@@ -152,8 +154,8 @@ impl Device {
         Ok(Memory { raw, size: desc.size, memory_type: desc.memory_type, base, is_tied })
     }
 
-    /// Allocates memory for one of this crate's own objects, from the first of `types` with enough free memory. The
-    /// types must exist. If there are none, the error contains the text `none`.
+    /// Allocates memory for one of this crate's own objects, from the first of `types` that has enough free memory. All
+    /// of `types` must exist. If `types` is empty, the error has the text `none`.
     pub(super) fn allocate_first(
         &self,
         types: impl Iterator<Item = u32>,
@@ -175,19 +177,19 @@ impl Device {
         Err(failure)
     }
 
-    /// Refuses memory types that Vulkan forbids without an enabled feature.
+    /// Refuses memory types that need a feature that is not enabled: Vulkan forbids allocating from them.
     fn check_type(&self, memory_type: u32) -> Result<(), DeviceError> {
         let numbers = Numbers::Given(memory_type.into());
         self.0.found.refusals[memory_type as usize]
             .map_or(Ok(()), |reason| Err(DeviceError::unsupported(reason).with(numbers)))
     }
 
-    /// Refuses sizes that Vulkan forbids.
+    /// Refuses a size of 0 and sizes that exceed the memory heap.
     fn check_size(&self, desc: &MemoryDesc<'_>) -> Result<(), DeviceError> {
         let capabilities = self.capabilities();
         let heap = capabilities.memory_types[desc.memory_type as usize].heap;
         match desc.size {
-            0 => DeviceError::invalid("memory has at least one byte").at_least(0, 1),
+            0 => DeviceError::invalid("memory must have at least one byte").at_least(0, 1),
             size if size > capabilities.memory_heaps[heap as usize].bytes => Err(DeviceError::OutOfDeviceMemory),
             _ => Ok(()),
         }
@@ -215,10 +217,11 @@ impl Device {
         self.0.counts.memory_objects.remove(1);
     }
 
-    /// Returns a dedicated resource with its memory. Frees the memory if the resource could not be bound to it.
+    /// Returns a dedicated resource with its memory. If the resource was not bound, frees the memory and returns the
+    /// error.
     ///
     /// # Safety
-    /// The memory belongs to this device and contains only the resource.
+    /// The memory belongs to this device and contains only this resource.
     pub(super) unsafe fn with_memory<O>(
         &self,
         placed: Result<Placed<O>, DeviceError>,
@@ -241,8 +244,8 @@ impl Device {
     }
 }
 
-/// Returns the offset and size of the smallest range of whole atoms that contains a range. The last atom may be cut off
-/// by the end of the memory.
+/// Returns the offset and size of the smallest range of whole atoms that contains a range. At the end of the memory,
+/// the last atom may be incomplete.
 fn whole_atoms(atom_bytes: u64, memory_bytes: u64, offset: u64, size: u64) -> (u64, u64) {
     let start = offset - offset % atom_bytes;
     let end = (offset + size).next_multiple_of(atom_bytes).min(memory_bytes);

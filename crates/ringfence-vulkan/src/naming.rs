@@ -8,7 +8,7 @@ const SHORT_BYTES: usize = 64;
 
 /// Loads the functions of `VK_EXT_debug_utils`. Returns `None` if the device does not have them.
 ///
-/// If it has them, the extension may still be disabled: loaders return functions without effect in that case.
+/// `Some` does not prove that the extension is enabled: if it is disabled, loaders return functions without effect.
 ///
 /// # Safety
 /// `device` comes from `instance`, and both are alive.

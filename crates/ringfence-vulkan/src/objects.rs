@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   threads ──▶ turn ──▶ vkCreateBuffer, vkCreateImage, vkDestroyBuffer, vkDestroyImage      NVIDIA's driver
-//!   threads ───────────▶ the same                                                            any other driver
+//!   threads ───────────▶ vkCreateBuffer, vkCreateImage, vkDestroyBuffer, vkDestroyImage      any other driver
 //! ```
 //!
-//! NVIDIA's driver accepts calls from several threads at once, but the calls then slow one another down. On an H200, if
-//! 4, 8 and 16 threads take turns, they create and destroy 6.6, 3.7 and 2.9 times as many buffers as without turns, and
-//! 4.2, 3.1 and 3.1 times as many images. As long as one thread makes all calls, it does not wait. Mesa's software
-//! driver is faster without turns.
+//! NVIDIA's driver accepts calls from several threads at once, but such calls slow one another down. On an H200, 4, 8
+//! and 16 threads that take turns create and destroy 6.6, 3.7 and 2.9 times as many buffers per second as without
+//! turns, and 4.2, 3.1 and 3.1 times as many images. As long as only one thread makes calls, it does not take the lock.
+//! Mesa's software driver is faster without turns.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -20,23 +20,25 @@ use super::device::Device;
 use super::error::failed;
 use ringfence_hal::DeviceError;
 
-/// Longest wait of a thread for its turn. After that, the thread calls the driver without a turn, which is valid: turns
-/// only affect speed. This prevents a deadlock if a layer calls the program from inside a driver call.
+/// Longest wait of a thread for its turn. A thread that has waited this long calls the driver without a turn. This is
+/// valid, because turns only affect speed, and it prevents a deadlock if a layer calls the program from inside a driver
+/// call.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// The lock that threads wait for before they create or destroy an object.
+/// Lock that threads take before they create or destroy an object. Only devices with NVIDIA's driver have one.
 pub(super) struct Turns {
     turn: Option<Lock<()>>,
-    /// Number of the only thread that has called so far, [`NONE`] or [`SEVERAL`].
+    /// Number of the only thread that has made a call; [`NONE`] before the first call, [`SEVERAL`] once two threads
+    /// have made calls.
     sole: AtomicUsize,
 }
 
 const NONE: usize = 0;
 const SEVERAL: usize = 1;
 
-/// Returns a number above [`SEVERAL`] that no other living thread has.
+/// Returns a number above [`SEVERAL`] that identifies this thread among the living threads.
 fn this_thread() -> usize {
-    // The address of a `u16`, which is even and not null.
+    // The address of a `u16` is even and not null, so it is at least 2.
     thread_local!(static NUMBER: u16 = const { 0 });
     NUMBER.with(|number| std::ptr::from_ref(number).addr())
 }
@@ -54,8 +56,7 @@ impl Turns {
         if self.is_sole() { None } else { turn.try_lock_for(PATIENCE) }
     }
 
-    /// Returns `true` if only this thread has called so far. Relaxed ordering suffices, because turns only affect
-    /// speed.
+    /// Returns `true` if no other thread has made a call. Relaxed ordering suffices, because turns only affect speed.
     #[inline]
     fn is_sole(&self) -> bool {
         let sole = self.sole.load(Ordering::Relaxed);
@@ -85,7 +86,7 @@ impl Device {
     #[inline]
     pub(super) unsafe fn destroy_buffer(&self, buffer: vk::Buffer) {
         let _turn = self.0.turns.wait();
-        // SAFETY: the caller promises that it is alive and unused.
+        // SAFETY: the caller promises that the buffer is alive and unused.
         unsafe { self.0.device.destroy_buffer(buffer, None) }
     }
 
@@ -103,7 +104,7 @@ impl Device {
     #[inline]
     pub(super) unsafe fn destroy_image(&self, image: vk::Image) {
         let _turn = self.0.turns.wait();
-        // SAFETY: the caller promises that it is alive and unused.
+        // SAFETY: the caller promises that the image is alive and unused.
         unsafe { self.0.device.destroy_image(image, None) }
     }
 }

@@ -7,8 +7,8 @@
 //!   vkCmdPipelineBarrier   the same barriers, in the other direction
 //! ```
 //!
-//! One memory barrier covers all buffers: drivers do not handle barriers of single buffers more precisely, and the size
-//! of the call does not depend on the number of buffers.
+//! One memory barrier covers all buffers: drivers do not handle a barrier for a single buffer more precisely, and the
+//! size of the call stays the same for any number of buffers.
 
 use ash::vk;
 use smallvec::SmallVec;
@@ -34,44 +34,48 @@ impl Handover {
 pub struct CopyRecorder<'a> {
     device: &'a ash::Device,
     commands: vk::CommandBuffer,
-    /// The layout of textures before and after the copies.
+    /// Layout of textures before and after the copies.
     layout: vk::ImageLayout,
     handover: Option<Handover>,
 }
 
 impl<'a> CopyRecorder<'a> {
-    /// Returns a recorder for a command buffer. Textures must be in the layout `GENERAL` before the copies, and are in
-    /// it afterwards.
+    /// Returns a recorder for a command buffer. Unless [`texture_layout`](Self::texture_layout) is called, textures
+    /// must be in the layout `GENERAL` before the copies, and they are in `GENERAL` afterwards.
     ///
     /// # Safety
-    /// The command buffer belongs to the device. As long as this value lives, this thread records it, outside of a
-    /// render pass.
+    /// The command buffer must belong to the device. While the recorder exists, only the calling thread may record the
+    /// command buffer, and no render pass may be active in it.
     #[must_use]
     pub const unsafe fn new(device: &'a ash::Device, commands: vk::CommandBuffer) -> Self {
         Self { device, commands, layout: vk::ImageLayout::GENERAL, handover: None }
     }
 
-    /// Sets the layout of textures before the copies (unless their contents are discarded) and after them.
+    /// Sets the layout of textures: they must be in it before the copies (unless their contents are discarded), and are
+    /// in it after the copies.
     #[must_use]
     pub const fn texture_layout(mut self, layout: vk::ImageLayout) -> Self {
         self.layout = layout;
         self
     }
 
-    /// Releases the destinations of the copies from queue family `from`, which this command buffer is submitted to, to
-    /// family `to`. Before the consumer uses the resources, it records [`CopyRecorder::acquire`] with the batch's
-    /// targets (`UploadBatch::targets`). For resources with exclusive sharing mode that `from` owns: `from` is their
-    /// first user, or they were released to it. Releases nothing if both families are the same.
+    /// Releases the destinations of the copies from queue family `from` to family `to`. Does nothing if both are equal.
+    ///
+    /// The command buffer must be submitted to a queue of `from`. Before the consumer uses the resources, it must
+    /// record [`CopyRecorder::acquire`] with the batch's targets (`UploadBatch::targets`). The resources must have
+    /// exclusive sharing mode, and `from` must own them: it is the first family to use them, or acquired them.
     #[must_use]
     pub fn release_to(mut self, from: u32, to: u32) -> Self {
         self.handover = (from != to).then_some(Handover { from, to });
         self
     }
 
-    /// Records a release from queue family `from`, which this command buffer is submitted to, so that family `to` can
-    /// [acquire](CopyRecorder::acquire) the resources with their contents. Needed for an upload to part of a resource
-    /// that another queue has used: that queue releases the resource, and the copy queue acquires it before the copies.
-    /// Textures keep their layout. Records nothing if both families are the same.
+    /// Records a release from queue family `from`, to which the command buffer is submitted. Family `to` can then
+    /// [acquire](CopyRecorder::acquire) the resources with their contents. Textures keep their layout. Records nothing
+    /// if both families are equal.
+    ///
+    /// This is needed before an upload to a part of a resource that another queue has used: that queue releases the
+    /// resource, and the copy queue acquires it before the copies.
     ///
     /// # Safety
     /// The rules of [`Record::end_copies`].
@@ -86,8 +90,8 @@ impl<'a> CopyRecorder<'a> {
         self.hand_over(Handover { from, to }, scope, buffers, textures);
     }
 
-    /// Records the acquire in queue family `to`, which this command buffer is submitted to, of resources that family
-    /// `from` released to it. The submission must wait for the one that released them.
+    /// Records the acquisition, by queue family `to`, of resources that family `from` has released to it. The command
+    /// buffer must be submitted to a queue of `to`, and the submission must wait for the one with the release.
     ///
     /// # Safety
     /// The rules of [`Record::end_copies`].
@@ -133,7 +137,8 @@ impl<'a> CopyRecorder<'a> {
     ) {
         let memory = [vk::MemoryBarrier::default().src_access_mask(before).dst_access_mask(after)];
         let handover = self.handover.unwrap_or(Handover::NONE);
-        // Without separate layouts for depth and stencil, a barrier must name both aspects, even if one is copied.
+        // Without the feature `separateDepthStencilLayouts`, a barrier must name both depth and stencil, even if only
+        // one of them is copied.
         let images: SmallVec<[_; 32]> = textures
             .iter()
             .map(|target| {
@@ -202,8 +207,8 @@ impl CopyRecorder<'_> {
         unsafe { self.device.cmd_pipeline_barrier(self.commands, all, all, none, &[], &[], &images) };
     }
 
-    /// Records one barrier for all reads. It lists each mip level of a layer once, even if several boxes of it are
-    /// read.
+    /// Records one barrier for all reads. The barrier contains each mip level of a layer once, even if several boxes of
+    /// it are read.
     fn read_barrier(
         &self,
         Scope { before, after }: Scope,
@@ -268,7 +273,7 @@ fn mip_copies(parts: &TextureParts) -> SmallVec<[vk::ImageCopy; 16]> {
     copies.collect()
 }
 
-/// The accesses that a barrier makes available, and those that it makes them visible to.
+/// Memory accesses before a barrier, which it makes available, and after it, to which it makes their writes visible.
 #[derive(Clone, Copy)]
 struct Scope {
     before: vk::AccessFlags,
@@ -310,8 +315,8 @@ fn one_subresource(all: TextureAspects, mip: u32, layer: u32) -> vk::ImageSubres
     }
 }
 
-/// Converts a box of texels. Vulkan measures rows and slices of the buffer in texels of whole blocks, and the box in
-/// texels.
+/// Converts a box of texels. Vulkan measures the row length and image height in the buffer in texels, as multiples of
+/// whole blocks.
 fn buffer_image_copy(region: &TexelRegion) -> vk::BufferImageCopy {
     let [across, down] = region.format.block();
     let row_blocks = region.row_bytes / u64::from(region.block_bytes().max(1));
@@ -363,8 +368,8 @@ impl Record<Device> for CopyRecorder<'_> {
     unsafe fn copy_buffer_to_texture(&mut self, src: &vk::Buffer, dst: &vk::Image, region: &TexelRegion) {
         let copy = buffer_image_copy(region);
         let layout = self.copy_layout();
-        // SAFETY: the caller promises that the region is inside both, which are alive. `begin_copies` has transitioned
-        // the texture to this layout.
+        // SAFETY: the caller promises that buffer and texture are alive and that the region is inside both.
+        // `begin_copies` has transitioned the texture to this layout.
         unsafe { self.device.cmd_copy_buffer_to_image(self.commands, *src, *dst, layout, &[copy]) };
     }
 
@@ -377,8 +382,8 @@ impl Record<Device> for CopyRecorder<'_> {
         self.read_barrier(copied, reads, (source.before, source.during));
         for TexelRead { src, dst, region, .. } in reads {
             let copy = buffer_image_copy(region);
-            // SAFETY: the caller promises that the region is inside both, which are alive. The barrier has transitioned
-            // the texture to this layout.
+            // SAFETY: the caller promises that buffer and texture are alive and that the region is inside both. The
+            // barrier has transitioned the texture to this layout.
             unsafe { self.device.cmd_copy_image_to_buffer(self.commands, *src, source.during, *dst, &[copy]) };
         }
         let after = EVERYTHING | vk::AccessFlags::HOST_READ;
@@ -395,7 +400,7 @@ impl Record<Device> for CopyRecorder<'_> {
         self.whole_barriers(Scope { before: written, after: copied }, copies, true);
         let [source, destination] = self.whole_layouts().map(|layouts| layouts.during);
         for TextureCopy { src, dst, parts } in copies {
-            // SAFETY: the caller promises that both have the description that `parts` is of, and that they are alive.
+            // SAFETY: the caller promises that both textures are alive and have the size and subresources in `parts`.
             // The barrier has transitioned them to these layouts.
             unsafe {
                 self.device.cmd_copy_image(self.commands, *src, source, *dst, destination, &mip_copies(parts));
@@ -408,7 +413,7 @@ impl Record<Device> for CopyRecorder<'_> {
     unsafe fn end_copies(&mut self, buffers: &[vk::Buffer], textures: &[TextureTarget<vk::Image>]) {
         let (before, after) = (vk::AccessFlags::TRANSFER_WRITE, EVERYTHING);
         let recorder = Self { handover: None, ..*self };
-        // Includes the host, which may read the buffers once the submission is complete.
+        // The host stage is included, because the host may read the buffers once the submission is complete.
         let to = ALL | vk::PipelineStageFlags::HOST;
         recorder.barriers(Scope { before, after }, buffers, textures, |_| (self.copy_layout(), self.layout), to);
         // The release makes the writes available, and the consumer's acquire makes them visible. Neither changes a

@@ -40,14 +40,14 @@ impl Device {
         support(found.external_memory_properties)
     }
 
-    /// Returns the support of shared memory for an image, and the limits of a shared image.
+    /// Returns the device's support of shared memory for an image, and the limits for such images.
     pub(super) fn shared_image(
         &self,
         info: &vk::ImageCreateInfo<'_>,
         kind: ShareKind,
     ) -> (ShareSupport, vk::ImageFormatProperties) {
         let Ok(handle_type) = handle_type(kind) else { return Default::default() };
-        // The query of an image with a DRM format modifier needs the modifier, which is unknown here.
+        // For images with a DRM format modifier, the query needs the modifier, which is not known here.
         if !self.0.sharing.has(kind) || info.tiling == vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT {
             return Default::default();
         }

@@ -24,8 +24,8 @@ use super::memory::{Memory, Owner};
 use ringfence_hal::sharing::{Share, ShareKind, Tied};
 use ringfence_hal::{DeviceError, Driver, MemoryDesc};
 
-// SAFETY: file descriptors and handles are owned values of the standard library, which close when they are dropped. A
-// handle from the driver becomes such an owned value.
+// SAFETY: file descriptors and handles are owned values of the standard library, which close when they are dropped.
+// Handles from the driver are converted to such values.
 unsafe impl Share for Device {
     type Handle = ShareHandle;
 
@@ -79,14 +79,15 @@ unsafe impl Share for Device {
             Tied::Texture(image) => Some(Owner::Image(*image)),
         };
         let import = Import { handle, handle_type: handle_type(kind)? };
-        // SAFETY: the caller promises the kind, size, memory type and tied resource of the handle.
+        // SAFETY: the caller promises that the kind, size, memory type and tied resource are those of the handle.
         unsafe { self.allocate(desc, owner, Some(import)) }
     }
 }
 
 #[cfg(unix)]
 impl Device {
-    /// Returns the memory types that a dma-buf can be imported as. Vulkan does not allow this query for opaque handles.
+    /// Returns the memory types that can import a dma-buf, as a bit mask. Vulkan does not allow this query for opaque
+    /// handles.
     fn dma_buf_types(&self, handle: &OwnedFd) -> Result<u32, DeviceError> {
         let calls = self.0.sharing.fd.as_ref().filter(|_| self.0.sharing.has(ShareKind::DmaBuf)).ok_or(NOT_ENABLED)?;
         let mut found = vk::MemoryFdPropertiesKHR::default();

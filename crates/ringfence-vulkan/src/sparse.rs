@@ -18,7 +18,7 @@ use super::{image, record, valid};
 use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};
 use ringfence_hal::{DeviceError, Numbers, Requirements, ResourceClass};
 
-// SAFETY: a sparse resource is the driver's own object, and so is the memory that is bound to it.
+// SAFETY: sparse resources, and the memory that is bound to them, are objects of the driver.
 unsafe impl Sparse for Device {
     /// A queue of a family with `SPARSE_BINDING`.
     type BindQueue = vk::Queue;
@@ -123,8 +123,8 @@ impl Device {
     }
 
     /// # Safety
-    /// All objects are alive. The queue supports sparse binding, and no other thread uses it. The runs and the memory
-    /// fit.
+    /// All objects are alive. The queue supports sparse binding, and no other thread uses the queue. All page runs are
+    /// inside the resource, and their memory is inside its memory objects.
     unsafe fn bind_sparse(
         &self,
         queue: vk::Queue,
@@ -149,7 +149,8 @@ impl Device {
         DeviceError::unsupported("a sparse resource of this size").at_most(bytes, self.0.found.sparse_bytes_max)
     }
 
-    /// Refuses images that the required features do not cover, and formats without sparse support.
+    /// Refuses images that the features for two-dimensional sparse images do not cover, and formats without sparse
+    /// support.
     fn check_sparse_format(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
         let (kind, tiling) = (info.image_type.as_raw() as u32, info.tiling.as_raw() as u32);
         DeviceError::unsupported("sparse textures of another type than VK_IMAGE_TYPE_2D")
@@ -229,7 +230,7 @@ fn bind_tiles(tiling: &TextureTiling, run: &Tiles<'_>, into: &mut Vec<vk::Sparse
     let [across, down] = tiling.extent(mip);
     let (x, y) = (column * tiling.tile[0], row * tiling.tile[1]);
     let aspect_mask = record::aspects(tiling.aspects);
-    // The extent ends at the edge of the mip level.
+    // The last tile ends at the edge of the mip level.
     let tiles = |x: u32, count: u32| {
         vk::SparseImageMemoryBind::default()
             .subresource(vk::ImageSubresource { aspect_mask, mip_level: mip, array_layer: layer })

@@ -1,7 +1,7 @@
 //! Checks of valid usage for descriptions from safe code.
 //!
 //! [`BufferInfo::new`](super::BufferInfo::new) and [`TextureInfo::new`](super::TextureInfo::new) accept any numbers.
-//! This module checks each rule of `VkBufferCreateInfo` and `VkImageCreateInfo` that such numbers can break, before the
+//! This module checks each rule of `VkBufferCreateInfo` and `VkImageCreateInfo` that these numbers can break, before the
 //! driver is called:
 //!
 //! | rule (VUID of `VkBufferCreateInfo`, `VkImageCreateInfo`) | where |
@@ -18,9 +18,9 @@
 //! | sparse: 00915 to 00918, 01924, 01925, and the address space | `sparse.rs` |
 //! | external memory: 00920, 00990, 01443, 02395 | `sharing.rs` |
 //!
-//! All other rules concern flags, tilings, dimensions, queue families and chained structures, which safe code cannot
-//! set. They come from `from_raw`, which is `unsafe`. If safe code then changes such a description, the description is
-//! refused.
+//! All other rules concern flags, tilings, dimensions, queue families and chained structures. Safe code cannot set
+//! these: they come from `from_raw`, which is `unsafe`. If safe code then changes a description that has any of them,
+//! the description is refused.
 
 use ash::vk;
 
@@ -31,8 +31,8 @@ use ringfence_hal::{DeviceError, Numbers};
 /// Usage flags of buffers that every device supports.
 const BUFFER_USAGES: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(0x1ff);
 
-/// Returns the usage flags of enabled extensions that have no further requirements. Excludes those of video, which
-/// require a profile, and those of descriptor buffers, which use a limited address space.
+/// Returns the buffer usage flags that enabled extensions add without further requirements. Excludes the flags of
+/// video, which require a profile, and of descriptor buffers, which use a limited address space.
 fn extension_usages(features: Features) -> vk::BufferUsageFlags {
     let conditional = vk::BufferUsageFlags::CONDITIONAL_RENDERING_EXT;
     let feedback = vk::BufferUsageFlags::TRANSFORM_FEEDBACK_BUFFER_EXT
@@ -49,7 +49,7 @@ fn extension_usages(features: Features) -> vk::BufferUsageFlags {
     enabled.fold(vk::BufferUsageFlags::empty(), |all, (_, usages)| all | usages)
 }
 
-/// Usage flags of images that every device supports for some format.
+/// Image usage flags that every device supports for at least one format.
 const IMAGE_USAGES: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(0xff);
 
 const ATTACHMENTS: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
@@ -66,7 +66,7 @@ pub(super) fn buffer(info: &vk::BufferCreateInfo<'_>, features: Features) -> Res
         .flags(info.usage.as_raw().into(), taken.as_raw().into())
 }
 
-/// Limits of the device that the rules of images depend on.
+/// Limits of the device for images.
 #[derive(Clone, Copy)]
 pub(super) struct ImageLimits {
     pub(super) attachment_width_max: u32,
@@ -83,7 +83,7 @@ pub(super) fn image(info: &vk::ImageCreateInfo<'_>, limits: ImageLimits) -> Resu
     if !samples.is_power_of_two() || info.samples > vk::SampleCountFlags::TYPE_64 {
         let (given, max) = (samples.into(), vk::SampleCountFlags::TYPE_64.as_raw().into());
         return Err(
-            DeviceError::invalid("the number of samples is a power of two").with(Numbers::AtMost { given, max })
+            DeviceError::invalid("the number of samples must be a power of two").with(Numbers::AtMost { given, max })
         );
     }
     if !is_known(info.format) {
@@ -106,8 +106,9 @@ pub(super) fn image(info: &vk::ImageCreateInfo<'_>, limits: ImageLimits) -> Resu
     Ok(())
 }
 
-/// Refuses settings that neither [`TextureInfo::new`](super::TextureInfo::new) nor a portable description can have.
-/// They occur in raw descriptions that safe code has changed. Also refuses sizes that the type of image forbids.
+/// Refuses settings that neither [`TextureInfo::new`](super::TextureInfo::new) nor a portable description can have:
+/// they occur only in raw descriptions that safe code has changed. Also refuses sizes that are invalid for the type of
+/// image.
 fn check_shape(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
     if !info.p_next.is_null() {
         return Err(DeviceError::invalid("a raw description changed by safe code must not have chained structures"));
@@ -126,7 +127,7 @@ fn check_shape(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
         (
             info.initial_layout.as_raw(),
             vk::ImageLayout::UNDEFINED.as_raw(),
-            "a raw description changed by safe code must begin in the layout UNDEFINED",
+            "a raw description changed by safe code must have the initial layout UNDEFINED",
         ),
     ];
     for (given, wanted, changed) in numbers {
@@ -139,20 +140,20 @@ fn check_shape(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
     if info.flags.contains(cube) { check_cube(info) } else { check_dimensions(info) }
 }
 
-/// Checks the sizes that each type of image fixes.
+/// Checks the dimensions that must be 1 for the type of image.
 fn check_dimensions(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
     let [height, depth, layers] = [info.extent.height, info.extent.depth, info.array_layers].map(u64::from);
     let samples = info.samples.as_raw().into();
     match info.image_type {
         vk::ImageType::TYPE_1D => {
-            DeviceError::invalid("a one-dimensional texture is one texel high").exactly(height, 1)?;
-            DeviceError::invalid("a one-dimensional texture is one texel deep").exactly(depth, 1)?;
-            DeviceError::invalid("a one-dimensional texture has one sample per texel").exactly(samples, 1)
+            DeviceError::invalid("a one-dimensional texture must be one texel high").exactly(height, 1)?;
+            DeviceError::invalid("a one-dimensional texture must be one texel deep").exactly(depth, 1)?;
+            DeviceError::invalid("a one-dimensional texture must have one sample per texel").exactly(samples, 1)
         }
-        vk::ImageType::TYPE_2D => DeviceError::invalid("a two-dimensional texture is one texel deep").exactly(depth, 1),
+        vk::ImageType::TYPE_2D => DeviceError::invalid("a two-dimensional texture must have depth 1").exactly(depth, 1),
         vk::ImageType::TYPE_3D => {
-            DeviceError::invalid("a three-dimensional texture has one array layer").exactly(layers, 1)?;
-            DeviceError::invalid("a three-dimensional texture has one sample per texel").exactly(samples, 1)
+            DeviceError::invalid("a three-dimensional texture must have one array layer").exactly(layers, 1)?;
+            DeviceError::invalid("a three-dimensional texture must have one sample per texel").exactly(samples, 1)
         }
         other => Err(DeviceError::invalid("an unknown image type in a raw description")
             .with(Numbers::Given(other.as_raw() as u32 as u64))),
@@ -161,25 +162,25 @@ fn check_dimensions(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
 
 fn check_cube(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
     let vk::Extent3D { width, height, depth } = info.extent;
-    DeviceError::invalid("the faces of a cube are square").exactly(height.into(), width.into())?;
-    DeviceError::invalid("the faces of a cube are one texel deep").exactly(depth.into(), 1)?;
-    DeviceError::invalid("a cube has six faces").at_least(info.array_layers.into(), 6)?;
-    DeviceError::invalid("a cube has one sample per texel").exactly(info.samples.as_raw().into(), 1)
+    DeviceError::invalid("the faces of a cube must be square").exactly(height.into(), width.into())?;
+    DeviceError::invalid("the faces of a cube must be one texel deep").exactly(depth.into(), 1)?;
+    DeviceError::invalid("a cube must have at least six faces").at_least(info.array_layers.into(), 6)?;
+    DeviceError::invalid("a cube must have one sample per texel").exactly(info.samples.as_raw().into(), 1)
 }
 
 fn check_usage(usage: vk::ImageUsageFlags) -> Result<(), DeviceError> {
     let number = |usage: vk::ImageUsageFlags| u64::from(usage.as_raw());
-    DeviceError::invalid("a texture has at least one usage").at_least(number(usage), 1)?;
+    DeviceError::invalid("a texture must have at least one usage").at_least(number(usage), 1)?;
     DeviceError::invalid("usage flags of a texture that only TextureInfo::from_raw accepts")
         .flags(number(usage), number(IMAGE_USAGES))?;
     let transient = vk::ImageUsageFlags::TRANSIENT_ATTACHMENT;
     if usage.contains(transient) {
-        DeviceError::invalid("a transient attachment has only attachment usages")
+        DeviceError::invalid("a transient attachment must have only attachment usages")
             .flags(number(usage), number(ATTACHMENTS | transient))?;
     }
     if usage == transient {
         let (given, allowed) = (number(usage), number(ATTACHMENTS | transient));
-        return Err(DeviceError::invalid("a transient attachment has an attachment usage")
+        return Err(DeviceError::invalid("a transient attachment must have an attachment usage")
             .with(Numbers::Flags { given, allowed }));
     }
     Ok(())
@@ -189,10 +190,11 @@ fn check_samples(info: &vk::ImageCreateInfo<'_>, limits: ImageLimits) -> Result<
     if info.samples == vk::SampleCountFlags::TYPE_1 {
         return Ok(());
     }
-    DeviceError::invalid("a texture with several samples has one mip level").exactly(info.mip_levels.into(), 1)?;
-    // The feature `shaderStorageImageMultisample` would allow this.
+    DeviceError::invalid("a texture with several samples must have one mip level")
+        .exactly(info.mip_levels.into(), 1)?;
+    // The feature `shaderStorageImageMultisample` would allow more samples.
     if info.usage.contains(vk::ImageUsageFlags::STORAGE) {
-        DeviceError::invalid("storage textures have one sample").exactly(info.samples.as_raw().into(), 1)?;
+        DeviceError::invalid("storage textures must have one sample").exactly(info.samples.as_raw().into(), 1)?;
     }
     if !limits.multisample_arrays {
         DeviceError::unsupported("a texture with several samples and layers").at_most(info.array_layers.into(), 1)?;
@@ -204,17 +206,17 @@ fn check_ycbcr(info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
     let Some(of) = ycbcr(info.format) else { return Ok(()) };
     if of.is_converted {
         let (given, flat) = (info.image_type.as_raw() as u32, vk::ImageType::TYPE_2D.as_raw() as u32);
-        DeviceError::invalid("a Y'CbCr texture has two dimensions").exactly(given.into(), flat.into())?;
-        DeviceError::invalid("a Y'CbCr texture has one mip level").exactly(info.mip_levels.into(), 1)?;
-        DeviceError::invalid("a Y'CbCr texture has one layer").exactly(info.array_layers.into(), 1)?;
-        DeviceError::invalid("a Y'CbCr texture has one sample").exactly(info.samples.as_raw().into(), 1)?;
+        DeviceError::invalid("a Y'CbCr texture must have two dimensions").exactly(given.into(), flat.into())?;
+        DeviceError::invalid("a Y'CbCr texture must have one mip level").exactly(info.mip_levels.into(), 1)?;
+        DeviceError::invalid("a Y'CbCr texture must have one layer").exactly(info.array_layers.into(), 1)?;
+        DeviceError::invalid("a Y'CbCr texture must have one sample").exactly(info.samples.as_raw().into(), 1)?;
     }
     let [width, height] = [info.extent.width, info.extent.height].map(u64::from);
     if of.halves_width {
-        DeviceError::invalid("a Y'CbCr texture of halved width has an even width").multiple_of(width, 2)?;
+        DeviceError::invalid("a Y'CbCr texture of halved width must have an even width").multiple_of(width, 2)?;
     }
     if of.halves_height {
-        DeviceError::invalid("a Y'CbCr texture of halved height has an even height").multiple_of(height, 2)?;
+        DeviceError::invalid("a Y'CbCr texture of halved height must have an even height").multiple_of(height, 2)?;
     }
     Ok(())
 }
@@ -237,7 +239,7 @@ pub(super) fn within(info: &vk::ImageCreateInfo<'_>, most: &vk::ImageFormatPrope
     DeviceError::unsupported("a texture of this many bytes").at_most(bytes, most.max_resource_size)
 }
 
-/// Returns the bytes of all texels, without the driver's overhead; 0 for formats that Vulkan 1.2 lacks.
+/// Returns the total size of all texels in bytes, without the driver's overhead; 0 for formats that Vulkan 1.2 lacks.
 pub(super) fn bytes(info: &vk::ImageCreateInfo<'_>) -> u128 {
     let Some((block_bytes, across, down)) = block(info.format) else { return 0 };
     let level = |mip: u32| {
@@ -260,7 +262,7 @@ const YCBCR: i32 = 1_000_156_000;
 
 /// Requirements of a Y'CbCr format.
 struct Ycbcr {
-    /// `true` if the format is read through a Y'CbCr conversion.
+    /// `true` if shaders read the format through a Y'CbCr conversion.
     is_converted: bool,
     halves_width: bool,
     halves_height: bool,
@@ -274,11 +276,11 @@ fn ycbcr(format: vk::Format) -> Option<Ycbcr> {
     Some(Ycbcr { is_converted, halves_width, halves_height })
 }
 
-/// Returns the bytes, width and height of a block of texels. For formats with several planes, returns an upper bound of
-/// the bytes of a texel. Returns `None` for formats that Vulkan 1.2 lacks.
+/// Returns the size of a texel block in bytes, and its width and height in texels; `None` for formats that Vulkan 1.2
+/// lacks. For formats with several planes, the size is an upper bound of the bytes per texel.
 fn block(format: vk::Format) -> Option<(u32, u32, u32)> {
     match format.as_raw() {
-        // Depth and stencil are copied separately, but a texel has both.
+        // Depth and stencil are copied separately, but each texel contains both.
         128 | 129 => Some((4, 1, 1)),
         130 => Some((8, 1, 1)),
         1..=184 => {
@@ -290,7 +292,7 @@ fn block(format: vk::Format) -> Option<(u32, u32, u32)> {
     }
 }
 
-/// The numeric type that shaders declare for reads of a format.
+/// Numeric type with which a shader must declare images of a format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Numeric {
     Float,
@@ -378,7 +380,7 @@ mod tests {
             (usage(sampled | video), "from_raw accepts"),
             (usage(vk::ImageUsageFlags::from_raw(1 << 31)), "from_raw accepts"),
             (usage(transient | sampled), "only attachment usages"),
-            (usage(transient), "has an attachment usage"),
+            (usage(transient), "must have an attachment usage"),
             (usage(vk::ImageUsageFlags::STORAGE).samples(four), "one sample"),
             (plain().samples(four).mip_levels(2), "one mip level"),
             (plain().samples(vk::SampleCountFlags::from_raw(128)), "power of two"),

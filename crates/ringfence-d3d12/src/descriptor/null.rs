@@ -1,9 +1,9 @@
-//! Null descriptors that match the previous view of a slot.
+//! Null descriptors. Each one matches the previous view of its slot.
 //!
-//! A shader that reads a null descriptor reads zeros if the descriptor has the declared kind: SRV, UAV or constants,
-//! the dimension, and the element type. If the kinds differ, the behaviour is undefined and can remove the device. Each
-//! heap therefore records the kind of the last view of each slot, and a cleared slot gets a null descriptor of that
-//! kind.
+//! A shader that reads a null descriptor reads zeros if the descriptor has the kind that the shader declares: SRV, UAV
+//! or constants, the dimension, and the element type. If the kinds differ, the behaviour is undefined and can remove
+//! the device. Each heap therefore records the kind of the last view of each slot. A cleared slot gets a null
+//! descriptor of that kind.
 //!
 //! ```text
 //!   bits   0..2     2..7        7     8..16     16..28
@@ -26,11 +26,12 @@ const SHADER_RESOURCE: u32 = 1;
 const UNORDERED_ACCESS: u32 = 2;
 const CONSTANTS: u32 = 3;
 
-/// The kind of a view, packed into 32 bits; 0 if it is unknown.
+/// Kind of a view, packed into 32 bits; 0 if it is not known.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Shape(u32);
 
-/// The last shape of each slot of a heap of resource views; empty for other heaps. Clones share one list.
+/// For each slot of a heap of resource views, the kind of its last view. Heaps of other kinds have an empty list.
+/// Clones share one list.
 #[derive(Clone, Debug)]
 pub(super) struct Shapes(Arc<[AtomicU32]>);
 
@@ -45,7 +46,7 @@ impl Shapes {
         }
     }
 
-    /// Copies the shapes of copied slots.
+    /// Copies the kinds of the views of copied slots.
     pub(super) fn copy(&self, start: u32, from: &Self, from_start: u32, count: u32) {
         for at in 0..count as usize {
             let (to, from) = (self.0.get(start as usize + at), from.0.get(from_start as usize + at));
@@ -128,7 +129,7 @@ impl Shape {
     }
 }
 
-/// Describes one element, mip level, layer or cube, which every rule of the API allows.
+/// Describes a view of one element, mip level, layer or cube: the API allows it for every format.
 fn null_srv(dimension: D3D12_SRV_DIMENSION, raw: bool, stride: u32) -> Option<D3D12_SHADER_RESOURCE_VIEW_DESC_0> {
     type Shown = D3D12_SHADER_RESOURCE_VIEW_DESC_0;
     Some(match dimension {

@@ -1,4 +1,4 @@
-//! Direct3D 12's views, and the conversion of portable views to them.
+//! Views with Direct3D 12's structures, and the conversion of portable views.
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
@@ -11,14 +11,15 @@ use ringfence_hal::descriptors::{
 };
 use ringfence_hal::{BufferDesc, DeviceError, Format, TextureAspect, TextureDesc};
 
-/// A view as Direct3D 12 describes it. If a resource or a description is `None`, the driver's rules for null apply.
+/// View that is described by Direct3D 12's structures. If a resource or a description is `None`, the API's rules for
+/// null arguments apply.
 #[derive(Clone)]
 pub enum View {
     /// A constant-buffer view. A location of 0 makes it a null descriptor.
     Constants(D3D12_CONSTANT_BUFFER_VIEW_DESC),
     /// A shader-resource view of any dimension.
     ShaderResource(Option<ID3D12Resource>, Option<D3D12_SHADER_RESOURCE_VIEW_DESC>),
-    /// An unordered-access view, with the buffer of its counter if it has one.
+    /// An unordered-access view, with the buffer of its counter if it has a counter.
     UnorderedAccess {
         /// The viewed resource.
         resource: Option<ID3D12Resource>,
@@ -45,8 +46,8 @@ impl View {
         }
     }
 
-    /// Returns the null descriptor of a kind. The API has no null sampler, so samplers get one with nearest filters and
-    /// clamped addresses.
+    /// Returns the null descriptor for a kind of heap. The API has no null sampler, so a sampler gets nearest filters
+    /// and clamped addresses.
     pub(super) fn null(kind: HeapKind) -> Self {
         match kind {
             HeapKind::Resources => Self::ShaderResource(None, Some(buffer_srv(DXGI_FORMAT_R32_UINT, 0, 1, 0))),
@@ -65,9 +66,9 @@ impl View {
     /// Writes the view into a slot.
     ///
     /// # Safety
-    /// The slot must belong to a heap of this view's kind, and the view must be valid.
+    /// The slot must belong to a heap for views of this kind, and the view must be valid.
     pub(super) unsafe fn write(&self, device: &ID3D12Device, slot: D3D12_CPU_DESCRIPTOR_HANDLE) {
-        // SAFETY: the pointers point to values that live through the calls; the caller promises the rest.
+        // SAFETY: the pointers point to values that live through the calls. The caller promises the rest.
         unsafe {
             match self {
                 Self::Constants(desc) => device.CreateConstantBufferView(Some(desc), slot),
@@ -109,8 +110,8 @@ fn buffer(object: &ID3D12Resource, desc: &BufferDesc, view: BufferView) -> Resul
         BufferViewKind::Constants => {
             // SAFETY: a call without arguments on a live object.
             let location = unsafe { object.GetGPUVirtualAddress() } + offset;
-            // Constant-buffer views end at multiples of 256 bytes, so the view also shows the bytes that follow in the
-            // buffer.
+            // Constant-buffer views end at multiples of 256 bytes, so the view also contains the bytes that follow in
+            // the buffer.
             let size = size.next_multiple_of(256);
             DeviceError::unsupported("constants that end beyond their buffer once rounded up to 256 bytes")
                 .at_most(offset + size, desc.size)?;
@@ -195,8 +196,8 @@ fn aspect_format(format: Format, aspect: Option<TextureAspect>) -> Result<DXGI_F
     }
 }
 
-/// Returns `true` if these layers are shown by a plain view, which is so for the first layer alone. A plain view has no
-/// layer number, so any other single layer is shown as an array of one layer.
+/// Returns `true` if a plain view can show these layers: the first layer alone. A plain view has no layer number, so
+/// any other single layer is shown as an array of one layer.
 fn is_plain(layers: &std::ops::Range<u32>) -> bool {
     *layers == (0..1)
 }
@@ -208,7 +209,7 @@ fn srv(format: DXGI_FORMAT, desc: &TextureDesc, view: &TextureView) -> D3D12_SHA
         _ if desc.samples > 1 => srv_of_samples(view),
         _ => srv_of_texels(dimension, view),
     };
-    // Direct3D 12 returns stencil in the second component, other APIs' shaders read it from the first.
+    // Direct3D 12 returns stencil in the second component; shaders for other APIs read it from the first.
     let mapping = match format {
         DXGI_FORMAT_X24_TYPELESS_G8_UINT | DXGI_FORMAT_X32_TYPELESS_G8X24_UINT => STENCIL_FIRST,
         _ => D3D12_DEFAULT_SHADER_4_COMPONENT_MAPPING,
@@ -253,7 +254,7 @@ fn srv_of_samples(view: &TextureView) -> Srv {
     (D3D12_SRV_DIMENSION_TEXTURE2DMSARRAY, Shown { Texture2DMSArray: array })
 }
 
-/// Describes a view of one, two or three dimensions. A plain one- or two-dimensional view shows the first layer.
+/// Describes a view of one, two or three dimensions. A plain view of one or two dimensions shows the first layer.
 fn srv_of_texels(dimension: ViewDimension, view: &TextureView) -> Srv {
     type Shown = D3D12_SHADER_RESOURCE_VIEW_DESC_0;
     let (first_mip, mips) = (view.mips.start, view.mips.len() as u32);
@@ -295,7 +296,7 @@ fn srv_of_texels(dimension: ViewDimension, view: &TextureView) -> Srv {
     }
 }
 
-/// Stencil is in the second plane, because all supported formats with stencil also have depth.
+/// Returns the plane of the view: 1 for stencil. All supported formats with stencil also have depth, which is plane 0.
 fn plane_of(view: &TextureView) -> u32 {
     u32::from(view.aspect == Some(TextureAspect::Stencil))
 }

@@ -1,11 +1,11 @@
-//! A bare Vulkan queue for measurements: command buffers used in turn, one timeline, timestamps.
+//! A bare Vulkan queue for measurements: a few command buffers in turn, one timeline semaphore, and timestamps.
 
 use ash::vk;
 use ringfence::vulkan::Device;
 use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Gpu, Options};
 
-/// Opens the device that the command line names (by a part of its name), or the best one.
+/// Opens the device with this text in its name, or the best device if `None`.
 pub fn open(name: Option<String>) -> VulkanGpu {
     VulkanGpu::open(&Options { name, ..Default::default() }).unwrap_or_else(|error| {
         eprintln!("{error}");
@@ -31,7 +31,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Uses the first queue of the device. No other code may use it meanwhile.
+    /// Uses the first queue of the device, with `frames` command buffers. No other code may use that queue meanwhile.
     pub fn new(gpu: &VulkanGpu, frames: usize) -> Self {
         let ringfence: Device = gpu.device();
         let device = ringfence.raw().clone();
@@ -61,8 +61,8 @@ impl Bench {
         }
     }
 
-    /// Records and submits. Waits first for the submission whose command buffer is reused. Returns the value that the
-    /// timeline will reach.
+    /// Records and submits commands. First waits for the submission that used the same command buffer. Returns the
+    /// value that the timeline semaphore will reach.
     pub fn submit(&mut self, record: impl FnOnce(&ash::Device, vk::CommandBuffer)) -> u64 {
         let value = self.submitted + 1;
         let frames = self.commands.len() as u64;
@@ -91,7 +91,7 @@ impl Bench {
         unsafe { self.device.wait_semaphores(&wait, u64::MAX) }.expect("the device is not lost");
     }
 
-    /// Records the timestamp `index` (0 or 1), once all earlier work is complete.
+    /// Records timestamp `index` (0 or 1). It is written once all earlier work is complete.
     #[allow(dead_code, reason = "not every example times on the device")]
     pub fn stamp(stamps: vk::QueryPool, device: &ash::Device, commands: vk::CommandBuffer, index: u32) {
         // SAFETY: the command buffer is being recorded, the query pool has two queries.
@@ -108,7 +108,8 @@ impl Bench {
         self.stamps
     }
 
-    /// Returns the nanoseconds between the two timestamps of the last submission, which must be complete.
+    /// Returns the time between the two timestamps of the last submission, in nanoseconds. The submission must be
+    /// complete.
     #[allow(dead_code, reason = "not every example times on the device")]
     pub fn stamped_ns(&self) -> f64 {
         let mut ticks = [0_u64; 2];

@@ -17,7 +17,7 @@ use crate::rig::{PATIENCE, Rig, pattern};
 type Constants<G, V = ()> = ConstantBuffers<<G as Gpu>::Device, V>;
 type Bound<G, W = ()> = BoundConstants<<G as Gpu>::Device, W>;
 
-/// Describes small pools that tests can read back.
+/// Describes small pools with a usage for readback.
 fn small() -> ConstantsDesc<'static> {
     ConstantsDesc {
         dynamic_slots: 64,
@@ -33,7 +33,7 @@ fn constants<G: Gpu>(rig: &Rig<G>, desc: ConstantsDesc<'_>) -> Constants<G> {
     ConstantBuffers::new(&rig.memory, desc, ()).expect("there is room")
 }
 
-/// Returns a copy of bound constants to offset `at` of a buffer.
+/// Returns a command that copies bound constants to offset `at` of a buffer.
 fn show<G: Gpu, W>(bound: &Bound<G, W>, to: &Buffer<G::Device>, at: u64, size: u64) -> Command<G::Device> {
     Command::CopyBuffer {
         src: bound.buffer.clone(),
@@ -59,7 +59,7 @@ pub fn seed_002_01_slots_of_256_512_and_1024_bytes<G: Gpu>(rig: &mut Rig<G>) {
         }
     }
     let mut batch = UploadBatch::new();
-    assert_eq!(constants.upload_statics(&mut writer, &mut batch), Ok(0), "all were dropped");
+    assert_eq!(constants.upload_statics(&mut writer, &mut batch), Ok(0), "no dropped constant is uploaded");
     drop(writer);
     rig.submit(frame, &[Command::Upload(Box::new(batch))]);
 }
@@ -104,7 +104,7 @@ pub fn seed_002_03_six_pools<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(constants.static_pool_count(), 0, "static pools are made when they are needed");
     let frame = rig.timeline().begin();
     let mut writer = constants.writer(&frame).expect("the frame is the allocator's own");
-    // Two of each pool.
+    // Two constants in each of the six pools.
     let held = [200, 257, 513, 256, 512, 1024].map(|size| {
         let dynamic = constants.dynamic(size).expect("a size that is served");
         let bound = writer.bind(&dynamic).expect("there is room");
@@ -120,14 +120,14 @@ pub fn seed_002_03_six_pools<G: Gpu>(rig: &mut Rig<G>) {
     rig.submit(frame, &[]);
 }
 
-/// Numbers the pools. The view of a slot is (pool, slot, bytes of a slot).
+/// Numbers the pools in the order of their creation. The view of a slot is (pool, slot, bytes of a slot).
 #[derive(Default)]
 struct NumberedViews {
     pools: AtomicU32,
 }
 
 impl<D: Device> ConstantViews<D> for NumberedViews {
-    /// The pool, bytes of a slot, number of slots.
+    /// Number of the pool, bytes of a slot, number of slots.
     type Heap = (u32, u64, u32);
     type View = (u32, u32, u64);
 
@@ -161,7 +161,7 @@ pub fn seed_002_04_every_slot_has_a_view<G: Gpu>(rig: &mut Rig<G>) {
         }
         held.push(fixed);
     }
-    // 100 of each class: 13 static pools of 8 slots each, and dynamic pools of 64 and 128 slots.
+    // 100 constants of each class need 13 static pools of 8 slots, and dynamic pools of 64 and of 128 slots.
     assert_eq!((constants.static_pool_count(), pools.len()), (3 * 13, 3 * 13 + 3 * 2));
     let mut batch = UploadBatch::new();
     assert_eq!(constants.upload_statics(&mut writer, &mut batch), Ok(300));
@@ -219,7 +219,7 @@ pub fn seed_002_06_a_full_dynamic_pool_gives_way_to_a_larger_one<G: Gpu>(rig: &m
     rig.memory.reclaim();
     rig.memory.reclaim();
     let (after, retired) = live(rig);
-    assert!(retired == 0 && after <= before - 2, "and are freed after it: {before}, then {after}");
+    assert!(retired == 0 && after <= before - 2, "they are freed after it: {before}, then {after}");
     assert_eq!(rig.download(&target, expected.len() as u64), expected);
 }
 
@@ -242,7 +242,7 @@ pub fn seed_002_07_unchanged_content_is_copied_once_a_frame<G: Gpu>(rig: &mut Ri
         assert_eq!(changed.set(4, &[number + 1]), Ok(true));
         assert_eq!(changed.set(4, &[number + 1]), Ok(false), "the same bytes again are no change");
         assert_eq!(changed.version(), version + 1);
-        assert_ne!(writer.bind(changed).expect("there is room").offset, firsts[3], "the draws before keep theirs");
+        assert_ne!(writer.bind(changed).expect("there is room").offset, firsts[3], "earlier draws keep their copy");
         copies += 1;
         writer.bind(changed).expect("no space is needed");
         drop(writer);
@@ -277,12 +277,12 @@ pub fn fault_10_an_earlier_copy_counts_only_in_its_frame_and_its_pool<G: Gpu>(ri
         assert!(constants.dynamic_pools()[0].grow_count >= 1);
         let before = writer.figures().copy_count;
         let second = writer.bind(&buffer).expect("there is room");
-        assert!(second.buffer != first.buffer, "in the new pool");
+        assert!(second.buffer != first.buffer, "the copy is in the new pool");
         assert_eq!(writer.figures().copy_count, before + 1);
         writer.bind(&buffer).expect("there is room");
         assert_eq!(writer.figures().copy_count, before + 1);
         rig.submit(frame, &[]);
-        // Another frame, the same pool.
+        // The next frame copies again, although the pool is the same.
         let frame = rig.timeline().begin();
         writer.begin(&frame).expect("the frame is the allocator's own");
         writer.bind(&buffer).expect("there is room");
@@ -302,7 +302,7 @@ pub fn equal_content_of_a_frame_shares_one_copy<G: Gpu>(rig: &mut Rig<G>) {
         buffer.set(0, &[number % 4; 128]).expect("it fits");
         offsets.insert(writer.bind(&buffer).expect("there is room").offset);
     }
-    // Contents of different sizes are not shared, even if their bytes are equal.
+    // Copies of contents with different sizes are not shared, even if their bytes are equal.
     let mut longer = constants.dynamic(132).expect("a size that is served");
     longer.set(0, &[1; 132]).expect("it fits");
     offsets.insert(writer.bind(&longer).expect("there is room").offset);
@@ -347,13 +347,13 @@ pub fn seed_002_08_static_constants_stay_where_they_are<G: Gpu>(rig: &mut Rig<G>
     upload(rig, &constants);
     let expected: Vec<u8> = (0..20).flat_map(|number| pattern(number, 300)).collect();
     assert_eq!(contents(rig, &held, 300), expected);
-    // Updated twice before the upload: the last content counts, and the location stays.
+    // Each is updated twice before the upload: the last content counts, and the location stays.
     for (number, held) in (100..).zip(&mut held) {
         held.update(&pattern(7, 512)).expect("it fits");
         held.update(&pattern(number, 300)).expect("it fits");
     }
     let figures = upload(rig, &constants);
-    assert_eq!(figures.copy_bytes, 20 * 512, "each slot once: {figures:?}");
+    assert_eq!(figures.copy_bytes, 20 * 512, "each slot is copied once: {figures:?}");
     let expected: Vec<u8> = (100..120).flat_map(|number| pattern(number, 300)).collect();
     assert_eq!(contents(rig, &held, 300), expected);
     assert!(
@@ -366,7 +366,7 @@ pub fn seed_002_08_static_constants_stay_where_they_are<G: Gpu>(rig: &mut Rig<G>
     assert_eq!(upload(rig, &constants), BatchFigures::default(), "nothing is pending");
 }
 
-/// Returns the memory types of a pool's buffers, found by the name that the pool gave them.
+/// Returns the memory types of all buffers with this name. Each pool names its buffers.
 fn memory_type_of<G: Gpu>(rig: &Rig<G>, name: &str) -> Vec<u32> {
     let blocks = rig.memory.snapshot().blocks;
     let has = |block: &BlockSnapshot| block.ranges.iter().any(|range| range.name == name);
@@ -378,7 +378,7 @@ pub fn seed_002_08_static_constants_lie_in_device_memory_under_one_handle<G: Gpu
     let constants = ConstantBuffers::new(&rig.memory, desc, NumberedViews::default()).expect("there is room");
     let create = |seed: u64| constants.create_static(&pattern(seed, 300)).expect("there is room");
     let mut held: Vec<_> = (0..8).map(create).collect();
-    // The pools of dynamic constants have different names.
+    // Only the buffers of static pools have this name.
     let like = crate::rig::buffer(&rig.memory, 4096, desc.usage | BufferUsage::COPY_DST, Location::Device, "like");
     assert_eq!(memory_type_of(rig, desc.name), [like.memory_type()], "the memory that the device reads fastest");
     let place = |held: &StaticConstants<G::Device, NumberedViews>| {
@@ -403,7 +403,7 @@ pub fn seed_002_08_static_constants_lie_in_device_memory_under_one_handle<G: Gpu
         rig.memory.reclaim();
         assert!(held.iter().map(place).eq(places.iter().cloned()), "updates and uploads do not move constants");
     }
-    // A free list: a slot is free again once the device has completed its uses, and not before. The others stay.
+    // A slot is free again once the device has completed all uses of it. The other constants do not move.
     drop(held.remove(3));
     let frame = rig.timeline().begin();
     let value = rig.submit_behind_gate(1, frame, &[]);
@@ -449,9 +449,9 @@ pub fn seed_002_09_a_full_static_pool_gets_a_companion<G: Gpu>(rig: &mut Rig<G>)
         rig.run(&[]);
         rig.memory.reclaim();
     }
-    assert_eq!(constants.static_pool_count(), 2, "old ones stay");
+    assert_eq!(constants.static_pool_count(), 2, "existing pools stay");
     let again: Vec<_> = (0..15).map(|_| constants.create_static(&[3; 64]).expect("there is room")).collect();
-    assert_eq!((constants.static_pool_count(), again.len()), (2, 15), "and their slots are used again");
+    assert_eq!((constants.static_pool_count(), again.len()), (2, 15), "their slots are used again");
 }
 
 pub fn seed_002_10_statics_are_staged_through_the_dynamic_pool<G: Gpu>(rig: &mut Rig<G>) {
@@ -474,7 +474,7 @@ pub fn seed_002_11_two_barriers_a_pool<G: Gpu>(rig: &mut Rig<G>) {
         .collect();
     let figures = upload(rig, &constants);
     assert_eq!((figures.target_count, figures.barrier_count()), (3, 6), "24 buffers in 3 pools: {figures:?}");
-    // Only the changed pools get barriers, not the other pools of their class.
+    // Only the pools that changed get barriers, not the other pools of their class.
     held.extend((0..20).map(|_| constants.create_static(&[2; 200]).expect("there is room")));
     let figures = upload(rig, &constants);
     assert_eq!((figures.target_count, figures.barrier_count()), (3, 6), "20 buffers in 3 pools: {figures:?}");
@@ -483,17 +483,17 @@ pub fn seed_002_11_two_barriers_a_pool<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!((figures.target_count, figures.barrier_count()), (1, 2), "one buffer: {figures:?}");
 }
 
-/// The calls that a command list would receive.
+/// Calls that a command list would receive.
 struct Recorded<D: Device> {
     calls: Vec<Call>,
     region_count: usize,
-    /// The buffers of the first barriers.
+    /// Buffers of the barriers before the copies.
     targets: Vec<RawBuffer<D>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Call {
-    /// Barriers for this number of buffers.
+    /// Barriers before the copies, with the number of buffers.
     Begin(usize),
     Copy,
     End(usize),
@@ -530,8 +530,7 @@ impl<D: Device> Record<D> for Recorded<D> {
     }
 }
 
-/// Barriers are recorded once around all copies. They are counted while recording, with two pools of each class. Every
-/// other slot is copied to, so that no copies are adjacent.
+/// Barriers are recorded once around all copies. Each class has two pools; every other slot is copied to.
 pub fn seed_002_11_barriers_are_recorded_once_around_all_copies<G: Gpu>(rig: &mut Rig<G>) {
     let constants = constants(rig, small());
     let all: Vec<_> = (0..48_usize)
@@ -624,7 +623,11 @@ pub fn a_writer_serves_its_own_constants_and_its_own_frame<G: Gpu>(rig: &mut Rig
     writer.bind(&own).expect("there is room");
     let point = frame.point();
     rig.submit(frame, &[]);
-    assert_eq!(writer.bind(&own).err(), Some(UploadError::FrameOver { frame: point }), "even what was copied before");
+    assert_eq!(
+        writer.bind(&own).err(),
+        Some(UploadError::FrameOver { frame: point }),
+        "earlier copies are refused too"
+    );
     let frame = rig.timeline().begin();
     writer.begin(&frame).expect("the frame is the allocator's own");
     writer.bind(&own).expect("there is room");
@@ -657,7 +660,7 @@ pub fn seed_002_12_what_is_read_often_is_read_from_device_memory<G: Gpu>(rig: &m
         let mut often = constants.dynamic(256).expect("a size that is served");
         let mut seldom = constants.dynamic(256).expect("a size that is served");
         let mut promoted = Vec::new();
-        // Bound five times a frame, then once.
+        // `often` is bound five times in each of three frames, then once.
         for (number, binds) in [5, 5, 5, 1, 1].into_iter().enumerate() {
             often.set(0, &pattern(number as u64, 256)).expect("it fits");
             seldom.set(0, &pattern(100 + number as u64, 256)).expect("it fits");
@@ -682,15 +685,14 @@ pub fn seed_002_12_what_is_read_often_is_read_from_device_memory<G: Gpu>(rig: &m
     }
 }
 
-/// Constants are promoted if the previous frame read a copy of them at least as often as the configured number.
+/// Constants are promoted if the previous frame read a copy of them at least `promote_reads` times.
 pub fn seed_002_12_promotion_begins_at_the_number_that_is_set<G: Gpu>(rig: &mut Rig<G>) {
     for share_equal in [false, true] {
         let desc = ConstantsDesc { promote_reads: Some(4), share_equal, ..small() };
         let constants = constants(rig, desc);
         let mut buffer = constants.dynamic(256).expect("a size that is served");
         let mut seed = 0;
-        // For each frame: the number of binds of each of its copies, and `true` if the copies of that frame are
-        // promoted.
+        // For each frame: the number of binds of each copy, and `true` if the frame's copies are promoted.
         let frames: [(&[u64], bool); 8] = [
             (&[3], false),
             (&[4], false),

@@ -1,4 +1,4 @@
-//! Defragmentation: bytes and texels are unchanged afterwards, and resources that must not move stay.
+//! Defragmentation: bytes and texels stay the same, and pinned resources do not move.
 
 use crate::{Command, Gpu, TextureRegion};
 use ringfence::algorithms::algorithm::Algorithm;
@@ -17,7 +17,7 @@ use crate::rig::{PATIENCE, Rig, copy, pattern};
 const BLOCK_BYTES: u64 = 1 << 20;
 const SIZE: u64 = 64 << 10;
 
-/// Collects recorded copies as commands of the test kit.
+/// Converts recorded copies to commands of the test kit.
 struct Commands<D: Device>(Vec<Command<D>>);
 
 impl<D: Device> Record<D> for Commands<D> {
@@ -58,7 +58,7 @@ fn movable(name: &str, user_data: u64) -> AllocationDesc<'_> {
     AllocationDesc { name, user_data, movable: true, ..Default::default() }
 }
 
-/// Creates a pool for buffers in device memory, with blocks of [`BLOCK_BYTES`].
+/// Creates a pool for buffers in device memory. Its blocks have [`BLOCK_BYTES`].
 fn pool<G: Gpu>(rig: &Rig<G>, algorithm: Algorithm) -> Pool<G::Device> {
     let measured = rig.memory.create_buffer(&buffer_info(rig, SIZE), AllocationDesc::default()).expect("there is room");
     let desc = PoolDesc {
@@ -71,7 +71,7 @@ fn pool<G: Gpu>(rig: &Rig<G>, algorithm: Algorithm) -> Pool<G::Device> {
     rig.memory.create_pool(desc).expect("there is such a type")
 }
 
-/// Creates movable buffers in a pool, each filled with its own pattern. The user data is the index.
+/// Creates movable buffers in a pool, each filled with its own pattern. Their user data is their index.
 fn fill_pool<G: Gpu>(rig: &mut Rig<G>, pool: &Pool<G::Device>, count: u64) -> Vec<Option<Buffer<G::Device>>> {
     let info = buffer_info(rig, SIZE);
     let mut upload = rig.buffer(SIZE, Location::Upload, "upload");
@@ -92,7 +92,7 @@ fn check<G: Gpu>(rig: &mut Rig<G>, held: &[Option<Buffer<G::Device>>]) {
     }
 }
 
-/// Runs passes until the run is done. Returns the number of passes with moves.
+/// Runs passes until the run is done. Returns the number of passes that moved buffers.
 fn converge<G: Gpu>(rig: &mut Rig<G>, run: &mut Defrag<G::Device>, held: &mut [Option<Buffer<G::Device>>]) -> u64 {
     for _ in 0..1000 {
         if run.state() == DefragState::Done {
@@ -103,7 +103,7 @@ fn converge<G: Gpu>(rig: &mut Rig<G>, run: &mut Defrag<G::Device>, held: &mut [O
         for index in 0..pass.moves().len() {
             let number = pass.moves()[index].user_data as usize;
             let buffer = held[number].as_mut().expect("dropped buffers are not moved");
-            // If descriptors are stored in buffers, a portable description without device addresses is not sufficient.
+            // With descriptor buffers, the portable description is not enough, because it lacks device addresses.
             match pass.copy_buffer(buffer) {
                 Err(MoveError::NeedsInfo) => {
                     let info =
@@ -163,8 +163,7 @@ pub fn what_is_pinned_or_not_movable_stays<G: Gpu>(rig: &mut Rig<G>) {
     let mut run = Defrag::of_pool(&pool, DefragDesc::default());
     assert_eq!(converge(rig, &mut run, &mut held), 0);
     assert_eq!(held.iter().map(place).collect::<Vec<_>>(), places);
-    // One buffer in each block is pinned: no block can be emptied, but the others are compacted around the pinned
-    // buffers.
+    // One buffer in each block is pinned. No block can be emptied, but the other buffers are compacted.
     held.iter().flatten().for_each(|buffer| buffer.set_pinned(false));
     let stays = |number: usize| number % 16 == 13;
     for (number, buffer) in held.iter().enumerate().filter(|(number, _)| stays(*number)) {
@@ -192,7 +191,7 @@ pub fn what_is_dropped_or_pinned_during_a_move_does_the_right_thing<G: Gpu>(rig:
     assert_eq!(ranges(&pool), 8 + 4, "the destinations are allocated");
     rig.memory.debug().validate().expect("the allocator is sound");
     let owners: Vec<_> = pass.moves().iter().map(|planned| planned.user_data as usize).collect();
-    // One buffer is dropped, one is dropped through the pass, one is pinned, one is ignored.
+    // Of four planned buffers, one is dropped, one is discarded through the pass, one is pinned, one is ignored.
     held[owners[0]] = None;
     pass.discard(held[owners[1]].take().expect("it is held"));
     assert_eq!(ranges(&pool), 8 + 3, "the destination of the discarded move is freed");
@@ -216,7 +215,7 @@ pub fn what_is_dropped_or_pinned_during_a_move_does_the_right_thing<G: Gpu>(rig:
     rig.memory.debug().validate().expect("the allocator is sound");
     assert_eq!(run.statistics().moved_count, 0);
     check(rig, &held);
-    // The run continues, and another run moves the buffers that this one left.
+    // This run continues. Another run moves the buffers that it leaves.
     converge(rig, &mut run, &mut held);
     let mut again = Defrag::of_pool(&pool, DefragDesc::default());
     converge(rig, &mut again, &mut held);
@@ -227,7 +226,7 @@ pub fn what_is_dropped_or_pinned_during_a_move_does_the_right_thing<G: Gpu>(rig:
     assert_eq!(run.begin_pass(&foreign).map(drop), Err(BeginPassError::ForeignFrame));
 }
 
-/// Held-back work still reads the old location, which is not allocated again before that work has run.
+/// Gated work still reads the old location, which is allocated again only after the work has run.
 pub fn the_old_place_is_free_when_its_sync_points_have_passed<G: Gpu>(rig: &mut Rig<G>) {
     let pool = pool(rig, Algorithm::Tlsf);
     let mut held = fill_pool(rig, &pool, 20);
@@ -253,7 +252,7 @@ pub fn the_old_place_is_free_when_its_sync_points_have_passed<G: Gpu>(rig: &mut 
     rig.memory.reclaim();
     assert_eq!(pool.statistics().range_count, 6, "the old range is held");
     assert_eq!(run.state(), DefragState::Waiting);
-    // New allocations meanwhile get other bytes.
+    // Allocations before the gate opens get other bytes.
     let others: Vec<_> =
         (0..15).map(|_| pool.create_buffer(&info, AllocationDesc::default()).expect("there is room")).collect();
     rig.gpu.open_gate(1).expect("the device is not lost");
@@ -286,7 +285,7 @@ pub fn memory_of_the_host_is_moved_only_if_that_is_allowed<G: Gpu>(rig: &mut Rig
     let mut run = Defrag::of_pool(&pool, DefragDesc::default());
     assert_eq!(converge(rig, &mut run, &mut held), 0);
     let copies_on_device = rig.memory.device().capabilities().properties(desc.memory_type);
-    // An upload heap of Direct3D 12 cannot be a destination of copies.
+    // On Direct3D 12, upload heaps cannot be the destination of copies.
     let is_device = copies_on_device.contains(ringfence::device::MemoryProperties::DEVICE_LOCAL);
     if is_device {
         let mut run = Defrag::of_pool(&pool, DefragDesc { host_memory: true, ..Default::default() });
@@ -337,7 +336,7 @@ pub fn textures_are_moved_with_their_texels<G: Gpu>(rig: &mut Rig<G>) {
             let texture = held[planned.user_data as usize].as_mut().expect("dropped buffers are not moved");
             let moved = pass.copy_texture(texture).expect("a portable description is sufficient");
             assert_eq!((pass.texture_copies().len(), moved.len()), (1, desc.mips as usize));
-            // The library and the program record the copies in turn.
+            // The library and the test take turns to record the copies.
             recorded_count += 1;
             if recorded_count % 2 == 1 {
                 let mut recorded = Commands(Vec::new());
@@ -367,7 +366,7 @@ pub fn textures_are_moved_with_their_texels<G: Gpu>(rig: &mut Rig<G>) {
     }
 }
 
-/// A mip level of a layer.
+/// One mip level of one array layer.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     mip: u32,
@@ -409,7 +408,7 @@ fn read_part<G: Gpu>(rig: &mut Rig<G>, texture: &Texture<G::Device>, part: Part)
     bytes.chunks(region.row_bytes as usize).flat_map(|row| row[..part.side as usize * 4].to_vec()).collect()
 }
 
-/// Returns the copies, by way of a buffer, because the test kit has no copies between parts of textures.
+/// Returns the copies as copies to a buffer and back: the test kit cannot copy parts of textures to textures.
 fn copies_of<G: Gpu>(rig: &mut Rig<G>, moved: &[MipCopy<G::Device>]) -> Vec<Command<G::Device>> {
     let mut commands = Vec::new();
     for copy in moved {
@@ -442,7 +441,7 @@ pub fn memory_without_a_resource_is_moved_by_its_owner<G: Gpu>(rig: &mut Rig<G>)
         .map(|number| Some(pool.allocate(needs, movable("bytes", number)).expect("there is room")))
         .collect();
     held.iter_mut().enumerate().filter(|(number, _)| number % 4 != 1).for_each(|(_, one)| *one = None);
-    // This allocation contains a resource that shares its bytes, so it can never move.
+    // This allocation contains a resource that may share its bytes, so it is not moved.
     let shared = held[1].as_mut().expect("it is held");
     let inside = shared.create_aliasing_buffer(&info, 0, "inside");
     let shares = inside.is_ok();
@@ -468,7 +467,7 @@ pub fn memory_without_a_resource_is_moved_by_its_owner<G: Gpu>(rig: &mut Rig<G>)
     assert_eq!(pool.statistics().block_count, 1, "{run:?}");
 }
 
-/// One run works on the allocator's own blocks and on a pool, and a trace records all moves.
+/// One run works on the allocator's own blocks and on a pool. A trace records all moves.
 pub fn a_run_works_on_everything_and_the_trace_tells_of_it<G: Gpu>(rig: &mut Rig<G>) {
     let desc =
         AllocatorDesc { device_block_bytes_max: BLOCK_BYTES, host_block_bytes_max: BLOCK_BYTES, ..Default::default() };
@@ -490,7 +489,7 @@ pub fn a_run_works_on_everything_and_the_trace_tells_of_it<G: Gpu>(rig: &mut Rig
             pass.copy_buffer_as(held[number].as_mut().expect("it is held"), &info).expect("the room is there");
         }
         drop(pass);
-        // Never submitted: the buffers were never written, so no bytes need to be copied.
+        // The frame is never submitted: no buffer has contents, so no bytes need to be copied.
         frame.discard();
         memory.reclaim();
     }
@@ -511,7 +510,6 @@ pub fn a_run_works_on_everything_and_the_trace_tells_of_it<G: Gpu>(rig: &mut Rig
     memory.shutdown(PATIENCE).expect("all work is complete");
 }
 
-/// A second run finds nothing to do.
 pub fn a_run_converges_and_another_has_nothing_to_do<G: Gpu>(rig: &mut Rig<G>) {
     let pool = pool(rig, Algorithm::Tlsf);
     let mut held = fill_pool(rig, &pool, 16);

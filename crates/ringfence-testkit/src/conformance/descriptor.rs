@@ -25,10 +25,10 @@ use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffer
 
 use crate::rig::{PATIENCE, Rig, buffer, skipped};
 
-/// Bytes that each descriptor shows.
+/// Size of the range that each descriptor shows, in bytes.
 const BYTES: u64 = 256;
 const WORDS: u32 = 64;
-/// Slots of the heap of most tests: few enough for every device.
+/// Number of slots for frames in the heap of most tests; every device has as many.
 const FRAME_SLOTS: u32 = 16;
 const PERSISTENT_SLOTS: u32 = 8;
 const TYPES: ViewTypes = ViewTypes::STORAGE_BUFFER;
@@ -124,7 +124,7 @@ pub fn seed_000_01_one_shader_visible_heap_a_kind_bound_once_a_list<G: Gpu>(rig:
     assert!(matches!(binding.and(&heap), Err(DescriptorError::AlreadyBound { .. })));
     let twice = heap.bind(&frame).expect("another list").and(&heap);
     assert_eq!(twice.err(), Some(DescriptorError::AlreadyBound { kind: HeapKind::Resources }));
-    // A heap cannot be added to a list that began without a heap of its kind, for either kind.
+    // A heap cannot be added to a list that began without a heap of its kind.
     let mut binding = heap.bind(&frame).expect("another list");
     assert_eq!(binding.set_once().expect("the first time").count(), 1);
     assert_eq!(binding.and(&samplers).err(), Some(DescriptorError::AlreadyBound { kind: HeapKind::Samplers }));
@@ -132,7 +132,7 @@ pub fn seed_000_01_one_shader_visible_heap_a_kind_bound_once_a_list<G: Gpu>(rig:
     assert_eq!(binding.set_once().expect("the first time").count(), 1);
     assert_eq!(binding.and(&heap).err(), Some(DescriptorError::AlreadyBound { kind: HeapKind::Resources }));
     let value = rig.submit_behind_gate(1, frame, &[]);
-    // The heap lives until its handles are dropped and its frames are complete. Then another may be created.
+    // A heap exists until its handles are dropped and its frames are complete. Then the next one may be created.
     drop((heap, samplers));
     rig.memory.reclaim();
     for kind in [HeapKind::Resources, HeapKind::Samplers] {
@@ -160,11 +160,11 @@ pub fn seed_000_02_many_requests_share_few_heaps<G: Gpu>(rig: &mut Rig<G>) {
     drop((held, large));
     heap.validate().expect("sound");
     assert_eq!(heap.statistics().live_count, 0);
-    // Runs of several slots share blocks with each other and with single slots, and reuse freed slots.
+    // Allocations of several slots share blocks with each other and with single slots, and reuse freed slots.
     let heap = cpu(rig);
     let mut runs: Vec<_> = [4, 2, 4, 1, 1, 4].map(|count| heap.allocate(count).expect("blocks grow")).into();
     runs.extend((0..4).map(|_| heap.allocate(8).expect("blocks grow")));
-    assert_eq!((heap.statistics().block_count, heap.statistics().free_size), (3, 0), "16 slots a block");
+    assert_eq!((heap.statistics().block_count, heap.statistics().free_size), (3, 0), "a block has 16 slots");
     drop(runs.split_off(6));
     runs.extend([16, 8, 4, 4].map(|count| heap.allocate(count).expect("room")));
     assert_eq!((heap.statistics().block_count, heap.statistics().capacity), (3, 48));
@@ -180,24 +180,24 @@ pub fn seed_000_19_handles_are_a_start_and_an_increment<G: Gpu>(rig: &mut Rig<G>
             let expected = held.heap().cpu_handle(0).0 + u64::from(held.start() + index) * increment;
             assert_eq!(held.cpu_handle(index).0, expected, "an allocation is a view: heap, start, length");
         }
-        assert_eq!(held.heap().gpu_handle(0), None, "shaders do not see it");
+        assert_eq!(held.heap().gpu_handle(0), None, "shaders cannot access the heap");
     }
     let visible = visible(rig);
     let frame = rig.timeline().begin();
     let HeapStart { cpu: start, gpu, increment } = start_of::<G>(rig, HeapKind::Resources, true);
-    let gpu = gpu.expect("shaders see it");
+    let gpu = gpu.expect("shaders can access the heap");
     assert_eq!(visible.gpu_handle(7, &frame).0, visible.gpu_handle(0, &frame).0 + 7 * increment);
-    // The simulated device uses distant address ranges for the host and for shaders.
+    // On the simulated device, the address ranges for the host and for shaders are far apart.
     let distance = visible.gpu_handle(0, &frame).0.abs_diff(gpu);
     assert!(G::NAME != "sim" || distance < gpu.abs_diff(start) / 2, "{distance}");
     rig.submit(frame, &[]);
     let desc = CpuHeapDesc { kind: HeapKind::Samplers, block_slots: 16, ..Default::default() };
     let samplers = CpuDescriptorHeap::new(&rig.memory, desc).expect("a small block").allocate(3).expect("room");
     let HeapStart { increment, .. } = start_of::<G>(rig, HeapKind::Samplers, false);
-    assert_eq!(samplers.cpu_handle(2).0, samplers.cpu_handle(0).0 + 2 * increment, "each kind has its own");
+    assert_eq!(samplers.cpu_handle(2).0, samplers.cpu_handle(0).0 + 2 * increment, "each kind has its increment");
 }
 
-/// Returns the start and the increment of a heap that is created directly on the device.
+/// Creates a heap directly on the device. Returns its first handles and its increment.
 fn start_of<G: Gpu>(rig: &Rig<G>, kind: HeapKind, shader_visible: bool) -> HeapStart {
     let desc = HeapDesc { kind, types: TYPES, slots: 8, layout_slots: 8, shader_visible, name: "by itself" };
     let (heap, start) = rig.memory.device().make_heap(&desc).expect("a small heap");
@@ -210,7 +210,7 @@ pub fn seed_000_20_counts_are_checked<G: Gpu>(rig: &mut Rig<G>) {
     let (mut cpu, mut visible) = (cpu(rig), visible(rig));
     assert_eq!(cpu.allocate(0).err(), Some(DescriptorError::ZeroCount));
     assert!(matches!(cpu.allocate(u32::MAX), Err(DescriptorError::TooMany { .. })));
-    // Counts in the trait are 64-bit: 2³² + 1 must not become 1.
+    // Counts in the trait have 64 bits: 2³² + 1 must not become 1.
     let count = (1 << 32) + 1;
     let refused = Allocate::allocate(&mut cpu, count, 1);
     assert!(matches!(refused, Err(DescriptorError::TooMany { count: asked, .. }) if asked == count), "{refused:?}");
@@ -228,10 +228,10 @@ pub fn seed_000_20_counts_are_checked<G: Gpu>(rig: &mut Rig<G>) {
     drop(held);
 }
 
-/// A buddy allocator rounds a run up to a power of two and places it at a multiple of that; a free list does neither.
+/// A buddy allocator rounds a size up to a power of two and aligns it to that. A free list does neither.
 pub fn seed_000_20_by_default_blocks_of_buddies_and_one_free_list<G: Gpu>(rig: &mut Rig<G>) {
     let (cpu, visible) = (cpu(rig), visible(rig));
-    // With other defaults this would not compile.
+    // With other default allocators, these lines would not compile.
     let _: &CpuDescriptorHeap<G::Device, Buddy> = &cpu;
     let _: &ShaderVisibleHeap<G::Device, FreeList> = &visible;
     let three = cpu.allocate(3).expect("room");
@@ -247,13 +247,13 @@ pub fn seed_000_20_by_default_blocks_of_buddies_and_one_free_list<G: Gpu>(rig: &
     drop((three, sixteen, runs));
 }
 
-/// One test of the trait runs with every inner algorithm, in both outer allocators.
+/// One test of the trait `Allocate` runs with every inner algorithm, in both kinds of heap.
 pub fn seed_000_21_the_algorithm_inside_can_be_swapped<G: Gpu>(rig: &mut Rig<G>) {
     fn contract<T: Allocate<Error = DescriptorError>>(one: &mut T, other: &mut T) {
         let (first, second) = (one.allocate(2, 1).expect("room"), one.allocate(1, 1).expect("room"));
         assert_eq!(one.allocate(0, 1).err(), Some(DescriptorError::ZeroCount));
         assert!(one.allocate(u64::MAX, 1).is_err());
-        assert!(matches!(other.free(first), Err(FreeError::Foreign { size: 2, .. })), "foreign ones are refused");
+        assert!(matches!(other.free(first), Err(FreeError::Foreign { size: 2, .. })), "other heaps are refused");
         one.free(second).expect("its own");
     }
     fn with<G: Gpu, A: SlotAllocator>(rig: &mut Rig<G>) {
@@ -323,7 +323,7 @@ pub fn work_reads_through_a_bindless_index<G: Gpu>(rig: &mut Rig<G>) {
     assert!(holds(rig, &to, 77));
 }
 
-/// A freed slot is reused only when its frame is complete; the gate holds the frame back.
+/// A freed slot is reused only after its frame, which waits for the gate, is complete.
 pub fn freed_slots_come_back_at_their_sync_points_only<G: Gpu>(rig: &mut Rig<G>) {
     let (heap, cpu) = (visible(rig), cpu(rig));
     let table = BindlessTable::new(&rig.memory, &heap, BindlessDesc { capacity: 2, clear_freed: true });
@@ -349,7 +349,7 @@ pub fn freed_slots_come_back_at_their_sync_points_only<G: Gpu>(rig: &mut Rig<G>)
     rig.memory.reclaim();
     let third = table.insert(&words(&buffers[2])).expect("the slot came back").into_index();
     assert_eq!(third.slot(), first.slot(), "the same slot");
-    assert_ne!(third, first, "of another generation");
+    assert_ne!(third, first, "the generation differs");
     assert!(holds(rig, &buffers[0], 5), "the late work used its own buffer");
     table.validate().expect("sound");
 }
@@ -392,7 +392,7 @@ pub fn identical_tables_of_a_frame_share_one_copy<G: Gpu>(rig: &mut Rig<G>) {
     let turned = one.table(&[shown[1].all(), shown[0].all()]).expect("room");
     assert_ne!(turned, table);
     drop((one, other));
-    // A rewritten descriptor counts as different content, even in the same slot.
+    // After a rewrite, a descriptor counts as different content, even in the same slot.
     shown[0].write(0, &words(&buffers[0])).expect("a storage buffer");
     let fresh =
         heap.frame_descriptors(&frame).expect("its own frame").table(&[shown[0].all(), shown[1].all()]).expect("room");
@@ -451,8 +451,7 @@ pub fn threads_take_chunks_side_by_side<G: Gpu>(rig: &mut Rig<G>) {
                 move || {
                     let mut frame_tables = heap.frame_descriptors(frame).expect("its own frame");
                     barrier.wait();
-                    // Four slots, the whole chunk: tables that start with the same descriptor and differ in the
-                    // next one.
+                    // The chunk has four slots. Tables that start with the same descriptor differ in the next one.
                     let own = frame_tables.table(&[shown[at].all()]).expect("room");
                     let pair = frame_tables.table(&[shown[at].all(), shown[(at + 1) % THREADS].all()]).expect("room");
                     (own, pair)
@@ -523,7 +522,7 @@ pub fn a_heap_grows_at_a_submission_and_keeps_its_indices<G: Gpu>(rig: &mut Rig<
     let mut before = heap.allocate(PERSISTENT_SLOTS).expect("all of it");
     before.write(3, &words(&buffers[0])).expect("fresh");
     assert!(heap.allocate(1).is_err());
-    // A frame that began before the growth continues in the old heap, and also sees writes after the growth.
+    // A frame that began before the growth continues to use the old heap, and also sees later writes.
     let frame = rig.timeline().begin();
     assert!(matches!(heap.grow(more + 1), Err(DescriptorError::TooMany { .. })));
     heap.grow(more).expect("up to the maximum");
@@ -551,7 +550,7 @@ pub fn a_heap_grows_at_a_submission_and_keeps_its_indices<G: Gpu>(rig: &mut Rig<
     heap.validate().expect("sound");
 }
 
-/// Descriptions without slot counts work on every device with descriptors, and the actual counts are reported.
+/// Descriptions without slot counts work on every device with descriptors. The heap reports the actual counts.
 pub fn default_heaps_and_tables_are_made_on_every_device<G: Gpu>(rig: &mut Rig<G>) {
     for kind in [HeapKind::Resources, HeapKind::Samplers] {
         let heap = Heap::<G>::new(&rig.memory, ShaderVisibleDesc { kind, ..Default::default() });
@@ -584,7 +583,7 @@ pub fn default_heaps_and_tables_are_made_on_every_device<G: Gpu>(rig: &mut Rig<G
         }
         drop((table, heap));
         end_heap(rig);
-        // If one slot count is explicit, the default uses the remaining slots.
+        // If one slot count is given, the default for the other uses the remaining slots.
         for (frame_slots, persistent_slots) in
             [(4, ShaderVisibleDesc::PERSISTENT_SLOTS), (ShaderVisibleDesc::FRAME_SLOTS, 4)]
         {
@@ -597,7 +596,7 @@ pub fn default_heaps_and_tables_are_made_on_every_device<G: Gpu>(rig: &mut Rig<G
     }
 }
 
-/// Releases dropped heaps, so that the next heap of their kind can be created.
+/// Destroys dropped heaps, so that the next heap of their kind can be created.
 fn end_heap<G: Gpu>(rig: &mut Rig<G>) {
     rig.run(&[]);
     rig.memory.reclaim();
@@ -620,7 +619,7 @@ pub fn explicit_slots_beyond_the_device_are_refused_with_the_numbers<G: Gpu>(rig
     assert_eq!(made(0, beyond, 0), refused(beyond));
     assert_eq!(made(beyond, 0, 0), refused(beyond));
     assert_eq!(made(1, 1, beyond), refused(beyond));
-    // No heap was left: another heap of the kind can be created.
+    // The failed creation left no heap: another heap of the kind can be created.
     drop(visible(rig));
 }
 
@@ -656,7 +655,7 @@ pub fn texels_of_every_format_are_shown_or_refused_by_name<G: Gpu>(rig: &mut Rig
             }
         }
         println!("{usage:?}, written {writes}: {} formats", formats.len());
-        // With the default description, plain sets have no arrays for integer texels, only for float ones.
+        // With the default description, plain sets have arrays for float texels only, not for integer texels.
         let every = [Format::R32Float, Format::Rgba8Unorm, Format::Rgba16Float, Format::Rgba32Float];
         assert!(every.iter().all(|format| formats.contains(format)), "{usage:?} {writes}: {formats:?}");
     }
@@ -678,7 +677,7 @@ pub fn every_portable_view_is_written_and_bad_ones_are_refused<G: Gpu>(rig: &mut
     for (slot, kind) in (0..).zip(kinds) {
         let view = BufferView { kind, offset: 256, size: 512 };
         slots.write(slot, &View::buffer(&wide, view).expect("in range and aligned")).expect("every device has it");
-        // The slot is rewritten with another type: a slot shows one view at a time.
+        // The slot is rewritten with a view of another type.
         slots.write(10, &View::buffer(&wide, view).expect("in range and aligned")).expect("every device has it");
         let refused = View::buffer(&plain, view).err();
         if kind != BufferViewKind::Constants || refused.is_some() {
@@ -715,13 +714,12 @@ pub fn every_portable_view_is_written_and_bad_ones_are_refused<G: Gpu>(rig: &mut
     assert_eq!(wrong, Err(DescriptorError::WrongType { heap: TYPES, found: ViewTypes::SAMPLED_TEXTURE }));
 }
 
-/// Direct3D 12 checks no usage of buffers except writes by shaders.
+/// Direct3D 12 accepts buffers without the usage for a view, unless shaders write through the view.
 fn is_lenient(kind: BufferViewKind) -> bool {
     matches!(kind, BufferViewKind::Texels { writes: false, .. } | BufferViewKind::Storage { writes: false, .. })
 }
 
-/// Words and structures that shaders only read may be in host-written memory. On Direct3D 12 shaders cannot write
-/// buffers there.
+/// Storage that shaders only read may be in host-written memory. On Direct3D 12, shaders cannot write buffers there.
 pub fn storage_that_is_only_read_lies_in_upload_memory<G: Gpu>(rig: &mut Rig<G>) {
     let usage = BufferUsage::STORAGE_READ | BufferUsage::COPY_SRC;
     let mut from = buffer(&rig.memory, BYTES, usage, Location::Upload, "read by shaders");
@@ -736,7 +734,7 @@ pub fn storage_that_is_only_read_lies_in_upload_memory<G: Gpu>(rig: &mut Rig<G>)
         slots.write(slot, &view).expect("every device has it");
     }
     let written = BufferView { kind: STORAGE, offset: 0, size: BYTES };
-    // Vulkan has one usage flag for both.
+    // Vulkan has one usage flag for storage that is read and for storage that is written.
     let may_be_written = from.desc().is_some_and(|desc| desc.usage.contains(BufferUsage::STORAGE));
     assert_eq!(View::buffer(&from, written).is_ok(), may_be_written, "shaders never write it");
     let small = BufferDesc { size: 100, usage };
@@ -773,12 +771,12 @@ pub fn anything_may_be_dropped_in_any_order<G: Gpu>(rig: &mut Rig<G>) {
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     assert!(holds(rig, &target, 9));
     rig.memory.reclaim();
-    // Another heap of the kind can be created once all objects are destroyed.
+    // Once all objects are destroyed, another heap of the kind can be created.
     rig.memory.reclaim();
     drop(visible(rig));
 }
 
-/// With one call, each slot of dynamic or static constants gets a descriptor, which is destroyed with its pool.
+/// If constants are created with a descriptor heap, each slot of a pool has a descriptor, destroyed with the pool.
 pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
     let types = ViewTypes::CONSTANTS | ViewTypes::STORAGE_BUFFER;
     let views =
@@ -791,7 +789,7 @@ pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
     let constants = ConstantBuffers::new(&rig.memory, desc, cpu.clone()).expect("there is room");
     let target = storage(rig, "target");
     let shown = shown::<G>(&cpu, &target);
-    // Two of each class.
+    // Two constants of each size class.
     let contents = [(1, 70), (1, 71), (2, 72), (2, 73), (4, 74), (4, 75)];
     let bytes = |value: u32| value.to_le_bytes().repeat(WORDS as usize);
     let dynamics = contents.map(|(times, value)| {
@@ -820,7 +818,7 @@ pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
     for (number, value) in (0..6).zip(70..).chain((0..6).zip(80..)) {
         let frame = rig.timeline().begin();
         let view = if value < 80 {
-            // Dynamic constants are bound again, because earlier binds belong to another frame.
+            // Dynamic constants are bound again, because each bind is for one frame.
             let mut writer = constants.writer(&frame).expect("the frame is the allocator's own");
             let views = dynamics.each_ref().map(|dynamic| writer.bind(dynamic).expect("there is room").view);
             views[number].clone().expect("a slot has a view")
@@ -831,7 +829,7 @@ pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
         let table = frame_tables.table(&[view.source(), shown.all()]).expect("room");
         drop(frame_tables);
         assert_eq!(table.start(), 0, "no other frame is open");
-        // The job reads the constants' own buffer; the buffer named here does not matter to it.
+        // The job reads the buffer of the constants. The buffer that the slot names is only for barriers.
         let at = |index: u32, cpu| Slot {
             index: table.start() + index,
             gpu: heap.gpu_handle(table.start() + index, &frame),
@@ -849,7 +847,7 @@ pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
         rig.memory.reclaim();
     }
 
-    // Every slot of every pool has a descriptor. They are freed with the pools.
+    // Every slot of every pool has a descriptor, which is freed with the pool.
     let pools = 3 * (64 + 8);
     let used = |cpu: &CpuDescriptorHeap<G::Device>| cpu.statistics().capacity - cpu.statistics().free_size;
     assert_eq!(used(&cpu), pools + 1);
@@ -861,15 +859,14 @@ pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
     drop(shown);
     cpu.validate().expect("sound");
 
-    // A heap without constant views is refused with a typed error, and no pool is created.
+    // If the heap does not accept constant views, the result is a typed error, and no pool is created.
     let wrong = CpuDescriptorHeap::new(&rig.memory, CpuHeapDesc { types: TYPES, ..Default::default() }).expect("small");
     let refused = ConstantBuffers::new(&rig.memory, desc, wrong).err();
     let expected = DescriptorError::WrongType { heap: TYPES, found: ViewTypes::CONSTANTS };
     assert_eq!(refused, Some(Error::Descriptors(expected)));
 }
 
-/// A view of dynamic constants stays valid for the frame that bound it, even if the pool grows or shrinks in that
-/// frame, before or after the table is made.
+/// A view of dynamic constants is valid for the whole frame that bound it, even if the pool grows or shrinks meanwhile.
 pub fn constants_are_read_where_they_were_bound_after_their_pool_was_exchanged<G: Gpu>(rig: &mut Rig<G>) {
     if !rig.gpu.can_copy_through() {
         return skipped("the test kit cannot copy through descriptors here");
@@ -893,8 +890,7 @@ pub fn constants_are_read_where_they_were_bound_after_their_pool_was_exchanged<G
         let pool = &constants.dynamic_pools()[0];
         pool.grow_count + pool.shrink_count
     };
-    // First, frames that bind more and more constants after the tested one; then, frames that reclaim until the pool
-    // shrinks.
+    // The first frames bind more constants after the tested one; the others reclaim until the pool shrinks.
     let mut meanwhile = 0;
     for (number, more) in (0..).zip([0, 20, 50, 0, 0, 0, 0, 0, 0]) {
         let (frame, value, before) = (rig.timeline().begin(), 0x0505_0000 + number, exchanges());
@@ -915,7 +911,7 @@ pub fn constants_are_read_where_they_were_bound_after_their_pool_was_exchanged<G
             index,
             gpu: heap.gpu_handle(index, &frame),
             cpu,
-            // The job reads the constants' own buffer; the buffer named here does not matter to it.
+            // The job reads the buffer of the constants. The buffer that the slot names is only for barriers.
             buffer: target.object().clone(),
         };
         let (from, to) = (slot(start, view.cpu_handle()), slot(start + 1, shown.cpu_handle(0)));
@@ -926,13 +922,12 @@ pub fn constants_are_read_where_they_were_bound_after_their_pool_was_exchanged<G
     }
     let pool = &constants.dynamic_pools()[0];
     assert!(pool.grow_count >= 2 && meanwhile > pool.grow_count, "within open frames {meanwhile}: {pool:?}");
-    // No part of the previous pools is left.
     rig.run(&[]);
     (0..3).for_each(|_| _ = rig.memory.reclaim());
     assert_eq!(rig.memory.statistics().retired_count, 0);
 }
 
-/// Returns the parts of regions that a trace knows. It knows neither waiting slots nor tables with only free entries.
+/// Removes the fields that a trace does not record: waiting slots, and tables with only free entries.
 fn comparable(regions: Vec<DescriptorSnapshot>) -> Vec<DescriptorSnapshot> {
     let regions = regions.into_iter().map(|region| {
         let used_count = region.used_count - if region.region == "bindless" { region.waiting_count } else { 0 };
@@ -989,7 +984,7 @@ pub fn a_trace_tells_of_descriptors_what_a_snapshot_does<G: Gpu>(rig: &mut Rig<G
     assert_eq!(memory.snapshot().descriptors, []);
 }
 
-/// Returns the regions at the end of the recording so far. The recording is complete once it has been stopped.
+/// Returns the regions at the end of the recording. Tracing must be stopped, so that the recording is complete.
 fn replayed<D: Descriptors>(
     recording: &Recording,
     memory: &Allocator<D>,

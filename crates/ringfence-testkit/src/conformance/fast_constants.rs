@@ -6,7 +6,7 @@ use ringfence::{FastConstants, FastConstantsDesc, Frame, Location, UploadError};
 
 use crate::rig::{PATIENCE, Rig, pattern};
 
-/// Runs a frame and reads its constants back.
+/// Runs a frame that copies its constants out, and compares them. Returns the number of pages that they are in.
 fn fast_frame<G: Gpu>(
     rig: &mut Rig<G>,
     frame: Frame,
@@ -45,7 +45,7 @@ pub fn seed_004_07_constants_of_one_frame_are_fast_ones<G: Gpu>(rig: &mut Rig<G>
     let mut writer = fast.writer(&first).expect("the frame is the allocator's own");
     fast_frame(rig, first, &mut writer, 10, 0);
     let over = writer.write(&[1; 4]).err();
-    assert!(matches!(over, Some(UploadError::FrameOver { .. })), "they are of that frame: {over:?}");
+    assert!(matches!(over, Some(UploadError::FrameOver { .. })), "the writer belongs to the old frame: {over:?}");
     let next = rig.timeline().begin();
     writer.begin(&next).expect("the frame is the allocator's own");
     fast_frame(rig, next, &mut writer, 10, 100);
@@ -62,10 +62,10 @@ pub fn seed_004_14_a_page_that_is_over_retires_and_a_new_one_comes<G: Gpu>(rig: 
     let mut writer = fast.writer(&frame).expect("the frame is the allocator's own");
     assert_eq!(fast.snapshot().capacity_bytes, 0, "no page before the first write");
     let pages = fast_frame(rig, frame, &mut writer, 600, 0);
-    assert_eq!(pages, 3, "256 in a page of 64 KiB");
+    assert_eq!(pages, 3, "a page of 64 KiB contains 256 writes");
     let figures = fast.snapshot();
-    assert_eq!((figures.used_bytes, figures.capacity_bytes), (3 * (64 << 10), 1 << 20), "of one buddy");
-    // Later frames reuse the pages once their frames are complete.
+    assert_eq!((figures.used_bytes, figures.capacity_bytes), (3 * (64 << 10), 1 << 20), "all pages are in one buddy");
+    // Later frames reuse the pages of complete frames.
     for number in 0..10 {
         rig.memory.reclaim();
         let frame = rig.timeline().begin();
@@ -99,7 +99,7 @@ pub fn seed_004_18_pages_go_back_as_a_whole_and_out_of_order<G: Gpu>(rig: &mut R
     let value = rig.submit_behind_gate(1, frame, &[]);
     let next = rig.timeline().begin();
     writer.begin(&next).expect("the frame is the allocator's own");
-    assert!(writer.write(&[1; 256]).is_err(), "the frame before is not complete");
+    assert!(writer.write(&[1; 256]).is_err(), "the previous frame is not complete");
     rig.gpu.open_gate(1).expect("the device is not lost");
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     let again = writer.write(&[1; 256]).expect("its pages are free now, without a reclaim");
@@ -114,7 +114,7 @@ pub fn buddies_that_are_not_needed_for_long_go<G: Gpu>(rig: &mut Rig<G>) {
     let frame = rig.timeline().begin();
     let mut writer = fast.writer(&frame).expect("the frame is the allocator's own");
     fast_frame(rig, frame, &mut writer, 1200, 0);
-    assert_eq!(fast.snapshot().capacity_bytes, 3 * (128 << 10), "five pages, two in a buddy");
+    assert_eq!(fast.snapshot().capacity_bytes, 3 * (128 << 10), "five pages need three buddies");
     for number in 0..20 {
         let frame = rig.timeline().begin();
         writer.begin(&frame).expect("the frame is the allocator's own");
@@ -127,7 +127,7 @@ pub fn buddies_that_are_not_needed_for_long_go<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(fast.snapshot().capacity_bytes, 0, "{:?}", fast.snapshot());
 }
 
-/// Several threads record the passes of a graph, and all constants of the execution are fast constants.
+/// Several threads record the passes of a graph. All of their constants are fast constants.
 pub fn seed_004_27_constants_of_a_graph_are_fast_constants<G: Gpu>(rig: &mut Rig<G>) {
     const PASSES: u64 = 6;
     let fast = FastConstants::new(&rig.memory, FastConstantsDesc { usage: COPIED, ..Default::default() });

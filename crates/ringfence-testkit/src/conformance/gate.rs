@@ -1,4 +1,5 @@
-//! The gate itself: a test that fails while work is held back ends, instead of waiting forever for that work.
+//! The gate, a fence that work waits for and that the host signals. If a test fails while work waits for the gate, the
+//! test must end, instead of waiting forever for that work.
 
 use std::panic::catch_unwind;
 use std::sync::mpsc::channel;
@@ -10,7 +11,7 @@ use ringfence::{AllocatorDesc, Frame, Location, Timeline};
 
 use crate::rig::{PATIENCE, Rig, buffer, caught, run_on};
 
-/// Submits an empty frame of this timeline to the first queue, behind the gate.
+/// Submits an empty frame of this timeline to the first queue. The work waits for the gate.
 fn hold_back<G: Gpu>(rig: &mut Rig<G>, timeline: &Timeline<G::Device>, frame: Frame) -> u64 {
     let (gate, value) = (rig.gpu.gate(), frame.value());
     rig.gpu.submit(0, &[(gate, 1)], &[], value).expect("the device is not lost");
@@ -18,8 +19,7 @@ fn hold_back<G: Gpu>(rig: &mut Rig<G>, timeline: &Timeline<G::Device>, frame: Fr
     value
 }
 
-/// Fails while work is behind the gate, and owns an object that waits for the device when it is dropped: a second
-/// allocator.
+/// Fails while work waits for the gate. Owns a second allocator, which waits for the device when it is dropped.
 fn fail_behind_the_gate<G: Gpu>(rig: &mut Rig<G>) {
     let (memory, timelines) = rig.allocator(AllocatorDesc::default());
     let held = buffer(&memory, 64, BufferUsage::COPY_DST, Location::Device, "held");
@@ -29,7 +29,7 @@ fn fail_behind_the_gate<G: Gpu>(rig: &mut Rig<G>) {
     panic!("planted");
 }
 
-/// A gated test that fails ends. It runs on its own thread, so that this test can report a hang.
+/// If a test fails while its work waits for the gate, the test ends. It runs on a thread, so that a hang is reported.
 pub fn a_gated_test_that_fails_ends<G: Gpu>(rig: &mut Rig<G>) {
     let options = rig.options.clone();
     let (sender, receiver) = channel();

@@ -1,4 +1,4 @@
-//! Retirement: retired objects, and the time of their destruction.
+//! Retirement of objects, and the time of their destruction.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub fn a_frame_that_is_discarded_holds_nothing_for_ever<G: Gpu>(rig: &mut Rig<G>
     assert_eq!(rig.memory.reclaim().objects, 0);
     frame.discard();
     assert_eq!(rig.memory.reclaim().objects, 1);
-    // A later frame in flight does not hold objects that were retired before it.
+    // A frame that began after an object was retired does not delay the destruction of the object.
     let frame = rig.timeline().begin();
     let later = rig.timeline().begin();
     drop(rig.buffer(1024, Location::Device, "between two frames"));
@@ -49,7 +49,7 @@ pub fn a_frame_that_is_discarded_holds_nothing_for_ever<G: Gpu>(rig: &mut Rig<G>
     assert_eq!(rig.memory.reclaim().objects, 1);
 }
 
-/// If an early return drops the frame of a pending submission, the resources that the submission uses are still held.
+/// After an early return that drops the frame of a pending submission, the submission's resources are kept.
 pub fn a_frame_that_is_dropped_after_its_submission_holds_what_it_uses<G: Gpu>(rig: &mut Rig<G>) {
     let bytes = pattern(3, 1024);
     let mut upload = rig.buffer(1024, Location::Upload, "source");
@@ -90,7 +90,7 @@ pub fn a_frame_that_a_panic_drops_holds_what_it_uses<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(rig.memory.reclaim().objects, 2);
 }
 
-/// If a dropped frame was never submitted, the objects that it holds are released with the next submitted frame.
+/// Objects that wait for a dropped, unsubmitted frame are released when a later frame is complete.
 pub fn a_dropped_frame_is_resolved_by_a_later_one<G: Gpu>(rig: &mut Rig<G>) {
     let frame = rig.timeline().begin();
     let dropped = frame.value();
@@ -103,7 +103,7 @@ pub fn a_dropped_frame_is_resolved_by_a_later_one<G: Gpu>(rig: &mut Rig<G>) {
     rig.run(&[]);
     assert_eq!(rig.memory.reclaim().objects, 1, "a later value is reached");
     assert!(rig.timeline().wait(dropped, PATIENCE).expect("the device is not lost"));
-    // The caller can also state that no dropped frame was submitted.
+    // The caller can also state that no dropped frame was submitted (`discard_dropped`).
     drop(rig.timeline().begin());
     drop(rig.buffer(1024, Location::Device, "after a dropped frame"));
     assert_eq!(rig.memory.reclaim().objects, 0);
@@ -154,30 +154,28 @@ pub fn shutdown_is_refused_while_a_frame_is_open_or_dropped<G: Gpu>(rig: &mut Ri
     let refused = rig.memory.shutdown(Duration::MAX);
     assert_eq!(refused, Err(ShutdownError::OpenFrames { frame: point, open: 1, waiting: 2 }));
     drop(frame);
-    // Shutdown does not wait without a timeout for a frame that may never be submitted.
+    // With a frame that may never be submitted, a shutdown without a timeout returns an error instead of waiting.
     let refused = rig.memory.shutdown(Duration::MAX);
     assert!(
         matches!(refused, Err(ShutdownError::DroppedFrame { frame, waiting: 2, .. }) if frame == point),
         "{refused:?}"
     );
     assert_eq!(rig.memory.statistics().retired_count, 2, "the waiting objects still wait");
-    // Now the frame's value is signalled, as if it had been submitted.
+    // The value of the frame is signalled, as if the frame had been submitted.
     rig.gpu.submit(0, &[], &[], point.value).expect("the device is not lost");
     let done = rig.memory.shutdown(PATIENCE).expect("it is complete in time");
     assert_eq!((done.objects, done.waiting), (2, 0));
 }
 
-/// A bin of two allocators releases nothing early, although the second allocator's timeline has the same index and gets
-/// far ahead of the first one's.
+/// A bin of two allocators releases nothing early, although their timelines have equal indices, and one is far ahead.
 pub fn a_bin_of_two_allocators_releases_nothing_early<G: Gpu>(rig: &mut Rig<G>) {
     let (other, others) = rig.allocator(AllocatorDesc::default());
     let theirs = &others[0];
-    assert_ne!(rig.timeline().id(), theirs.id(), "unique in the process");
+    assert_ne!(rig.timeline().id(), theirs.id(), "timeline ids are unique in the process");
     let bin = RetireBin::new();
     let mine = rig.timeline().begin();
     rig.memory.retirement().retire_into(&bin, "mine");
-    // The other allocator has no open frame. If each allocator counted its own epochs, the sync points of the previous
-    // item would be mistaken for those of this one.
+    // The other allocator has no open frame. With separate epochs per allocator, "theirs" would wait for "mine".
     other.retirement().retire_into(&bin, "theirs");
     let mut out = Vec::new();
     other.retirement().collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
@@ -188,7 +186,7 @@ pub fn a_bin_of_two_allocators_releases_nothing_early<G: Gpu>(rig: &mut Rig<G>) 
     assert_eq!(out, ["theirs"], "progress of another allocator does not complete it");
     rig.memory.retirement().collect_from(&bin, usize::MAX, &mut out).expect("the device is not lost");
     assert_eq!(out, ["theirs", "mine"]);
-    // A point of another allocator is refused if it would control the release of memory.
+    // A sync point of another allocator is refused if it would control the release of memory.
     let frame = theirs.begin();
     let held = rig.buffer(1024, Location::Device, "for a foreign point");
     let set = SyncSet::from(frame.point());
@@ -212,13 +210,12 @@ pub fn frames_are_submitted_in_order_on_their_own_timeline<G: Gpu>(rig: &mut Rig
     if let [one, other, ..] = rig.timelines.as_slice() {
         let refused = other.submitted(one.begin()).expect_err("a frame of another timeline");
         assert!(matches!(refused, FrameError::WrongTimeline { .. }), "{refused:?}");
-        // The error returns the frame, which is still open.
+        // The error contains the frame, which is still open.
         let frame = refused.into_frame();
         let value = frame.value();
         rig.gpu.submit(0, &[], &[], value).expect("the device is not lost");
         assert_eq!(rig.timeline().submitted(frame).expect("its own timeline").value, value);
     }
-    // The timeline still works.
     rig.run(&[]);
 }
 
@@ -242,7 +239,7 @@ pub fn empty_blocks_go_after_their_grace<G: Gpu>(rig: &mut Rig<G>) {
     drop(buffer(&memory, 4096, BufferUsage::COPY_DST, Location::Device, ""));
     assert_eq!(memory.reclaim().objects, 1);
     let went = (1..=10).find(|_| memory.reclaim().blocks > 0);
-    assert_eq!(went, Some(3), "after its grace, not at once");
+    assert_eq!(went, Some(3), "the block is freed after its grace, not at once");
     assert_eq!(memory.statistics().total().reserved_bytes(), 0);
     drop(timelines);
 }
@@ -252,7 +249,7 @@ pub fn an_allocator_that_is_dropped_first_waits_for_the_device<G: Gpu>(rig: &mut
     let usage = BufferUsage::COPY_DST;
     let held = buffer(&memory, 1 << 16, usage, Location::Device, "filled");
     let fill = Command::FillBuffer { dst: held.object().clone(), offset: 0, size: 1 << 16, value: 1 };
-    // Both allocators follow the same queue, so both must know of the submission.
+    // Both allocators have a timeline for the same queue, so the submission is reported to both.
     let (frame, theirs) = (rig.timeline().begin(), timelines[0].begin());
     assert_eq!(frame.value(), theirs.value());
     let value = rig.submit(frame, &[fill]);
@@ -282,7 +279,7 @@ pub fn a_thousand_frames_stream_and_leave_nothing_behind<G: Gpu>(rig: &mut Rig<G
     rig.memory.debug().validate().expect("the allocator is sound");
 }
 
-/// A buffer can be replaced while held-back work reads the old one; the new buffer is in use before that work has run.
+/// A buffer is replaced while gated work reads the old buffer. The new buffer is used before that work has run.
 pub fn a_resource_in_flight_is_replaced_without_a_wait<G: Gpu>(rig: &mut Rig<G>) {
     let old_bytes = pattern(1, 1024);
     let mut source = rig.buffer(1024, Location::Upload, "old");
@@ -329,7 +326,7 @@ pub fn a_buffer_is_resized_with_its_contents<G: Gpu>(rig: &mut Rig<G>) {
         let frame = rig.timeline().begin();
         let moved = held.resize(&frame, &info, keep, allocation).expect("there is room").expect("there are bytes");
         let BufferCopy { src, src_offset, dst, dst_offset, size } = moved;
-        // One after the other, without a wait: each old buffer waits for its own frame.
+        // Several buffers in a row, without a wait: each old buffer waits for its own frame.
         rig.submit(frame, &[Command::CopyBuffer { src, src_offset, dst, dst_offset, size }]);
         rig.memory.reclaim();
     }
@@ -344,8 +341,7 @@ pub fn a_buffer_is_resized_with_its_contents<G: Gpu>(rig: &mut Rig<G>) {
     frame.discard();
 }
 
-/// A texture of 16 x 16 texels gets its larger mip level, and is then reduced to the third. The texels are compared
-/// after each step.
+/// A texture with a side of 16 is replaced by one of 32, then by one of 8. Common mip levels keep their texels.
 pub fn a_chain_of_mips_is_swapped_up_and_down<G: Gpu>(rig: &mut Rig<G>) {
     let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
     let chain = |side: u32, mips| TextureDesc { width: side, height: side, mips, usage, ..Default::default() };

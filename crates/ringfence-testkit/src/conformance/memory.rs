@@ -60,7 +60,7 @@ pub fn large_resources_and_those_that_ask_get_memory_of_their_own<G: Gpu>(rig: &
     let one = rig.memory.create_buffer(&info, asked).expect("there is room");
     assert_eq!(rig.memory.statistics().total().dedicated_count, 1);
     let large = rig.buffer(200 << 20, Location::Device, "large");
-    assert_eq!(rig.memory.statistics().total().dedicated_count, 2, "more than half of the largest block");
+    assert_eq!(rig.memory.statistics().total().dedicated_count, 2, "above half of the largest block");
     assert_eq!(large.offset(), 0);
     let small = rig.buffer(4096, Location::Device, "small");
     assert_eq!(rig.memory.statistics().total().dedicated_count, 2);
@@ -90,8 +90,7 @@ pub fn multisampled_targets_lie_in_blocks_aligned_for_them<G: Gpu>(rig: &mut Rig
         let info = Create::<Textures>::describe(rig.memory.device(), &desc).expect("a small target");
         rig.memory.create_texture(&info, AllocationDesc::default()).expect("there is room")
     };
-    // The first target creates the block. On Direct3D 12, a block that also holds multisampled targets must be aligned
-    // to 4 MiB.
+    // The first target creates the block. On Direct3D 12, a block for multisampled targets must be aligned to 4 MiB.
     let (plain, multisampled) = (target(1), target(4));
     drop((plain, multisampled));
     rig.memory.reclaim();
@@ -100,7 +99,7 @@ pub fn multisampled_targets_lie_in_blocks_aligned_for_them<G: Gpu>(rig: &mut Rig
 pub fn bad_descriptions_are_typed_errors_and_change_nothing<G: Gpu>(rig: &mut Rig<G>) {
     let before = rig.memory.snapshot();
     let usage = BufferUsage::COPY_DST;
-    // The driver refuses these when they are described, measured or placed, each time by name.
+    // Each request is refused by name when it is described, measured or placed.
     let buffer = |size| -> Result<_, Error> {
         let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size, usage })?;
         rig.memory.create_buffer(&info, AllocationDesc::default())

@@ -1,7 +1,7 @@
-//! Unused memory is evicted under pressure, becomes resident again with its bytes, and is never evicted while it is in
-//! use. On devices that leave residency to the system, no memory is evicted, and the library reports that.
+//! Under memory pressure, unused memory is evicted. It becomes resident with the same bytes, and memory in use is never
+//! evicted. On devices that leave residency to the system, no memory is evicted, and the library reports that.
 //!
-//! The tests create pressure with a headroom that is larger than any heap, so that everything evictable is evicted.
+//! A headroom larger than any heap creates the pressure: everything that is evictable and unused is evicted.
 
 use crate::{Command, Gpu};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Capabilities, Create, Driver, MemoryPriority, Priority};
@@ -22,7 +22,7 @@ fn evictable(dedicated: Dedicated) -> AllocationDesc<'static> {
     AllocationDesc { name: "evictable", dedicated, evictable: true, ..Default::default() }
 }
 
-/// Creates a buffer in device memory, with its own memory object.
+/// Creates a buffer with its own memory object in device memory.
 fn make<G: Gpu>(rig: &Rig<G>) -> Buffer<G::Device> {
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
     let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: SIZE, usage }).expect("plain");
@@ -36,7 +36,7 @@ fn can_evict(capabilities: &Capabilities, memory_type: u32) -> bool {
     capabilities.residency && !properties.contains(mapped)
 }
 
-/// Copies a buffer to another in a separate frame, after it has been committed.
+/// Commits a buffer, and copies it to another buffer, in a separate frame.
 fn use_one<G: Gpu>(
     rig: &mut Rig<G>,
     residency: &Residency<G::Device>,
@@ -57,7 +57,7 @@ fn use_one<G: Gpu>(
 pub fn unused_memory_is_evicted_under_pressure_and_comes_back_with_its_bytes<G: Gpu>(rig: &mut Rig<G>) {
     let held: Vec<_> = (0..6).map(|_| make(rig)).collect();
     let has = can_evict(rig.memory.device().capabilities(), held[0].memory_type());
-    // SAFETY: as for the residency under pressure.
+    // SAFETY: the tests list the evictable resources that their submissions use.
     let calm = unsafe { rig.memory.residency() };
     let mut upload = rig.buffer(SIZE, Location::Upload, "upload");
     for (number, buffer) in held.iter().enumerate() {
@@ -76,10 +76,10 @@ pub fn unused_memory_is_evicted_under_pressure_and_comes_back_with_its_bytes<G: 
             assert!(bytes == pattern(number as u64, SIZE as usize), "round {round}: bytes of {number}");
             if has && (round, number) > (0, 0) {
                 assert_eq!((committed.returned_count, committed.returned_bytes), (1, held[number].size()));
-                assert_eq!(committed.evicted_bytes, held[number].size(), "the one that was used before");
+                assert_eq!(committed.evicted_bytes, held[number].size(), "the buffer that was used before is evicted");
             }
             let absent = pressed.absent_bytes();
-            assert_eq!(absent >= 5 * SIZE, has, "all but the one in use are evicted: {absent}");
+            assert_eq!(absent >= 5 * SIZE, has, "all buffers except the used one are evicted: {absent}");
         }
     }
     if !has {
@@ -104,7 +104,7 @@ pub fn what_a_submission_uses_is_not_evicted_before_it_is_complete<G: Gpu>(rig: 
     assert_eq!((list.len(), list.is_empty()), (expected, !has));
     pressed.commit(&list, &frame).expect("there is room");
     rig.submit_behind_gate(1, frame, &[copy(&first, 0, &back, 0, SIZE)]);
-    // Another frame, which does not use the buffer. The first frame has not run yet.
+    // The next frame does not use the buffer. The first frame has not run yet.
     let frame = rig.timeline().begin();
     list.clear();
     list.add(&second);
@@ -128,7 +128,7 @@ pub fn what_a_submission_uses_is_not_evicted_before_it_is_complete<G: Gpu>(rig: 
     frame.discard();
 }
 
-/// A replaced resource cannot be listed any more, but the copy can still read it.
+/// A replaced resource cannot be added to a use list, but the copy to its successor can still read it.
 pub fn what_is_replaced_is_resident_until_it_is_copied<G: Gpu>(rig: &mut Rig<G>) {
     let mut held = make(rig);
     let expected = pattern(5, SIZE as usize);
@@ -141,7 +141,7 @@ pub fn what_is_replaced_is_resident_until_it_is_copied<G: Gpu>(rig: &mut Rig<G>)
     let frame = rig.timeline().begin();
     pressed.commit(&list, &frame).expect("no memory has to become resident");
     rig.submit(frame, &[]);
-    assert_eq!(pressed.absent_bytes() >= SIZE, has, "it is not used");
+    assert_eq!(pressed.absent_bytes() >= SIZE, has, "the buffer is unused");
 
     let frame = rig.timeline().begin();
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
@@ -190,8 +190,8 @@ pub fn a_block_stays_as_long_as_something_in_it_must_not_go<G: Gpu>(rig: &mut Ri
     drop(stays);
     rig.gpu.wait_idle().expect("the device is not lost");
     rig.memory.reclaim();
-    assert_eq!(nothing(rig), if has { 4 * measured.size() } else { 0 }, "the block as a whole");
-    // A buffer that is not evictable makes the block resident, and with it the other buffers.
+    assert_eq!(nothing(rig), if has { 4 * measured.size() } else { 0 }, "the whole block is evicted");
+    // A buffer that is not evictable makes its whole block resident.
     let stays = pool.create_buffer(&info, AllocationDesc::default()).expect("there is room");
     assert_eq!(stays.offset(), 3 * measured.size(), "it is in the same block");
     assert_eq!(pressed.absent_bytes(), 0);

@@ -1,4 +1,4 @@
-//! Shared memory, with two allocators that stand for two processes: one exports, the other imports.
+//! Shared memory. Two allocators stand for two processes: one exports memory, the other imports it.
 
 use crate::{Command, Gpu};
 use ringfence::defrag::{Defrag, DefragDesc};
@@ -10,7 +10,7 @@ use crate::rig::{self, PATIENCE, Rig, skipped};
 
 const BYTES: u64 = 100_000;
 
-/// Returns the kinds of handles that the device can export and import for buffers. Reports a skip if there are none.
+/// Returns the kinds of handles that the device can export and import for buffers. Reports a skip if there is none.
 fn kinds<G: Gpu>(memory: &Allocator<G::Device>) -> Vec<ShareKind> {
     let info = info::<G>(memory);
     let works = |kind: &ShareKind| {
@@ -20,14 +20,14 @@ fn kinds<G: Gpu>(memory: &Allocator<G::Device>) -> Vec<ShareKind> {
     let found: Vec<_> = G::SHARE_KINDS.iter().copied().filter(works).collect();
     if found.is_empty() {
         skipped("the device cannot share buffers");
-        // Mesa's driver supports file descriptors, and the simulated device its own kind.
+        // Mesa's driver supports file descriptors; the simulated device supports its own kind.
         let is_required = G::NAME == "sim" || std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_some();
         assert!(!is_required || G::NAME == "d3d12", "required");
     }
     found
 }
 
-/// Returns the first of these kinds.
+/// Returns the first kind that the device can export and import.
 fn kind<G: Gpu>(memory: &Allocator<G::Device>) -> Option<ShareKind> {
     kinds::<G>(memory).into_iter().next()
 }
@@ -41,7 +41,7 @@ fn shared(kind: ShareKind) -> AllocationDesc<'static> {
     AllocationDesc { name: "shared", share: Some(kind), ..Default::default() }
 }
 
-/// Exports a buffer. `None` on implementations of Direct3D 12 other than Windows', which do not support it.
+/// Exports a buffer. Returns `None` on implementations of Direct3D 12 that do not support it; Windows does.
 fn export<G: Gpu>(buffer: &Buffer<G::Device>) -> Option<(<G::Device as Share>::Handle, SharedMemory)> {
     match buffer.export() {
         Ok(exported) => Some(exported),
@@ -74,7 +74,7 @@ fn share_a_buffer<G: Gpu>(rig: &mut Rig<G>, kind: ShareKind) {
     assert_eq!((imported.size(), imported.user_data(), imported.is_dedicated()), (buffer.size(), 5, true));
     assert_eq!(other.statistics().total().dedicated_count, 1);
 
-    // Work writes through one buffer and copies out of the other, in both directions.
+    // In both directions, work writes through one buffer and copies out of the other.
     for (seed, (from, to)) in [(1, (&buffer, &imported)), (2, (&imported, &buffer))] {
         let expected = rig::pattern(seed, BYTES as usize);
         let mut source = rig.buffer(BYTES, Location::Upload, "source");
@@ -97,7 +97,7 @@ pub fn an_imported_buffer_is_released_by_sync_points_and_outlives_its_exporter<G
     // SAFETY: the handle was just exported, and the host does not read the memory.
     let imported = unsafe { sharing::import_buffer(&rig.memory, &info, handle, &shared, desc) };
     let imported = imported.expect("the same device");
-    // The exporter is destroyed: the importer now owns the bytes alone.
+    // The exporter is destroyed first. The importer is then the only owner of the bytes.
     // SAFETY: no submission uses it.
     unsafe { exported.destroy_now() };
     drop(other);
@@ -172,7 +172,7 @@ pub fn what_is_moved_in_a_pool_that_shares_is_shared_there<G: Gpu>(rig: &mut Rig
         let desc = AllocationDesc { movable: true, ..Default::default() };
         pool.create_buffer(&info::<G>(&rig.memory), desc).expect("room")
     };
-    // Moves a buffer of the second block into the first.
+    // A buffer of the second block is moved to the first.
     let mut held: Vec<_> = (0..8).map(make).collect();
     while pool.statistics().block_count < 2 {
         held.push(make(held.len()));
@@ -226,7 +226,7 @@ pub fn an_imported_buffer_is_not_evicted<G: Gpu>(rig: &mut Rig<G>) {
     other.shutdown(PATIENCE).expect("all is complete");
 }
 
-/// Returns another kind of handle.
+/// Returns a kind of handle that differs from `kind`.
 fn unlike(kind: ShareKind) -> ShareKind {
     if kind == ShareKind::OpaqueFd { ShareKind::Simulated } else { ShareKind::OpaqueFd }
 }
@@ -278,8 +278,7 @@ pub fn a_shared_texture_holds_the_same_texels<G: Gpu>(rig: &mut Rig<G>) {
     let rows = |bytes: &[u8]| bytes.chunks(region.row_bytes as usize).flat_map(|line| line[..row].to_vec()).collect();
     let (got, wanted): (Vec<u8>, Vec<u8>) = (rows(&texels), rows(&expected));
     assert_eq!(got, wanted);
-    // The exporter would have to hand over the layout. This test only checks that the import uses the same bytes and
-    // can be destroyed.
+    // A real exporter would also pass on the layout. This test only checks the size and the destruction of the import.
     assert_eq!(imported.size(), texture.size());
     // SAFETY: no work uses it.
     unsafe { imported.destroy_now() };
@@ -293,7 +292,7 @@ pub fn what_cannot_be_shared_is_refused_by_name<G: Gpu>(rig: &mut Rig<G>) {
     let missing = [ShareKind::Simulated, ShareKind::D3d12Heap].into_iter().find(|kind| !G::SHARE_KINDS.contains(kind));
     let refused = rig.memory.create_buffer(&info(), shared(missing.expect("one kind belongs to another device")));
     assert!(matches!(refused, Err(Error::Device(ringfence::device::DeviceError::Unsupported(_)))), "{refused:?}");
-    // A kind that the API has and the device does not support is refused, and no object is left.
+    // If the device does not support a kind, the kind is refused, and no object is left.
     for kind in G::SHARE_KINDS {
         let support = sharing::buffer_support(&rig.memory, &info(), *kind);
         eprintln!("{kind:?}: {support:?}");

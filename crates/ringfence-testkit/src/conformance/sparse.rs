@@ -1,5 +1,5 @@
-//! Sparse buffers: binding and unbinding of pages, on every device that supports them. Version 25 of Mesa's software
-//! driver supports them (`ci/drivers.sh` runs it); with version 22 the tests only check the reported lack of support.
+//! Sparse buffers: binding and unbinding of pages, on every device that supports them. `ci/drivers.sh` runs version 25
+//! of Mesa's software driver, which does; with version 22, the tests only check that the lack is reported.
 
 use std::ops::Range;
 
@@ -23,12 +23,12 @@ fn sparse<G: Gpu>(rig: &Rig<G>, pages: u64) -> Option<SparseBuffer<G::Device>> {
         let desc = AllocationDesc { name: "sparse", ..Default::default() };
         SparseBuffer::new(&rig.memory, &info, desc).expect("the device has them")
     };
-    // A page has 64 KiB on most devices, and 4 KiB on some.
+    // A page has 64 KiB on most devices and 4 KiB on some.
     let page_bytes = make(1).page_bytes();
     Some(make(pages * page_bytes))
 }
 
-/// Submits the pending binds to the first queue, in a separate frame.
+/// Submits the collected binds to the first queue, in a separate frame.
 fn bind<G: Gpu>(rig: &Rig<G>, buffer: &mut SparseBuffer<G::Device>) {
     let queue = rig.gpu.bind_queue(0).expect("it can bind");
     let frame = rig.timeline().begin();
@@ -104,14 +104,14 @@ pub fn pages_are_released_by_sync_points<G: Gpu>(rig: &mut Rig<G>) {
     rig.submit_behind_gate(1, frame, &[copy::<G>((buffer.object(), 0), (back.object(), 0), 8 * page)]);
     rig.memory.reclaim();
     let before = rig.memory.statistics();
-    // In its queue behind the copy, which is held back.
+    // The unbind is submitted to the same queue as the copy, which waits for the gate.
     buffer.unbind(0..8).expect("they are there");
     bind(rig, &mut buffer);
     rig.memory.reclaim();
     let held = rig.memory.statistics();
     assert_eq!(held.retired_count, before.retired_count + 8, "pages wait for the copy that reads them");
     assert_eq!(held.total().range_count, before.total().range_count);
-    // Memory that is allocated meanwhile is elsewhere, and is written while the copy waits.
+    // Memory that is allocated while the copy waits is not the retired memory: filling it leaves the copy intact.
     let mut others: Vec<_> = (0..8).map(|_| rig.buffer(page, Location::Device, "other")).collect();
     rig.gpu.open_gate(1).expect("the device is not lost");
     let fills =
@@ -177,7 +177,7 @@ pub fn random_bindings_agree_with_a_plain_table<G: Gpu>(rig: &mut Rig<G>) {
         let bound = twin.iter().flatten().count() as u64;
         assert_eq!(buffer.bound_count(), bound, "round {round}");
         bind(rig, &mut buffer);
-        // Newly bound pages get their own bytes; pages that stayed bound keep theirs.
+        // Newly bound pages have their own bytes. Pages that stayed bound keep their bytes.
         let mut fills = Vec::new();
         for (at, slot) in twin.iter_mut().enumerate().filter(|(_, slot)| slot.is_some()) {
             if *slot == Some(0) || fresh.contains(&(at as u64)) {
@@ -208,7 +208,7 @@ pub fn bad_pages_are_typed_errors_and_change_nothing<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(buffer.bind(6..9), Err(outside));
     assert_eq!(buffer.unbind(6..9), Err(outside));
     assert_eq!(buffer.batch(), []);
-    // There is memory for some pages only.
+    // The budget is enough for some pages only.
     let page = buffer.page_bytes();
     drop(buffer);
     let limit = AllocatorDesc { heap_bytes_max: [5 * page; 16], ..Default::default() };
@@ -231,7 +231,7 @@ pub fn pages_are_neither_evicted_nor_moved<G: Gpu>(rig: &mut Rig<G>) {
     if sparse(rig, 1).is_none() {
         return;
     }
-    // SAFETY: only the pages are described as evictable, and they never are.
+    // SAFETY: only the sparse buffer is described as evictable, which sparse resources ignore.
     let residency = unsafe { rig.memory.residency() }.with_evictions(u64::MAX).with_headroom(u64::MAX / 2);
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
     let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: 8 << 20, usage }).expect("plain");
@@ -242,7 +242,7 @@ pub fn pages_are_neither_evicted_nor_moved<G: Gpu>(rig: &mut Rig<G>) {
     bind(rig, &mut buffer);
     let expected = rig::pattern(3, page as usize);
     write(rig, &buffer, 0, &expected);
-    // Every other page is unbound, so that there are holes to defragment.
+    // Every other page is unbound, which leaves holes that a defragmentation would fill.
     (0..count).step_by(2).skip(1).for_each(|page| buffer.unbind(page..page + 1).expect("it is there"));
     bind(rig, &mut buffer);
     rig.memory.shutdown(PATIENCE).expect("no frame is open");

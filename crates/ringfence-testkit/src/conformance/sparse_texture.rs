@@ -1,6 +1,5 @@
-//! Sparse textures: binding and unbinding of tiles and mip tails, on every device that supports them. Version 25 of
-//! Mesa's software driver supports them (`ci/drivers.sh` runs it); with version 22 the tests only check the reported
-//! lack of support.
+//! Sparse textures: binding and unbinding of tiles and mip tails, on every device that supports them. As in
+//! `sparse.rs`, Mesa's software driver supports them from version 25 on.
 
 use crate::{Command, Gpu, TextureRegion};
 use ringfence::device::{Create, DeviceError, TexelBox, TextureAspect, TextureDesc, TextureUsage, Textures};
@@ -15,7 +14,7 @@ fn desc(width: u32, height: u32, mips: u32, layers: u32) -> TextureDesc {
     TextureDesc { width, height, mips, layers, usage: USAGE, ..Default::default() }
 }
 
-/// Creates a sparse texture, with each part in the state for copies; `None` if the device does not support it.
+/// Creates a sparse texture with all parts in the state for copies; `None` if the device does not support it.
 fn sparse<G: Gpu>(rig: &mut Rig<G>, desc: &TextureDesc) -> Option<SparseTexture<G::Device>> {
     if rig.memory.device().sparse_texture_support().is_none() || rig.gpu.bind_queue(0).is_none() {
         skipped("the device or its queue does not support sparse textures");
@@ -30,7 +29,7 @@ fn sparse<G: Gpu>(rig: &mut Rig<G>, desc: &TextureDesc) -> Option<SparseTexture<
     Some(texture)
 }
 
-/// Submits the pending binds to the first queue, in a separate frame.
+/// Submits the collected binds to the first queue, in a separate frame.
 fn bind<G: Gpu>(rig: &Rig<G>, texture: &mut SparseTexture<G::Device>) {
     let queue = rig.gpu.bind_queue(0).expect("it can bind");
     let frame = rig.timeline().begin();
@@ -44,7 +43,7 @@ fn region<G: Gpu>(rig: &Rig<G>, texture: &SparseTexture<G::Device>, (mip, layer)
     TextureRegion { mip, layer, ..rig.region(width, height, 0) }
 }
 
-/// Returns the texel at a position of a picture. All texels of a picture differ, and those of different seeds.
+/// Returns a texel that depends on the seed and the position, so that all texels differ.
 fn texel(seed: u32, x: u32, y: u32) -> [u8; 4] {
     (seed << 24 | x << 12 | y).to_le_bytes()
 }
@@ -78,8 +77,7 @@ fn read<G: Gpu>(rig: &mut Rig<G>, from: &SparseTexture<G::Device>, part: (u32, u
     texels.map(|texel| texel.try_into().expect("four bytes")).collect()
 }
 
-/// Checks each texel of a mip level of a layer. For each tile, `expected` returns the seed of the last write; `None` if
-/// the tile is unbound.
+/// Checks each texel of a mip level of a layer. `expected` returns the seed of a tile; `None` if it is unbound.
 fn check<G: Gpu>(
     rig: &mut Rig<G>,
     texture: &SparseTexture<G::Device>,
@@ -102,7 +100,7 @@ fn check<G: Gpu>(
 }
 
 pub fn sparse_texture_tiles_hold_their_texels_and_unbound_ones_none<G: Gpu>(rig: &mut Rig<G>) {
-    // Neither side is a whole number of tiles.
+    // Both sides end inside a tile.
     let Some(mut texture) = sparse(rig, &desc(600, 300, 9, 1)) else { return };
     let tiling = texture.tiling().clone();
     let used = |rig: &Rig<G>| rig.memory.statistics().total().used_bytes();
@@ -111,7 +109,7 @@ pub fn sparse_texture_tiles_hold_their_texels_and_unbound_ones_none<G: Gpu>(rig:
     let [columns, rows] = tiling.tiles(0);
     assert!(columns >= 3 && rows >= 2, "{tiling:?}");
     let [tile_width, tile_height] = tiling.tile;
-    // From the inside of one tile into the next, in the last row.
+    // The box extends from one tile into the next, in the last row.
     let (x, y) = (tile_width + 1, (rows - 1) * tile_height);
     let some = TexelBox { x, y, width: tile_width, height: 1, ..texture.whole(0, 0) };
     texture.bind(some).expect("there is room");
@@ -134,7 +132,7 @@ pub fn sparse_texture_tiles_hold_their_texels_and_unbound_ones_none<G: Gpu>(rig:
         assert!(texture.is_bound(texture.whole(mip, 0)), "a tail is bound as a whole");
     }
 
-    // One tile is unbound, the others stay bound. Then the whole mip level is bound.
+    // One tile is unbound and the others stay bound. Then the whole mip level is bound.
     texture.unbind(TexelBox { x: tile_width, width: 1, ..some }).expect("inside");
     bind(rig, &mut texture);
     check(rig, &texture, (0, 0), |column, row| (is_bound(column, row) && column == 2).then_some(1));
@@ -163,7 +161,7 @@ pub fn sparse_texture_pages_are_released_by_sync_points<G: Gpu>(rig: &mut Rig<G>
     rig.submit_behind_gate(1, frame, &[Command::CopyTextureToBuffer { src, dst, region }]);
     rig.memory.reclaim();
     let before = rig.memory.statistics();
-    // In its queue behind the copy, which is held back.
+    // The unbind is submitted to the same queue as the copy, which waits for the gate.
     texture.unbind(texture.whole(0, 0)).expect("inside");
     bind(rig, &mut texture);
     rig.memory.reclaim();
@@ -215,8 +213,7 @@ pub fn sparse_texture_batches_are_data_until_they_are_submitted<G: Gpu>(rig: &mu
     bind(rig, &mut texture);
 }
 
-/// Returns `true` if a sparse texture with several layers may have mip levels smaller than a tile. Direct3D 12 below
-/// tier 4 refuses them by name.
+/// Returns `true` if mip levels of sparse arrays may be smaller than a tile. Direct3D 12 refuses that below tier 4.
 fn has_packed_arrays<G: Gpu>(rig: &Rig<G>) -> bool {
     let info = Create::<Textures>::describe(rig.memory.device(), &desc(400, 260, 9, 2)).expect("a plain texture");
     match SparseTexture::new(&rig.memory, &info, AllocationDesc::default()) {
@@ -231,7 +228,7 @@ pub fn sparse_texture_random_bindings_agree_with_a_plain_table<G: Gpu>(rig: &mut
     let desc = desc(400, 260, 9, layers);
     let Some(mut texture) = sparse(rig, &desc) else { return };
     let tiling = texture.tiling().clone();
-    // For each page, the seed of its last write, or 0 if it was not written; `None` if it is unbound.
+    // For each page, the seed of its last write; 0 if it was never written, `None` if it is unbound.
     let mut twin: Vec<Option<u32>> = vec![None; tiling.page_count() as usize];
     let seed = 0x1234_5678_9abc_def1_u64;
     let mut dice = seed;
@@ -275,7 +272,7 @@ pub fn sparse_texture_random_bindings_agree_with_a_plain_table<G: Gpu>(rig: &mut
         }
         assert_eq!(texture.bound_count(), twin.iter().flatten().count() as u64, "seed {seed:#x}, round {round}");
         bind(rig, &mut texture);
-        // One part is written, including its unbound tiles. Tiles elsewhere that stayed bound keep their texels.
+        // One part is written, including its unbound tiles. All other tiles that stayed bound keep their texels.
         let part = (roll(tiling.tail_first_mip.min(desc.mips)), roll(desc.layers));
         write(rig, &texture, part, round, false);
         pages_of(texture.whole(part.0, part.1)).into_iter().for_each(|page| {
@@ -294,7 +291,7 @@ pub fn sparse_texture_random_bindings_agree_with_a_plain_table<G: Gpu>(rig: &mut
                 _ => false,
             };
             let fresh = (0..twin.len()).any(|at| twin[at] == Some(0) && is_of(at));
-            // Tiles that were bound and never written have undefined contents.
+            // Tiles that were bound but never written have undefined contents.
             if !fresh {
                 check(rig, &texture, (mip, layer), |column, row| twin[page(column, row)]);
             }
@@ -323,7 +320,7 @@ pub fn sparse_texture_misuse_is_a_typed_error_and_changes_nothing<G: Gpu>(rig: &
         assert!(!texture.is_bound(region));
     }
     assert_eq!(texture.batch(), []);
-    // There is memory for some tiles only.
+    // The budget is enough for some tiles only.
     let page = texture.tiling().page_bytes;
     drop(texture);
     let limit = AllocatorDesc { heap_bytes_max: [5 * page; 16], ..Default::default() };
@@ -345,7 +342,7 @@ pub fn a_device_without_sparse_textures_says_so<G: Gpu>(rig: &mut Rig<G>) {
     let refused = if device.sparse_texture_support().is_none() {
         desc(256, 256, 1, 1)
     } else {
-        // The tested devices do not support sparse textures with several samples.
+        // No tested device supports sparse textures with several samples.
         let samples = TextureUsage::RENDER_TARGET | TextureUsage::SAMPLED;
         TextureDesc { samples: 4, usage: samples, ..desc(256, 256, 1, 1) }
     };

@@ -1,4 +1,4 @@
-//! Features on top of the rings: merged copies, texels, readbacks, a copy queue.
+//! Functions on top of the rings: merged copies, uploads and readbacks of texels, and a copy queue.
 
 use crate::{Command, Gpu};
 use ringfence::device::{BufferUsage, Driver};
@@ -18,7 +18,7 @@ pub fn copies_of_a_frame_are_merged_and_their_barriers_grouped<G: Gpu>(rig: &mut
     let mut batch = UploadBatch::new();
     let frame = rig.timeline().begin();
     let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");
-    // Two adjacent runs, interleaved with another destination, added from the middle outwards.
+    // Two adjacent ranges, interleaved with another destination, are added from the middle outwards.
     for (target, offset) in [(0, 1024), (0, 2048), (1, 512), (0, 0), (1, 4096)] {
         let bytes = pattern(offset + target, 1024);
         let staged = writer.write(&bytes, 4).expect("there is room");
@@ -147,7 +147,7 @@ pub fn results_come_back_through_a_ring<G: Gpu>(rig: &mut Rig<G>) {
         }
         let early = work[0].0.read(&mut vec![0; 1000]);
         assert_eq!(early, Err(ReadbackError::NotReady { point }));
-        assert_eq!(work[0].0.wait(PATIENCE), Err(ReadbackError::NotReady { point }), "it is not submitted");
+        assert_eq!(work[0].0.wait(PATIENCE), Err(ReadbackError::NotReady { point }), "the frame is not submitted");
         rig.submit(frame, &commands);
         for (result, bytes) in &work {
             result.wait(PATIENCE).expect("the device is not lost");
@@ -203,7 +203,7 @@ pub fn texels_come_back_without_their_padding<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(read, bytes);
 }
 
-/// Uploads run on the second queue, if there is one; the first queue waits for their point and uses the data.
+/// Uploads run on the second queue, if there is one. The first queue waits for their sync point and uses the data.
 pub fn uploads_on_a_copy_queue_hand_their_point_to_the_consumer<G: Gpu>(rig: &mut Rig<G>) {
     let queue = usize::from(rig.gpu.queue_count() > 1);
     let mut transfer = TransferQueue::new(rig.timelines[queue].clone(), ring(rig, 256 << 10, WAIT));
@@ -243,8 +243,8 @@ pub fn uploads_on_a_copy_queue_hand_their_point_to_the_consumer<G: Gpu>(rig: &mu
     transfer.abandon();
 }
 
-/// A submission that the driver refused is discarded, and no object waits for it. If the driver's answer is unknown,
-/// the frame is abandoned, and dropped objects wait for a later value of its timeline.
+/// If the driver refuses an upload, its frame is discarded, and no object waits for it. If the driver's answer is
+/// unknown, the frame is abandoned, and dropped objects wait for a later value of its timeline.
 pub fn uploads_that_were_not_submitted_are_discarded<G: Gpu>(rig: &mut Rig<G>) {
     let mut transfer = TransferQueue::new(rig.timeline().clone(), ring(rig, 64 << 10, WAIT));
     let target = rig.buffer(64, Location::Device, "target");
@@ -265,7 +265,7 @@ pub fn uploads_that_were_not_submitted_are_discarded<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(rig.memory.statistics().retired_count, 0);
 }
 
-/// A refused upload leaves no frame open. An open frame would hold back all dropped objects until the next submission.
+/// A refused upload leaves no frame open: an open frame would delay the release of all dropped objects.
 pub fn an_upload_that_is_refused_leaves_no_frame_open<G: Gpu>(rig: &mut Rig<G>) {
     let mut transfer = TransferQueue::new(rig.timeline().clone(), ring(rig, 64 << 10, WAIT));
     let target = rig.buffer(64, Location::Device, "target");
@@ -283,7 +283,7 @@ pub fn an_upload_that_is_refused_leaves_no_frame_open<G: Gpu>(rig: &mut Rig<G>) 
     assert!(matches!(nothing, Ok(None)), "{nothing:?}");
     drop((target, texture));
     rig.memory.shutdown(PATIENCE).expect("no frame is open");
-    // Uploads before and after a refused one are in one submission.
+    // Uploads before and after a refused upload are in one submission.
     let target = rig.buffer(64, Location::Device, "target");
     for part in 0..4_u8 {
         transfer.upload(&[part; 16], &target, u64::from(part) * 16).expect("there is room");
@@ -300,7 +300,7 @@ pub fn an_upload_that_is_refused_leaves_no_frame_open<G: Gpu>(rig: &mut Rig<G>) 
 pub fn what_is_staged_has_an_address_where_buffers_have_one<G: Gpu>(rig: &mut Rig<G>) {
     let usage = BufferUsage::COPY_SRC | BufferUsage::CONSTANT | BufferUsage::DEVICE_ADDRESS;
     let desc = UploadDesc { capacity: 64 << 10, usage, ..Default::default() };
-    // A device without buffer addresses refuses such a ring.
+    // Devices without buffer addresses refuse this ring.
     let Ok(ring) = UploadRing::new(&rig.memory, desc) else { return };
     let fast = FastConstants::new(&rig.memory, FastConstantsDesc { usage, ..Default::default() });
     let frame = rig.timeline().begin();

@@ -1,6 +1,6 @@
-//! Texels of every format, shape, mip level, layer and aspect: uploaded by the library and read with plain copies, and
-//! written with plain copies and read back by the library, whole and in parts. The expected bytes are computed only
-//! from the name of the format.
+//! Texels of every format, shape, mip level, layer and aspect, whole and in parts. They are uploaded by the library and
+//! read with plain copies, then written with plain copies and read back by the library. The expected bytes are computed
+//! only from the name of the format.
 
 use crate::{Command, Gpu, Subresource};
 use ringfence::device::{
@@ -16,7 +16,7 @@ use ringfence::{
 use super::upload::{WAIT, ring};
 use crate::rig::{PATIENCE, Rig, pattern};
 
-/// The facts in the name of a format: the size of a block, and the bytes of each aspect of a block.
+/// Facts that the name of a format contains: the size of a block, and the bytes of each aspect of a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Facts {
     name: String,
@@ -56,7 +56,7 @@ impl Facts {
         self.aspects.iter().find(|(held, _)| *held == aspect).expect("it has that aspect").1
     }
 
-    /// Returns the number of blocks in a row, and the number of rows of blocks in all slices.
+    /// Returns the number of blocks in a row, and the number of rows of blocks in all slices together.
     fn blocks(&self, [width, height, depth]: [u32; 3]) -> [usize; 2] {
         [width.div_ceil(self.block[0]) as usize, (height.div_ceil(self.block[1]) * depth) as usize]
     }
@@ -66,8 +66,7 @@ impl Facts {
         across * rows * self.bytes(aspect) as usize
     }
 
-    /// Returns bytes that are valid texels of this format: depth is a number from 0 to 1, and 24-bit depth leaves 8
-    /// bits unused.
+    /// Returns valid texels of this format, as bytes: depth is from 0 to 1, and 24-bit depth leaves 8 bits unused.
     fn content(&self, seed: u64, size: usize, aspect: TextureAspect) -> Vec<u8> {
         let mut bytes = pattern(seed, size);
         for (index, texel) in bytes.chunks_exact_mut(4).enumerate().filter(|_| aspect == TextureAspect::Depth) {
@@ -80,7 +79,7 @@ impl Facts {
         bytes
     }
 
-    /// Clears the unused bits of bytes that were read back, as in [`Facts::content`].
+    /// Clears the unused bits of bytes that were read back, as [`Facts::content`] does.
     fn masked(&self, mut bytes: Vec<u8>, aspect: TextureAspect) -> Vec<u8> {
         if self.name.contains("D24") && aspect == TextureAspect::Depth {
             bytes.chunks_exact_mut(4).for_each(|texel| texel[3] = 0);
@@ -97,7 +96,7 @@ impl Facts {
     }
 }
 
-/// Returns the number of bits of all channels: each group of letters is followed by the bits of each channel.
+/// Returns the number of bits of all channels in a name: each group of letters is followed by the bits per channel.
 fn channel_bits(name: &str) -> u32 {
     let (mut bits, mut letters, mut number) = (0, 0, 0);
     for letter in name.chars().chain(['.']) {
@@ -122,7 +121,8 @@ fn mip_extent(desc: &TextureDesc, mip: u32) -> [u32; 3] {
     [desc.width, desc.height, desc.depth].map(|side| (side >> mip).max(1))
 }
 
-/// Visits the rows of blocks of a box in the bytes of a whole subresource, to replace or extract them.
+/// Visits the rows of blocks of a box. `visit` gets the offset in the box, the offset in the whole subresource, and the
+/// length, in bytes.
 fn rows_of(facts: &Facts, size: [u32; 3], part: &TexelBox, mut visit: impl FnMut(usize, usize, usize)) {
     let bytes = facts.bytes(part.aspect) as usize;
     let [across, down] = facts.block;
@@ -182,7 +182,7 @@ impl<D: Device> Subject<D> {
         &mut self.whole.iter_mut().find(|(held, _)| *held == part).expect("it has that part").1
     }
 
-    /// Returns the bytes of a mip level in a range of layers, one after another.
+    /// Returns the bytes of a mip level for a range of layers, one layer after the other.
     fn layers_of(&self, mip: u32, layers: std::ops::Range<u32>, aspect: TextureAspect) -> Vec<u8> {
         let held = self
             .whole
@@ -192,18 +192,18 @@ impl<D: Device> Subject<D> {
     }
 }
 
-/// The rings and buffers that the checks of all textures share.
+/// Rings and buffers that the checks of all textures share.
 struct Bench<D: Device> {
     ring: UploadRing<D>,
     results: ReadbackRing<D>,
-    /// For plain copies.
+    /// Buffer from which plain copies read.
     from: Buffer<D>,
     back: Buffer<D>,
 }
 
 /// Size of each buffer and ring, in bytes.
 const ROOM: u64 = 4 << 20;
-/// Alignment of plain copies in their buffer: a multiple of 512 and of every texel's size.
+/// Alignment of plain copies in their buffer, in bytes: a multiple of 512 and of the size of every texel.
 const PLAIN_ALIGNMENT: u64 = 1536;
 
 impl<D: Device> Bench<D> {
@@ -218,10 +218,10 @@ impl<D: Device> Bench<D> {
     }
 }
 
-/// Parts, and the layout of each in a buffer.
+/// Parts of a texture, each with its layout in a buffer.
 type PlainParts = Vec<(Part, Subresource)>;
 
-/// Returns plain copies of every part, to the texture or from it, and the layout of each part in the buffer.
+/// Returns plain copies of every part, to or from the texture, and the layout of each part in the buffer.
 fn plain_copies<G: Gpu>(
     rig: &Rig<G>,
     subject: &Subject<G::Device>,
@@ -233,7 +233,7 @@ fn plain_copies<G: Gpu>(
         let extent = mip_extent(&subject.desc, part.mip);
         let [across, rows] = facts.blocks(extent);
         let block_bytes = facts.bytes(part.aspect);
-        // Texels of 3, 6 or 12 bytes: layers of Direct3D 12 over Vulkan need row pitches of whole texels.
+        // With texels of 3, 6 or 12 bytes, Direct3D 12 over Vulkan needs row pitches of whole texels.
         let has_both = facts.aspects.len() > 1;
         let pitch = rig.gpu.subresource_pitch(has_both) * if block_bytes.is_multiple_of(3) { 3 } else { 1 };
         let row_bytes = (across as u64 * u64::from(block_bytes)).next_multiple_of(pitch);
@@ -291,16 +291,16 @@ fn write_plainly<G: Gpu>(rig: &mut Rig<G>, bench: &mut Bench<G::Device>, subject
     rig.run(&commands);
 }
 
-/// Returns `true` if each mip level of a texture is uploaded in a separate batch. Synchronization validation computes
-/// block-compressed regions wrongly (KhronosGroup/Vulkan-ValidationLayers#3894; in 1.3.239 and still in 1.4.309) and
-/// reports overlaps of copies to different mip levels. A barrier between the copies avoids these messages, so that all
-/// other messages can be checked.
+/// Returns `true` if each mip level needs its own batch. Synchronization validation computes block-compressed regions
+/// wrongly (KhronosGroup/Vulkan-ValidationLayers#3894; in 1.3.239 and still in 1.4.309), so it reports overlaps of
+/// copies to different mip levels. A barrier between them avoids these messages, so that all other messages can be
+/// checked.
 fn has_batch_per_mip(facts: &Facts) -> bool {
     facts.block != [1, 1]
 }
 
-/// Returns boxes with their bytes, split by layer if the validation layers compute layers wrongly too: for
-/// block-compressed one-dimensional arrays, which only SwiftShader supports.
+/// Returns a box with its bytes. For block-compressed one-dimensional arrays, which only SwiftShader supports, splits
+/// it by layer, because the validation layers compute layers wrongly too.
 fn split_layers<'a, D: Device>(
     subject: &Subject<D>,
     (part, bytes): &'a (TexelBox, Vec<u8>),
@@ -312,7 +312,7 @@ fn split_layers<'a, D: Device>(
     (0..count).map(of).zip(bytes.chunks(bytes.len() / count as usize)).collect()
 }
 
-/// Uploads texels to boxes of the texture, all in one batch or one batch per mip level.
+/// Uploads texels to boxes of the texture, in one batch or in one batch per mip level.
 fn upload_boxes<G: Gpu>(
     rig: &mut Rig<G>,
     bench: &Bench<G::Device>,
@@ -379,7 +379,7 @@ fn whole_boxes<D: Device>(subject: &Subject<D>) -> Vec<TexelBox> {
     (0..subject.desc.mips).flat_map(of).collect()
 }
 
-/// Returns boxes that touch only the far sides of a mip level: they start at the second block, if there is one.
+/// Returns boxes at the far sides of each mip level: they start at the second block, if there is one.
 fn far_boxes<D: Device>(subject: &Subject<D>) -> Vec<TexelBox> {
     let inner = |size: u32, block: u32| if size > block { (block, size - block) } else { (0, size) };
     let shrink = |part: TexelBox| {
@@ -391,7 +391,7 @@ fn far_boxes<D: Device>(subject: &Subject<D>) -> Vec<TexelBox> {
     whole_boxes(subject).into_iter().map(shrink).collect()
 }
 
-/// Returns boxes of one block, away from the corners if possible.
+/// Returns boxes of one block, if possible away from the corners.
 fn near_boxes<D: Device>(subject: &Subject<D>) -> Vec<TexelBox> {
     let [across, down] = subject.facts.block;
     let shrink = |part: TexelBox| {
@@ -404,7 +404,7 @@ fn near_boxes<D: Device>(subject: &Subject<D>) -> Vec<TexelBox> {
     whole_boxes(subject).into_iter().map(shrink).collect()
 }
 
-/// Uploads parts over the existing contents, and reads parts back.
+/// Uploads parts over the existing contents and checks the whole texture, then reads parts back.
 fn copy_parts<G: Gpu>(
     rig: &mut Rig<G>,
     bench: &Bench<G::Device>,
@@ -443,7 +443,7 @@ fn copy_parts<G: Gpu>(
     }
 }
 
-/// Runs all checks of one texture. For the second and third owner of an object, runs only the first check.
+/// Runs all checks of one texture. If `owner` is above 0 (another texture of one description), runs only the first.
 fn check_texture<G: Gpu>(rig: &mut Rig<G>, bench: &mut Bench<G::Device>, mut subject: Subject<G::Device>, owner: u64) {
     subject.refill(3 + owner);
     upload_whole(rig, bench, &subject);
@@ -464,8 +464,7 @@ fn check_texture<G: Gpu>(rig: &mut Rig<G>, bench: &mut Bench<G::Device>, mut sub
     copy_parts(rig, bench, &mut subject, &near);
 }
 
-/// Returns the shapes to test a format with: with sides that are multiples of a block and sides that are not, and with
-/// mip levels smaller than a block.
+/// Returns the shapes for a format: sides with and without partial blocks, and mip levels smaller than a block.
 fn shapes(facts: &Facts) -> Vec<TextureDesc> {
     let [across, down] = facts.block;
     let (flat, side) = (TextureDesc::default(), 2 * across.max(down));
@@ -484,8 +483,7 @@ fn shapes(facts: &Facts) -> Vec<TextureDesc> {
     ]
 }
 
-/// Checks all formats that `wanted` accepts. Returns the names of those that the device can copy, with the number of
-/// shapes of each.
+/// Checks all formats that `wanted` accepts. Returns those that the device can copy, with the number of shapes.
 fn check_formats<G: Gpu>(rig: &mut Rig<G>, wanted: impl Fn(&Facts) -> bool) -> Vec<(String, usize)> {
     let mut bench = Bench::new(rig);
     let mut seen = Vec::new();
@@ -498,7 +496,7 @@ fn check_formats<G: Gpu>(rig: &mut Rig<G>, wanted: impl Fn(&Facts) -> bool) -> V
         for desc in shapes(&facts) {
             let Some(info) = rig.gpu.describe_texels(index, &desc) else { continue };
             let recycled = rig.memory.statistics().calls.recycled;
-            // The third object is recycled.
+            // The third texture is a recycled object.
             for owner in 0..3 {
                 let made = AllocationDesc { name, ..Default::default() };
                 let texture = rig.memory.create_texture(&info, made).expect("the device has such textures");
@@ -526,15 +524,14 @@ fn check_formats<G: Gpu>(rig: &mut Rig<G>, wanted: impl Fn(&Facts) -> bool) -> V
 pub fn every_colour_format_keeps_its_texels_in_every_shape<G: Gpu>(rig: &mut Rig<G>) {
     let is_plain = |facts: &Facts| facts.block == [1, 1] && facts.aspects[0].0 == TextureAspect::Color;
     let seen = check_formats(rig, is_plain);
-    // All devices support these: one and several channels of every width, packed formats, in one, two and three
-    // dimensions.
+    // Every device supports this many: channels of every width, packed formats, in one to three dimensions.
     assert!(seen.len() >= 30, "{seen:?}");
     assert!(seen.iter().any(|(_, shapes)| *shapes >= 8), "all shapes of some format: {seen:?}");
 }
 
 pub fn every_block_compressed_format_keeps_its_blocks_in_every_shape<G: Gpu>(rig: &mut Rig<G>) {
     let seen = check_formats(rig, |facts| facts.block != [1, 1]);
-    // Every device supports at least one family: BC, ETC2 or ASTC.
+    // Every device supports at least one of BC, ETC2 and ASTC.
     assert!(seen.len() >= 10, "{seen:?}");
 }
 
@@ -601,7 +598,7 @@ pub fn texels_that_a_texture_does_not_have_are_refused<G: Gpu>(rig: &mut Rig<G>)
     assert!(matches!(refused(&slices, &texture, at), TexelError::Outside { .. }));
     let depth = stage(Texels::of(Format::D32Float, [2, 2, 1], &bytes));
     assert!(matches!(refused(&depth, &texture, at), TexelError::NoAspect { .. }));
-    // Blocks described as texels are refused.
+    // A block-compressed texture refuses data that is described as texels, and parts of blocks.
     if let Some(blocks) = textured(rig, TextureDesc { format: Format::Bc1Unorm, mips: 1, layers: 1, ..plain }) {
         let as_texels = stage(Texels::new(4, 2, 8, &bytes));
         assert!(matches!(refused(&as_texels, &blocks, at), TexelError::OtherFormat { .. }));
@@ -628,7 +625,7 @@ pub fn texels_that_a_texture_does_not_have_are_refused<G: Gpu>(rig: &mut Rig<G>)
     rig.submit(frame, &[]);
 }
 
-/// 1,722,007,169 × 3,570,783,445 × 3 bytes are 2^64 − 1: one more byte does not fit into 64 bits.
+/// 1,722,007,169 × 3,570,783,445 × 3 bytes are 2^64 − 1 bytes, so one more byte exceeds 64 bits.
 pub fn texels_beyond_every_number_are_refused<G: Gpu>(rig: &mut Rig<G>) {
     let results =
         ReadbackRing::new(&rig.memory, ReadbackDesc { capacity: 16 << 10, ..Default::default() }).expect("room");
@@ -637,7 +634,7 @@ pub fn texels_beyond_every_number_are_refused<G: Gpu>(rig: &mut Rig<G>) {
     assert!(matches!(refused, Some(UploadError::TooLarge { .. })), "{refused:?}");
     let ring = ring(rig, 16 << 10, WAIT);
     let refused = ring.write_texels(&frame, &Texels::new(1_722_007_169, 3_570_783_445, 3, &[0; 64])).err();
-    // With the device's row pitch the size does not fit into 64 bits at all.
+    // With the row pitch of the device, the size exceeds 64 bits.
     let is_named = matches!(refused, Some(UploadError::TexelSize { .. } | UploadError::TooLarge { .. }));
     assert!(is_named, "{refused:?}");
     rig.submit(frame, &[]);

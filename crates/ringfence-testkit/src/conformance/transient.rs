@@ -1,4 +1,4 @@
-//! Transient memory, and bytes that stay correct while memory is shared.
+//! Transient memory. Bytes stay correct although resources share memory.
 
 use std::ops::Range;
 
@@ -58,8 +58,7 @@ fn overlap<D: Device>(execution: &Execution<'_, D>, a: TransientTexture, b: Tran
     heap.is_some() && heap == other_heap && at.start < other.end && other.start < at.end
 }
 
-/// Runs an empty execution and ends the frame. Returns the objects released, the heaps put into the cache, and the
-/// resources still in use.
+/// Runs an empty execution and ends the frame. Returns the released objects, cached heaps, and resources in use.
 fn idle_frame<D: Device>(transient: &mut TransientAllocator<D>) -> (u64, u64, usize) {
     let before = transient.figures();
     transient.begin().finish(&[]);
@@ -106,7 +105,7 @@ pub fn seed_004_02_textures_and_buffers_come_from_the_transient_allocator<G: Gpu
     assert_eq!(transient.figures().object_count, 2);
 }
 
-/// With a pass, the same call allocates from the heaps of the graph; without one, from the pools of the policy.
+/// With a pass, the same call allocates from the graph's heaps; without one, from the pools of the placement.
 pub fn seed_004_02_a_pass_that_is_given_switches_to_its_transient_allocator<G: Gpu>(rig: &mut Rig<G>) {
     let placement = Placement::new(&rig.memory, PlacementDesc::default()).expect("a sound description");
     let mut transient = transient(rig, small_heaps());
@@ -143,8 +142,7 @@ pub fn seed_004_02_a_pass_that_is_given_switches_to_its_transient_allocator<G: G
     transient.validate().expect("sound");
 }
 
-/// In a graph of several passes, each reads its own constants, which live for the execution, and writes a transient
-/// buffer that the next pass reads.
+/// Each pass of a graph reads its own constants, and writes a buffer that the next pass reads.
 pub fn seed_004_27_the_passes_of_a_graph_read_fast_constants<G: Gpu>(rig: &mut Rig<G>) {
     const PASSES: u64 = 5;
     const BYTES: u64 = 256;
@@ -199,7 +197,7 @@ pub fn seed_004_27_the_passes_of_a_graph_read_fast_constants<G: Gpu>(rig: &mut R
         placement.end_frame();
         transient.end_frame();
         assert_eq!(placement.figures().fast_pages.range_count, 0, "the page was released with the frame");
-        // The next execution creates nothing.
+        // Later executions create no objects.
         let calls = rig.memory.statistics().calls.made();
         assert_eq!(*seen.get_or_insert(calls), calls, "execution {number}");
     }
@@ -217,9 +215,9 @@ pub fn seed_004_24_heaps_at_hand_are_tried_first_else_one_is_got<G: Gpu>(rig: &m
     }
     assert_eq!((held.len(), execution.figures().heap_count), (12, 3), "four of 256 KiB fill a heap of 1 MiB");
     for (at, a) in held.iter().enumerate() {
-        assert!(held[..at].iter().all(|b| !overlap(&execution, *a, *b)), "all live at once");
+        assert!(held[..at].iter().all(|b| !overlap(&execution, *a, *b)), "all are alive at once");
     }
-    // The heap with room is used, whether it is the oldest, the middle or the youngest one.
+    // If a heap has room, it is used, whether it is the oldest, the middle or the youngest one.
     for full in [&held[0..4], &held[4..8], &held[8..12]] {
         let (heap, range) = execution.place(full[2]).unwrap();
         execution.discard(full[2], &[]).unwrap();
@@ -234,7 +232,7 @@ pub fn seed_004_24_heaps_at_hand_are_tried_first_else_one_is_got<G: Gpu>(rig: &m
     assert_eq!(execution.figures().heap_count, 4);
     execution.finish(&[]);
     transient.end_frame();
-    // Cached heaps are tried too: here the youngest of four, because the others are too small.
+    // Cached heaps are tried too. Here only the youngest of four is large enough.
     assert_eq!(idle_frame(&mut transient).1, 4);
     let mut execution = transient.begin();
     let pass = execution.pass(queue, &[]).unwrap();
@@ -257,7 +255,7 @@ pub fn seed_004_25_a_hit_creates_nothing<G: Gpu>(rig: &mut Rig<G>) {
         for (pass, side) in passes.iter().zip([64, 128, 64, 256]) {
             let texture = acquire(&mut execution, side, *pass);
             let buffer = acquire_buffer(&mut execution, u64::from(side) * 64, *pass);
-            // Two requests with one description at the same time get two objects.
+            // Two simultaneous requests with equal descriptions get two objects.
             let twins =
                 (acquire(&mut execution, side, *pass), acquire_buffer(&mut execution, u64::from(side) * 64, *pass));
             assert!(execution.buffer(buffer).unwrap() != execution.buffer(twins.1).unwrap());
@@ -267,7 +265,7 @@ pub fn seed_004_25_a_hit_creates_nothing<G: Gpu>(rig: &mut Rig<G>) {
             let raw = (execution.texture(texture).unwrap().clone(), execution.buffer(buffer).unwrap().clone());
             places.push(places[places.len() - 1].clone());
             assert!(before.replace(raw.clone()).is_none_or(|before| before.0 != raw.0), "two in a row live at once");
-            // The next pass reads each: two are alive at a time.
+            // The next pass reads both, so two of each kind are alive at a time.
             let last = passes.get(passes.iter().position(|held| held == pass).unwrap() + 1).unwrap_or(pass);
             execution.discard(texture, &[*last]).unwrap();
             execution.discard(buffer, &[*last]).unwrap();
@@ -312,13 +310,13 @@ pub fn seed_004_26_acquire_marks_in_use_and_discard_records_the_pass<G: Gpu>(rig
     assert_eq!(try_acquire(&mut execution, &target(64), two), Err(TransientError::OutOfOrder { pass: two, latest: 3 }));
     assert_eq!(execution.finish(&[]), 3);
     transient.validate().expect("sound");
-    // All handles are invalid once the next execution begins.
+    // When the next execution begins, all handles become invalid.
     let mut execution = transient.begin();
     assert!(matches!(execution.texture(first), Err(TransientError::Stale { .. })));
     assert!(matches!(execution.discard(late, &[]), Err(TransientError::Stale { .. })));
     assert_eq!(try_acquire(&mut execution, &target(64), three), Err(TransientError::UnknownPass { pass: three }));
     drop(execution);
-    // Several last passes all count, in any order: the bytes are free after all of them.
+    // A resource can have several last passes, in any order: its bytes are free after all of them.
     for turn in 0..3 {
         let mut execution = transient.begin();
         let passes = [(); 5].map(|()| execution.pass(queue, &[]).unwrap());
@@ -331,7 +329,7 @@ pub fn seed_004_26_acquire_marks_in_use_and_discard_records_the_pass<G: Gpu>(rig
         let late = acquire(&mut execution, 128, passes[4]);
         assert!(overlap(&execution, held, late), "{last:?} are over");
     }
-    // Each queue counts too: a pass that waits for only one of two queues does not get the bytes.
+    // If two queues use the bytes, a pass that waits for only one of them does not get the bytes.
     let Some(other) = rig.timelines.get(1).map(ringfence::Timeline::id) else { return };
     for turn in 0..2 {
         let mut transient = TransientAllocator::new(&rig.memory, small_heaps());
@@ -369,12 +367,12 @@ pub fn seed_004_28_unused_objects_go_beyond_a_number_and_an_age<G: Gpu>(rig: &mu
         execution.discard(buffer, &[]).unwrap();
     }
     execution.finish(&[]);
-    assert_eq!(transient.figures().released, 0, "used in this execution");
+    assert_eq!(transient.figures().released, 0, "objects of this execution are kept");
     transient.end_frame();
     let released: Vec<_> = (0..6).map(|_| idle_frame(&mut transient).0).collect();
     assert_eq!(released, [0, 0, 0, 6, 0, 0], "older than three frames, and more than the two of a kind that are kept");
     assert_eq!(transient.figures().object_count, 4);
-    // The youngest objects were kept; among objects of equal age, those with the largest numbers.
+    // The youngest objects were kept. Of objects with equal age, those with the largest numbers were kept.
     let mut execution = transient.begin();
     let pass = execution.pass(rig.timeline().id(), &[]).unwrap();
     let made = execution.figures().misses;
@@ -383,17 +381,16 @@ pub fn seed_004_28_unused_objects_go_beyond_a_number_and_an_age<G: Gpu>(rig: &mu
     sides.iter().for_each(|side| _ = acquire(&mut execution, *side, pass));
     drop(execution);
     let figures = transient.figures();
-    assert_eq!((figures.misses - made, figures.hits), (0, 2), "both are hits");
+    assert_eq!((figures.misses - made, figures.hits), (0, 2), "both objects are reused");
     transient.validate().expect("sound");
 }
 
-/// Each object is used in a separate frame. The object that was unused the longest is released first, and a use resets
-/// its age.
+/// The object that was unused the longest is released first. A use resets the age. Each frame uses one object.
 pub fn seed_004_28_the_oldest_go_first<G: Gpu>(rig: &mut Rig<G>) {
     let desc = TransientDesc { objects_kept: 2, latency_frames: 4, ..small_heaps() };
     let mut transient = transient(rig, desc);
     let queue = rig.timeline().id();
-    // Returns the numbers of created, reused and released objects.
+    // Returns the number of objects that were created, reused and released.
     let mut frame = |sides: &[u32]| {
         let before = transient.figures();
         let mut execution = transient.begin();
@@ -412,10 +409,10 @@ pub fn seed_004_28_the_oldest_go_first<G: Gpu>(rig: &mut Rig<G>) {
         assert_eq!(frame(&[side]), (1, 0, 0));
     }
     assert_eq!(frame(&[64]), (0, 1, 0), "the first is the youngest again");
-    // Last used: 96 in frame 2, 128 in 3, 160 in 4, 64 in 5. Two are kept, and the latency is four frames.
+    // The last uses: 96 in frame 2, 128 in 3, 160 in 4, 64 in 5. Two objects are kept, and the latency is four frames.
     assert_eq!(frame(&[]), (0, 0, 0), "96 is four frames old");
     assert_eq!(frame(&[]), (0, 0, 1), "now it is five frames old and is released");
-    assert_eq!(frame(&[]), (0, 0, 1), "then 128");
+    assert_eq!(frame(&[]), (0, 0, 1), "now 128 is released");
     assert_eq!(frame(&[]), (0, 0, 0), "160 is old enough, but is one of the two that are kept");
     for (side, expected) in [(160, (0, 1, 0)), (64, (0, 1, 0)), (96, (1, 0, 0)), (128, (1, 0, 0))] {
         assert_eq!(frame(&[side]), expected, "{side}: only the two youngest are kept");
@@ -436,7 +433,7 @@ pub fn seed_004_29_empty_heaps_go_to_a_cache_and_then_go<G: Gpu>(rig: &mut Rig<G
     assert_eq!(idle_frame(&mut transient), (1, 1, 0));
     let figures = transient.figures();
     assert_eq!((figures.heap_count, figures.idle_heap_count, figures.idle_heap_bytes), (0, 1, MIB));
-    // The heap comes from the cache, not from the driver. Its idle time starts again when it is empty.
+    // The heap comes from the cache, not from the driver. When it is empty, its idle time starts again.
     use_one(&mut transient, 128);
     assert_eq!(rig.memory.statistics().calls.allocate_memory, 1);
     assert_eq!(transient.figures().heap_count, 1);
@@ -448,7 +445,7 @@ pub fn seed_004_29_empty_heaps_go_to_a_cache_and_then_go<G: Gpu>(rig: &mut Rig<G
     assert_eq!(transient.figures().idle_heap_count, 0, "idle for longer than that");
     rig.memory.reclaim();
     assert_eq!(rig.memory.statistics().calls.free_memory, 1);
-    // One of three heaps is used for one frame more: each has its own idle time, and two are freed at once.
+    // Each heap has its own idle time: one of three heaps is used for one more frame, so two are freed at once.
     let mut execution = transient.begin();
     let pass = execution.pass(rig.timeline().id(), &[]).unwrap();
     (0..3).for_each(|_| _ = acquire(&mut execution, 512, pass));
@@ -478,10 +475,10 @@ pub fn seed_004_30_release_is_proven_by_sync_points_not_by_latency<G: Gpu>(rig: 
     let fill = Command::FillBuffer { dst, offset: 0, size: 4096, value: 7 };
     rig.submit_behind_gate(1, frame, &[fill]);
     transient.end_frame();
-    // The device is far behind: by many more frames than the latency.
+    // The device is behind by many more frames than the latency.
     let released: u64 = (0..20).map(|_| idle_frame(&mut transient).0).sum();
     assert_eq!(released, 1, "it is older than the latency");
-    assert_eq!(transient.figures().idle_heap_count, 0, "and so is its heap");
+    assert_eq!(transient.figures().idle_heap_count, 0, "its heap is freed too");
     rig.memory.reclaim();
     let calls = rig.memory.statistics().calls;
     assert_eq!((calls.destroy_object, calls.free_memory), (0, 0), "the device still has to write it");
@@ -503,7 +500,7 @@ pub fn classes_share_heaps_where_the_device_lets_them<G: Gpu>(rig: &mut Rig<G>) 
     let next = execution.pass(rig.timeline().id(), &[]).unwrap();
     let buffer = acquire_buffer(&mut execution, 4096, next);
     let (of_texture, of_buffer) = (execution.place(texture).unwrap(), execution.place(buffer).unwrap());
-    // Different memory types may separate them too.
+    // Other memory types can separate them too.
     if parted {
         assert_ne!(of_texture.0, of_buffer.0);
     } else if of_texture.0 == of_buffer.0 {
@@ -522,7 +519,7 @@ pub fn barriers_are_as_few_as_the_sharing_needs<G: Gpu>(rig: &mut Rig<G>) {
         let (a, b) = (acquire(&mut execution, 128, one), acquire(&mut execution, 256, one));
         execution.discard(a, &[one]).unwrap();
         execution.discard(b, &[two]).unwrap();
-        // `c` gets the bytes of `a` in pass 3, `d` those of `b` in pass 4: the dependency before pass 3 covers both.
+        // `c` gets the bytes of `a` in pass 3, `d` those of `b` in pass 4. The dependency before pass 3 covers both.
         let c = try_acquire(&mut execution, &oblong(256, 64), three).unwrap();
         let d = try_acquire(&mut execution, &oblong(512, 128), four).unwrap();
         assert!(overlap(&execution, a, c) && overlap(&execution, b, d));
@@ -532,8 +529,8 @@ pub fn barriers_are_as_few_as_the_sharing_needs<G: Gpu>(rig: &mut Rig<G>) {
         };
         assert_eq!(of(c), (three, Some(a.id()), true, true, true));
         assert_eq!(of(d), (four, Some(b.id()), false, true, true));
-        // In the first frame, the first owners of the bytes have no predecessors; later they follow those of the
-        // previous frame.
+        // In the first frame, the first owners of the bytes follow no resource. In later frames, they follow those of
+        // the last frame.
         assert_eq!(of(a), (one, (number > 0).then_some(c.id()), number > 0, number > 0, true));
         assert_eq!(of(b).3, number > 0);
         let figures = execution.figures();
@@ -546,7 +543,7 @@ pub fn barriers_are_as_few_as_the_sharing_needs<G: Gpu>(rig: &mut Rig<G>) {
 
 pub fn memory_is_saved_and_bytes_are_right<G: Gpu>(rig: &mut Rig<G>) {
     let mut transient = transient(rig, small_heaps());
-    // A chain like in post-processing: each pass reads the output of the previous one.
+    // As in post-processing, each pass reads the output of the previous pass.
     let passes: Vec<_> =
         (0..12).map(|number| GraphPass { queue: 0, waits: vec![], draws: vec![number], reads: vec![] }).collect();
     let mut graph = Graph { passes, sides: (0..12).map(|number| 96 + number % 3 * 32).collect() };
@@ -599,17 +596,17 @@ pub fn a_planned_frame_like_the_last_makes_nothing<G: Gpu>(rig: &mut Rig<G>) {
         transient.end_frame();
         transient.validate().expect("sound");
         let state = (rig.memory.statistics().calls.made(), transient.figures().misses, places, barriers);
-        // The first frame follows no frame, so it has fewer barriers.
+        // The first frame has fewer barriers, because no frame precedes it.
         if number > 0 {
             assert_eq!(*seen.get_or_insert_with(|| state.clone()), state, "frame {number}");
         }
     }
 }
 
-/// A plan needs less memory than greedy online placement, for a post-processing graph with an unfavourable order.
+/// For a post-processing graph with an unfavourable order, a plan needs less memory than greedy placement.
 pub fn a_plan_needs_less_than_placement_as_it_goes<G: Gpu>(rig: &mut Rig<G>) {
     let pass = |draws: Vec<usize>, reads: Vec<usize>| GraphPass { queue: 0, waits: vec![], draws, reads };
-    // Two small targets are placed with a gap between them that is too small for the large one.
+    // Between two small targets, greedy placement leaves a gap that is too small for the large target.
     let passes = vec![pass(vec![0, 1, 2], vec![]), pass(vec![], vec![1]), pass(vec![3], vec![0, 2])];
     let passes = [passes, vec![pass(vec![], vec![2, 3]), pass(vec![4], vec![3])]].concat();
     let graph = Graph { passes, sides: vec![128, 256, 128, 320, 256] };
@@ -625,7 +622,7 @@ pub fn a_planned_frame_almost_like_the_last_keeps_what_it_can<G: Gpu>(rig: &mut 
     let mut graph = Graph::random(5, 1);
     GraphShape::of(&graph, rig).plan(&mut transient).expect("there is room").finish(&[]);
     let before = transient.figures();
-    // One target is smaller in the next frame.
+    // In the next frame, one target is smaller.
     let largest = (0..graph.sides.len()).max_by_key(|target| graph.sides[*target]).expect("some");
     graph.sides[largest] = 80;
     GraphShape::of(&graph, rig).plan(&mut transient).expect("there is room").finish(&[]);
@@ -664,7 +661,7 @@ pub fn planned_classes_have_heaps_of_their_own_only_where_they_must<G: Gpu>(rig:
     for (one, other, parted) in
         [(0, 1, of_target != of_texture), (1, 2, of_texture != of_buffer), (0, 2, of_target != of_buffer)]
     {
-        // Different memory types may separate them even if classes do not.
+        // Other memory types can separate them even if the classes may share a heap.
         assert!(!parted || heaps[one] != heaps[other]);
     }
     assert_eq!(execution.frame_pass(3), None);
@@ -676,7 +673,7 @@ pub fn planned_classes_have_heaps_of_their_own_only_where_they_must<G: Gpu>(rig:
     assert!(figures.planned_bytes <= figures.requested_bytes);
 }
 
-/// Planned resources of the graphics queue do not share bytes with the last frame's async compute.
+/// Planned resources of the graphics queue do not share bytes with the last frame's work on the compute queue.
 pub fn planned_frames_that_overlap_have_heaps_of_their_own<G: Gpu>(rig: &mut Rig<G>) {
     let [graphics, compute, ..] = rig.timelines.as_slice() else { return };
     let (graphics, compute) = (graphics.id(), compute.id());
@@ -724,8 +721,7 @@ pub fn bad_planned_frames_are_refused<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(empty.figures().planned_bytes, 0);
 }
 
-/// A pass that waits for the other queue may reuse its bytes; a pass that does not wait may not, even if it is
-/// submitted later.
+/// A pass may use bytes of the other queue only if it waits for that queue, not merely because it is submitted later.
 pub fn queues_share_bytes_only_where_one_waits_for_the_other<G: Gpu>(rig: &mut Rig<G>) {
     let [graphics, compute, ..] = rig.timelines.as_slice() else { return };
     let (graphics, compute) = (graphics.id(), compute.id());
@@ -745,7 +741,7 @@ pub fn queues_share_bytes_only_where_one_waits_for_the_other<G: Gpu>(rig: &mut R
     assert!(!barrier.depends, "the wait between the queues is the dependency");
     execution.discard(late, &[]).unwrap();
     execution.finish(&[]);
-    // The next frame begins on graphics; compute is not known to be complete.
+    // The next frame begins on the graphics queue. Its compute work may still run.
     let mut execution = transient.begin();
     let next = execution.pass(graphics, &[]).unwrap();
     let fresh = acquire(&mut execution, 128, next);
@@ -812,7 +808,7 @@ pub fn bad_transient_requests_are_typed_errors_and_change_nothing<G: Gpu>(rig: &
     transient.validate().expect("sound");
 }
 
-/// A graph of passes that draw targets and read them. It is executed on the device.
+/// A graph of passes that draw targets and read them. Tests execute it on the device.
 struct Graph {
     passes: Vec<GraphPass>,
     /// Side of each target, in texels.
@@ -828,8 +824,8 @@ struct GraphPass {
 }
 
 impl Graph {
-    /// Returns random passes on any queue. Each may wait for other passes, draws up to two targets, and reads targets
-    /// of passes that are ordered before it.
+    /// Returns random passes on random queues. A pass may wait for other passes, draws up to two targets, and reads
+    /// targets of passes that are ordered before it.
     fn random(seed: u64, queue_count: usize) -> Self {
         let mut state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut below = |limit: usize| {
@@ -867,15 +863,14 @@ impl Graph {
         graph
     }
 
-    /// Returns the passes that read a target, or else the one that draws it.
+    /// Returns the passes that read a target; the pass that draws it if none reads it.
     fn last_uses(&self, target: usize) -> Vec<usize> {
         let uses: Vec<_> = (0..self.passes.len()).filter(|at| self.passes[*at].reads.contains(&target)).collect();
         let draws = |at: &usize| self.passes[*at].draws.contains(&target);
         if uses.is_empty() { (0..self.passes.len()).find(draws).into_iter().collect() } else { uses }
     }
 
-    /// Runs frames without waiting in between, with one submission per pass. Copies draw the targets; every read is
-    /// compared.
+    /// Runs frames without waits between them, one submission per pass. Copies draw the targets; reads are compared.
     fn run<G: Gpu>(
         &self,
         rig: &mut Rig<G>,
@@ -919,14 +914,14 @@ impl Graph {
     }
 }
 
-/// The placement of a frame's targets: online or planned.
+/// Placement of a frame's targets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     AsItGoes,
     Planned,
 }
 
-/// Returns the offset of a target's texels in the upload buffer. Neighbouring targets have different texels.
+/// Returns the offset of a target's texels in the upload buffer, in bytes. Neighbouring targets have different texels.
 fn first_byte(target: usize) -> u64 {
     target as u64 % 8 * 512
 }
@@ -934,13 +929,12 @@ fn first_byte(target: usize) -> u64 {
 struct FrameBuffers<'a, D: Device> {
     upload: &'a Buffer<D>,
     back: &'a Buffer<D>,
-    /// Bytes of a read.
+    /// Space for one read in the readback buffer, in bytes.
     slot: u64,
 }
 
 impl<D: Device> FrameBuffers<'_, D> {
-    /// Returns the commands of a pass: it draws its targets, and reads others. Appends the target of each read to
-    /// `reads`.
+    /// Returns the commands of a pass: they draw its targets and read others. Appends these to `reads`.
     fn commands<G: Gpu<Device = D>>(
         &self,
         graph: &Graph,
@@ -966,7 +960,7 @@ impl<D: Device> FrameBuffers<'_, D> {
         commands
     }
 
-    /// Submits a pass as a frame of its queue.
+    /// Submits a pass as a frame of its queue, and appends the frame's sync point to `ends`.
     fn submit<G: Gpu<Device = D>>(
         graph: &Graph,
         rig: &mut Rig<G>,
@@ -982,7 +976,7 @@ impl<D: Device> FrameBuffers<'_, D> {
         ends.push(point);
     }
 
-    /// Submits all passes, and acquires and discards targets on the way. Returns the target of each read.
+    /// Submits all passes. Acquires and discards their targets on the way. Returns the target of each read.
     fn play<G: Gpu<Device = D>>(
         &self,
         graph: &Graph,
@@ -1002,7 +996,7 @@ impl<D: Device> FrameBuffers<'_, D> {
             }
             let texture = |target: usize| execution.texture(held[target].expect("drawn before")).unwrap().clone();
             let commands = self.commands(graph, rig, pass, texture, &mut expected);
-            // Targets whose last use is here are discarded, with all passes of other queues that use them.
+            // A target is discarded in its last pass, with all passes of other queues that use it.
             for (target, texture) in held.iter().enumerate() {
                 let last = graph.last_uses(target);
                 if let Some(texture) = texture
@@ -1021,7 +1015,7 @@ impl<D: Device> FrameBuffers<'_, D> {
         expected
     }
 
-    /// As `play`, with all targets planned in advance.
+    /// [`FrameBuffers::play`] with a plan of all targets.
     fn play_planned<G: Gpu<Device = D>>(
         &self,
         graph: &Graph,
@@ -1047,7 +1041,7 @@ impl<D: Device> FrameBuffers<'_, D> {
     }
 }
 
-/// A graph, described as a planned frame.
+/// A graph, in the form of a planned frame.
 struct GraphShape<D: Device> {
     queues: Vec<TimelineId>,
     waits: Vec<Vec<usize>>,

@@ -14,11 +14,11 @@ pub fn ring<G: Gpu>(rig: &Rig<G>, capacity: u64, when_full: WhenFull) -> UploadR
 
 pub const WAIT: WhenFull = WhenFull::Wait { timeout: PATIENCE };
 
-/// Timeout of a wait that must not succeed.
+/// Timeout of a wait that is expected to fail.
 const VAIN_WAIT: Duration = Duration::from_millis(20);
 const WAIT_IN_VAIN: WhenFull = WhenFull::Wait { timeout: VAIN_WAIT };
 
-/// Opens the gate up to `number`, and waits until the frame with that value is complete.
+/// Opens the gate up to `number`, then waits until the frame with `value` is complete.
 fn render<G: Gpu>(rig: &mut Rig<G>, number: u64, value: u64) {
     rig.gpu.open_gate(number).expect("the device is not lost");
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"), "frame {number} is rendered");
@@ -50,7 +50,7 @@ pub fn seed_001_01_one_ring_holds_mixed_data_of_several_frames<G: Gpu>(rig: &mut
         }
         rig.submit_behind_gate(1, frame, &commands);
     }
-    // All data is in one buffer at the same time, and stays until the device has read it.
+    // All data is in one buffer at the same time and stays there until the device has read it.
     held.sort_unstable_by_key(|(offset, _)| *offset);
     assert!(held.windows(2).all(|two| two[0].0 + 1000 <= two[1].0 && two[0].1 == two[1].1), "{held:?}");
     let frame = rig.timeline().begin();
@@ -73,8 +73,8 @@ pub fn seed_001_03_alignments_of_vertices_constants_and_texels<G: Gpu>(rig: &mut
     assert_eq!(ring.write(&[1; 4], 3).err(), Some(UploadError::BadAlignment { alignment: 3 }));
     assert_eq!(ring.write(&[1; 4], 0).err(), Some(UploadError::BadAlignment { alignment: 0 }));
     assert_eq!(ring.write(&[], 4).err(), Some(UploadError::ZeroSize));
-    // The same in a writer's page, where each write is as close to the previous one as its alignment allows; and beyond
-    // the page.
+    // In the page of a writer, each write follows the previous one as closely as its alignment allows. Writes larger
+    // than a page are aligned too.
     let mut writer = ring.writer(&frame).expect("the frame is the allocator's own");
     let mut end = writer.write(&[1; 20], 4).expect("there is room").offset + 20;
     for alignment in [4, 256, 4, 512, 512, 4, 1, 256, 1024] {
@@ -128,8 +128,7 @@ pub fn seed_001_10_the_fence_advances_after_each_submission<G: Gpu>(rig: &mut Ri
         last = rig.submit(frame, &[]);
         assert_eq!(rig.timeline().submitted_value(), last);
     }
-    // The fence advances by each frame's own value, even if a later frame has begun, and never by an unsubmitted
-    // frame's value.
+    // The fence reaches the value of each submitted frame. Open and discarded frames do not count.
     let [first, second, third] = [(); 3].map(|()| rig.timeline().begin());
     let values = [&first, &second, &third].map(Frame::value);
     assert!(last < values[0] && values.is_sorted_by(|before, after| before < after), "{last}, then {values:?}");
@@ -152,11 +151,11 @@ pub fn seed_001_05_what_is_complete_is_freed_without_waiting<G: Gpu>(rig: &mut R
     }
     assert_eq!(ring.snapshot().wait_count, 0);
     drop(ring);
-    // One poll frees exactly the submissions that are complete, before a wait and before the ring grows.
+    // One poll frees all complete submissions and no others. It precedes a wait and a growth of the ring.
     let grow = WhenFull::Grow { capacity_max: 64 << 10, timeout: PATIENCE, shrink_after: 99 };
     for (at, when_full) in (0..).zip([WhenFull::Fail, WAIT, grow]) {
         let ring = self::ring(rig, 16 << 10, when_full);
-        // The gate's values are opened one by one, because validation loses track of a skipped one.
+        // The values of the gate are opened one by one, because validation loses track of a skipped value.
         let values = [1, 1, 1, 2].map(|gate| {
             let frame = rig.timeline().begin();
             ring.write(&[1; 4 << 10], 4).expect("there is room");
@@ -185,14 +184,14 @@ pub fn seed_001_06_waits_for_the_oldest_submission_only<G: Gpu>(rig: &mut Rig<G>
     }
     let frame = rig.timeline().begin();
     let third = ring.write(&bytes, 4).expect("the oldest submission is freed");
-    assert_eq!(third.offset, 0, "it took the place of the oldest");
+    assert_eq!(third.offset, 0, "it replaces the oldest data");
     let held = ring.snapshot();
     assert!(held.submission_count <= 2 && held.used_bytes >= 30 << 10, "{held:?}");
     rig.submit(frame, &[copy_from::<G>(&third, &target, 0)]);
     assert_eq!(rig.download(&target, 30 << 10), bytes);
 }
 
-/// Only the oldest submission is waited for: the gate holds back all others, so a wait for them would time out.
+/// A write waits only for the oldest submission. All others wait for the gate, so a wait for them would time out.
 pub fn seed_001_06_what_is_not_the_oldest_is_not_waited_for<G: Gpu>(rig: &mut Rig<G>) {
     const QUARTER: usize = 16 << 10;
     let ring = ring(rig, 4 * QUARTER as u64, WAIT);
@@ -209,10 +208,10 @@ pub fn seed_001_06_what_is_not_the_oldest_is_not_waited_for<G: Gpu>(rig: &mut Ri
     }
     for number in 5..=6 {
         rig.gpu.open_gate(number - 4).expect("the device is not lost");
-        assert_eq!(stage(rig, number, 1).0, number - 5, "in the place of the oldest");
-        assert_eq!(ring.snapshot().submission_count, 4, "no other was freed");
+        assert_eq!(stage(rig, number, 1).0, number - 5, "it replaces the oldest data");
+        assert_eq!(ring.snapshot().submission_count, 4, "no other submission was freed");
     }
-    // The write needs the space of two submissions, and waits for one after the other.
+    // The write needs the space of two submissions. It waits for one after the other.
     (3..=4).for_each(|number| rig.gpu.open_gate(number).expect("the device is not lost"));
     let (at, bytes, last) = stage(rig, 7, 2);
     assert_eq!((at, ring.snapshot().submission_count), (2, 3), "of frames 3 and 4; 5 and 6 are still held back");
@@ -253,9 +252,9 @@ pub fn seed_001_07_too_large_fails_before_any_wait<G: Gpu>(rig: &mut Rig<G>) {
     rig.submit(next, &[]);
 }
 
-/// Frames 2 to 5 are in the ring, and frame 6 needs more than the free space. Polling finds frame 3 complete, which is
-/// not enough; waiting for frame 4 is. The data is then placed at the space of frames 3 and 4. The gate controls which
-/// frames the device has rendered.
+/// Frames 2 to 5 are in the ring, and frame 6 needs more than the free space. A poll finds frame 3 complete, which is
+/// not enough. With frame 4, which the write waits for, the space is enough, and the data replaces frames 3 and 4. The
+/// gate controls which frames are complete.
 pub fn seed_001_08_figures_1_to_4<G: Gpu>(rig: &mut Rig<G>) {
     const UNIT: usize = 4 << 10;
     let ring = ring(rig, 8 * UNIT as u64, WAIT);
@@ -280,13 +279,12 @@ pub fn seed_001_08_figures_1_to_4<G: Gpu>(rig: &mut Rig<G>) {
     let (_, fourth_at, _) = stage(rig, 4, 3); // 5 to 7
     let (_, fifth_at, _) = stage(rig, 5, 2); // 0 and 1, the space of frame 2
     assert_eq!((fourth_at, fifth_at), (5, 0), "the data of frame 5 wraps");
-    // Figure 1: one unit is free, frame 6 needs five. Figure 2: polling finds frame 3 rendered, so three units are
-    // free.
+    // Figure 1: one unit is free; frame 6 needs five. Figure 2: a poll finds frame 3 complete; three are free.
     rendered(rig, 3, third);
-    // Figure 3: the write waits for frame 4. In a program another thread would complete it; here the gate is opened.
+    // Figure 3: the write waits for frame 4. In a program, the device completes it; here, the gate is opened.
     rig.gpu.open_gate(4).expect("the device is not lost");
     let (bytes, sixth_at, sixth) = stage(rig, 6, 5);
-    // Figure 4: the data uses the space of frames 3 and 4, starting with the unit that was free before them.
+    // Figure 4: the data begins in the unit that was free, and continues in the space of frames 3 and 4.
     assert_eq!(sixth_at, 2);
     let held = ring.snapshot();
     assert_eq!((held.submission_count, held.used_bytes), (2, 7 * UNIT as u64), "only frames 5 and 6");
@@ -296,8 +294,7 @@ pub fn seed_001_08_figures_1_to_4<G: Gpu>(rig: &mut Rig<G>) {
     ring.validate().expect("the ring is sound");
 }
 
-/// As above, with each figure checked separately: waits for work that the gate holds back time out, and leave the ring
-/// in the figure's state.
+/// Each figure separately: a wait for gated work times out, and the ring then has the state of the figure.
 pub fn seed_001_08_each_figure_shows_in_the_ring<G: Gpu>(rig: &mut Rig<G>) {
     const UNIT: usize = 4 << 10;
     let ring = ring(rig, 8 * UNIT as u64, WAIT_IN_VAIN);
@@ -307,7 +304,7 @@ pub fn seed_001_08_each_figure_shows_in_the_ring<G: Gpu>(rig: &mut Rig<G>) {
         ring.write(&pattern(number, units * UNIT), 256).expect("there is room");
         rig.submit_behind_gate(number, frame, &[])
     };
-    // Submissions, units in use, waits.
+    // Number of submissions, of units in use, and of waits.
     let figures = || {
         let held = ring.snapshot();
         (held.submission_count, held.used_bytes / UNIT as u64, held.wait_count)
@@ -344,7 +341,7 @@ pub fn seed_001_08_each_figure_shows_in_the_ring<G: Gpu>(rig: &mut Rig<G>) {
     ring.validate().expect("the ring is sound");
 }
 
-/// As the last figure, with three submissions: the write waits for each in turn, and uses the space of all three.
+/// One write waits for three submissions in turn, and uses the space of all three.
 pub fn seed_001_08_one_allocation_takes_the_space_of_several_submissions<G: Gpu>(rig: &mut Rig<G>) {
     const UNIT: usize = 4 << 10;
     let ring = ring(rig, 4 * UNIT as u64, WAIT);
@@ -390,7 +387,7 @@ pub fn seed_001_11_waits_are_counted_with_their_time_and_the_high_water_stays<G:
         let now = ring.snapshot();
         let wait_ns = now.wait_ns - before.wait_ns;
         assert!(now.wait_count == count && wait_ns <= waited_ns, "{now:?}, {waited_ns} ns in all");
-        // Waits for the simulated device take almost no time.
+        // On the simulated device, a wait takes almost no time.
         let least_ns = if G::NAME == "sim" { 1 } else { VAIN_WAIT.as_nanos() as u64 };
         assert!(wait_ns >= least_ns, "{wait_ns} ns");
         assert_eq!((now.used_bytes, now.high_water_bytes, now.written_bytes), (bytes, bytes, bytes));
@@ -439,7 +436,7 @@ pub fn fault_08_never_waits_for_what_is_not_submitted<G: Gpu>(rig: &mut Rig<G>) 
         matches!(refused, Err(UploadError::Full { waits_for: Some(held), .. }) if held == point),
         "a loop that waits for the oldest frame would wait here for ever: {refused:?}"
     );
-    // The ring is usable afterwards.
+    // After the error, the ring is usable.
     rig.submit(frame, &[]);
     let frame = rig.timeline().begin();
     ring.write(&[1; 4], 4).expect("once the frame is submitted, a wait for it succeeds");
@@ -452,10 +449,10 @@ pub fn a_write_without_an_open_frame_is_refused<G: Gpu>(rig: &mut Rig<G>) {
     let frame = rig.timeline().begin();
     ring.write(&[1; 4], 4).expect("a frame is open");
     rig.submit(frame, &[]);
-    assert_eq!(ring.write(&[1; 4], 4).err(), Some(UploadError::NoFrame), "it was submitted");
+    assert_eq!(ring.write(&[1; 4], 4).err(), Some(UploadError::NoFrame), "the frame was submitted");
 }
 
-/// A submission waits for the gate, which is opened only after the timeout.
+/// A wait times out if its submission waits for the gate. The gate is opened only afterwards.
 pub fn a_fence_that_never_signals_ends_in_a_timeout<G: Gpu>(rig: &mut Rig<G>) {
     let ring = ring(rig, 4 << 10, WhenFull::Wait { timeout: Duration::from_millis(20) });
     let frame = rig.timeline().begin();
@@ -472,7 +469,7 @@ pub fn a_fence_that_never_signals_ends_in_a_timeout<G: Gpu>(rig: &mut Rig<G>) {
     rig.submit(next, &[]);
 }
 
-/// The writes of one thread: the location and the expected bytes of each.
+/// Writes of one thread: the location and the expected bytes of each.
 type Written<G> = Vec<(Staged<<G as Gpu>::Device>, Vec<u8>)>;
 
 pub fn sixteen_threads_write_into_one_ring<G: Gpu>(rig: &mut Rig<G>) {
@@ -530,7 +527,11 @@ pub fn a_writer_takes_the_ring_a_page_at_a_time<G: Gpu>(rig: &mut Rig<G>) {
     let first = writer.write(&[1; 100], 4).expect("there is room");
     assert_eq!(ring.snapshot().used_bytes, 4 << 10);
     let second = writer.write(&[2; 100], 4).expect("there is room");
-    assert_eq!((second.offset - first.offset, ring.snapshot().used_bytes), (100, 4 << 10), "in the page");
+    assert_eq!(
+        (second.offset - first.offset, ring.snapshot().used_bytes),
+        (100, 4 << 10),
+        "the second write is in the page"
+    );
     let large = writer.write(&[3; 10_000], 256).expect("larger than a page");
     assert!(large.offset >= 4 << 10 && large.offset.is_multiple_of(256));
     let third = writer.write(&[4; 100], 4).expect("there is room");
@@ -553,15 +554,15 @@ pub fn writing_to_a_frame_that_is_over_is_refused<G: Gpu>(rig: &mut Rig<G>) {
     writer.write(&[1; 16], 4).expect("there is room");
     rig.submit(frame, &[]);
     let over = Some(UploadError::FrameOver { frame: point });
-    assert_eq!(writer.write(&[1; 16], 4).err(), over, "it was submitted");
+    assert_eq!(writer.write(&[1; 16], 4).err(), over, "the frame was submitted");
     let next = rig.timeline().begin();
     assert_eq!(writer.write(&[1; 16], 4).err(), over, "another frame changes nothing");
     writer.begin(&next).expect("the frame is the allocator's own");
     writer.write(&[1; 16], 4).expect("the writer continues with the next frame");
     let point = next.point();
     drop(next);
-    assert_eq!(writer.write(&[1; 16], 4).err(), Some(UploadError::FrameOver { frame: point }), "it was dropped");
-    // Space that it holds is released with a later frame.
+    assert_eq!(writer.write(&[1; 16], 4).err(), Some(UploadError::FrameOver { frame: point }), "the frame was dropped");
+    // The space of a dropped frame is released when a later frame is complete.
     rig.run(&[]);
 }
 
@@ -580,7 +581,7 @@ pub fn frames_of_another_allocator_are_refused<G: Gpu>(rig: &mut Rig<G>) {
     rig.submit(frame, &[]);
 }
 
-/// A writer that stays idle while later frames run neither holds their space nor gets it.
+/// A writer that stays idle while later frames run does not hold up their space, and does not get it.
 pub fn an_idle_writer_holds_nothing_up<G: Gpu>(rig: &mut Rig<G>) {
     let ring = ring(rig, 16 << 10, WAIT);
     let first = rig.timeline().begin();
@@ -595,8 +596,7 @@ pub fn an_idle_writer_holds_nothing_up<G: Gpu>(rig: &mut Rig<G>) {
     assert!(matches!(idle.write(&[1; 4], 4), Err(UploadError::FrameOver { .. })));
 }
 
-/// If a later frame of the timeline was submitted first, the earlier one cannot be submitted, and its space is
-/// allocated again.
+/// If a later frame was submitted first, the earlier frame cannot be submitted, and its space is used again.
 pub fn a_writer_of_a_frame_that_was_overtaken_is_refused<G: Gpu>(rig: &mut Rig<G>) {
     let ring = ring(rig, 16 << 10, WAIT);
     let overtaken = rig.timeline().begin();

@@ -1,4 +1,4 @@
-//! A queue, its fence, and its command lists, which are reused once the fence has passed them.
+//! A queue, its fence, and its command lists. A list is used again once the fence has reached its value.
 
 use ringfence::d3d12::Device;
 use ringfence::device::{DeviceError, Driver};
@@ -10,23 +10,22 @@ use super::record::Recorder;
 use crate::Command;
 use crate::through::Through;
 
-/// A queue with its fence.
 pub(super) struct Queue {
     raw: ID3D12CommandQueue,
     kind: D3D12_COMMAND_LIST_TYPE,
     fence: ID3D12Fence,
-    /// The last value that a submission signals.
+    /// Value that the last submission signals.
     submitted: u64,
     lists: Vec<List>,
 }
 
-/// A command list with the memory of its commands.
+/// A command list, and the memory of its commands.
 struct List {
     allocator: ID3D12CommandAllocator,
     raw: ID3D12GraphicsCommandList,
-    /// The fence's value at which the list is free again.
+    /// Value of the fence from which on the list is unused.
     busy_until: u64,
-    /// Resources that only this list uses, kept alive until then.
+    /// Resources that only this list uses. They are kept alive until the list is used again.
     kept: Vec<ID3D12Resource>,
 }
 
@@ -88,7 +87,7 @@ impl Queue {
         let mut list = self.free_list(device)?;
         list.record(device, record)?;
         let raw = list.raw.cast().map_err(|error| device_error(&error))?;
-        // SAFETY: the list is closed, and is kept until the fence has passed it.
+        // SAFETY: the list is closed, and is kept until the fence has reached its value.
         unsafe { self.raw.ExecuteCommandLists(&[Some(raw)]) };
         list.busy_until = signal;
         self.lists.push(list);
@@ -102,7 +101,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns a list that the device does not use any more, or a new one.
+    /// Returns a list that the device no longer uses, or a new list.
     fn free_list(&mut self, device: &Device) -> Result<List, DeviceError> {
         // SAFETY: the fence belongs to this device and is alive.
         let completed = unsafe { device.completed(&self.fence) }?;
@@ -115,7 +114,7 @@ impl Queue {
 
 impl List {
     fn new(device: &Device, kind: D3D12_COMMAND_LIST_TYPE) -> windows::core::Result<Self> {
-        // SAFETY: all objects are alive; the new list is closed, as `record` expects.
+        // SAFETY: all objects are alive. The new list is closed, as `record` expects.
         unsafe {
             let allocator: ID3D12CommandAllocator = device.raw().CreateCommandAllocator(kind)?;
             let raw: ID3D12GraphicsCommandList = device.raw().CreateCommandList(0, kind, &allocator, None)?;
@@ -130,7 +129,7 @@ impl List {
         record: impl FnOnce(&mut Recorder<'_>) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
         self.kept.clear();
-        // SAFETY: the device does not use the list any more (it is free), and the list is closed.
+        // SAFETY: the list is closed, and the device no longer uses it.
         unsafe { self.allocator.Reset().and_then(|()| self.raw.Reset(&self.allocator, None)) }
             .map_err(|error| device_error(&error))?;
         let mut recorder = Recorder::new(device, &self.raw, &mut self.kept);

@@ -1,7 +1,7 @@
-//! Recording of commands, one after the other, into a command list.
+//! Recording of commands into a command list, in order.
 //!
-//! Every resource is in the common state between two commands. A command transitions its resources to the states that
-//! it needs and back, which makes the next command wait. Resources in UPLOAD and READBACK heaps have one permanent
+//! Between two commands, every resource is in the common state. A command transitions its resources to the states that
+//! it needs, and back, so the next command waits for it. Resources in UPLOAD and READBACK heaps are permanently in one
 //! state and get no transitions.
 //!
 //! ```text
@@ -21,10 +21,9 @@ use super::device_error;
 use crate::through::{Job, Through};
 use crate::{Command, Subresource, TextureRegion};
 
-/// Size of the buffer that a fill copies repeatedly, in bytes.
+/// Maximum size of the buffer that a fill copies repeatedly, in bytes.
 const FILL_BYTES_MAX: u64 = 64 << 10;
 
-/// Records commands into an open list.
 pub(super) struct Recorder<'a> {
     device: &'a Device,
     list: &'a ID3D12GraphicsCommandList,
@@ -32,7 +31,6 @@ pub(super) struct Recorder<'a> {
     kept: &'a mut Vec<ID3D12Resource>,
 }
 
-/// A position in a buffer.
 #[derive(Clone, Copy)]
 struct Bytes<'a> {
     buffer: &'a ID3D12Resource,
@@ -51,7 +49,7 @@ impl<'a> Recorder<'a> {
     pub(super) fn record(&mut self, command: &Command<Device>) -> Result<(), DeviceError> {
         match command {
             Command::Upload(batch) => {
-                // SAFETY: the list is open; the creator of the command promises that the batch fits.
+                // SAFETY: the list is open. The creator of the command promises that the copies are valid.
                 let recorded = unsafe { batch.as_ref().clone().record(&mut CopyRecorder::new(self.device, self.list)) };
                 recorded.expect("its frame is open");
                 Ok(())
@@ -102,8 +100,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Binds the heap and runs clears through its descriptors. Clears are the only commands without a shader that use a
-    /// descriptor.
+    /// Binds the heap and clears buffers through its descriptors. Without a shader, only clears can use a descriptor.
     pub(super) fn go_through(&mut self, through: Through<'_, Device>) -> Result<(), DeviceError> {
         // SAFETY: the list is open and empty.
         unsafe { through.binding.set(self.list) }.map_err(|_| DeviceError::invalid("a binding that was set before"))?;
@@ -113,8 +110,8 @@ impl<'a> Recorder<'a> {
             };
             self.enter(&to.buffer, D3D12_RESOURCE_STATE_UNORDERED_ACCESS)?;
             let values = [*value; 4];
-            // SAFETY: the list is open and the heap of the first handle is bound; the second handle is CPU-only and has
-            // the same view, an unordered-access view of this live buffer.
+            // SAFETY: the list is open, and the heap of the first handle is bound. The second handle is CPU-only and
+            // has the same view: an unordered-access view of this live buffer.
             unsafe {
                 self.list.ClearUnorderedAccessViewUint(
                     gpu_handle(to.gpu),
@@ -129,8 +126,7 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// Copies bytes. A copy within one buffer goes through a temporary buffer, because a resource cannot be in both
-    /// states at once.
+    /// Copies bytes. If both ranges are in one buffer, copies through another: a buffer has one state at a time.
     fn copy_buffer(&mut self, src: Bytes<'_>, dst: Bytes<'_>, size: u64) -> Result<(), DeviceError> {
         if src.buffer != dst.buffer {
             return self.copy_pieces(src, dst, size, size);
@@ -141,21 +137,19 @@ impl<'a> Recorder<'a> {
         self.copy_pieces(detour, dst, size, size)
     }
 
-    /// Fills a range by copying from a buffer that the host filled. This needs no shader and no usage flag of the
-    /// destination.
+    /// Fills a range by copies from a buffer that the host has filled. The destination needs no usage for shaders.
     fn fill(&mut self, dst: Bytes<'_>, size: u64, value: u32) -> Result<(), DeviceError> {
         let piece = size.min(FILL_BYTES_MAX);
         let (source, mapped) = self.own_buffer(D3D12_HEAP_TYPE_UPLOAD, piece)?;
         let words = mapped.ok_or(DeviceError::MapFailed)?.cast::<u32>();
         for index in 0..piece as usize / size_of::<u32>() {
-            // SAFETY: the buffer is mapped for `piece` bytes, has a larger alignment than a word, and is not in use
-            // yet.
+            // SAFETY: the buffer is unused, is mapped for `piece` bytes, and is aligned for words.
             unsafe { words.add(index).write(value) };
         }
         self.copy_pieces(Bytes { buffer: &source, offset: 0 }, dst, size, piece)
     }
 
-    /// Copies `size` bytes. The source has only `piece` bytes, which are repeated.
+    /// Copies `size` bytes. The source has only `piece` bytes, which are copied repeatedly.
     fn copy_pieces(&self, src: Bytes<'_>, dst: Bytes<'_>, size: u64, piece: u64) -> Result<(), DeviceError> {
         self.enter(src.buffer, D3D12_RESOURCE_STATE_COPY_SOURCE)?;
         self.enter(dst.buffer, D3D12_RESOURCE_STATE_COPY_DEST)?;
@@ -181,7 +175,6 @@ impl<'a> Recorder<'a> {
         self.copy_between((buffer, bytes), (texture, subresource(texture, region)), into_texture)
     }
 
-    /// Copies between a location in a buffer and one in a texture.
     fn copy_between(
         &self,
         in_buffer: (&ID3D12Resource, D3D12_TEXTURE_COPY_LOCATION),
@@ -236,7 +229,6 @@ impl<'a> Recorder<'a> {
         self.copy_between((buffer, in_buffer), (texture, in_texture), into_texture)
     }
 
-    /// Returns the copy location in the buffer.
     fn placed_footprint(
         &self,
         buffer: &ID3D12Resource,
@@ -248,8 +240,7 @@ impl<'a> Recorder<'a> {
         let mut desc = unsafe { texture.GetDesc() };
         desc.Alignment = 0; // the driver may report another than the requested one
         let index = subresource_index(&desc, region);
-        // SAFETY: the description and the layout live through the call, and the texture has this subresource. Only the
-        // format of the layout is used, which depends only on the texture's format.
+        // SAFETY: the description and the layout live through the call, and the texture has this subresource.
         unsafe {
             self.device.raw().GetCopyableFootprints(&desc, index, 1, 0, Some(&mut layout), None, None, None);
         }
@@ -268,7 +259,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Creates a committed buffer that lives until the list has run. Returns it and its mapping.
+    /// Creates a committed buffer that lives until the list has run. Returns the buffer and its mapping.
     fn own_buffer(
         &mut self,
         heap_type: D3D12_HEAP_TYPE,
@@ -278,8 +269,7 @@ impl<'a> Recorder<'a> {
         let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
         let info = Create::<Buffers>::describe(self.device, &BufferDesc { size, usage })?;
         let class = ResourceClass::Buffer;
-        // SAFETY: the description holds no pointer, and such a buffer may use any memory type. Its memory is freed with
-        // it, because a committed resource owns its memory.
+        // SAFETY: the description contains no pointer, and the buffer, which owns its memory, allows every type.
         let (placed, _memory) = unsafe {
             let (unplaced, needs) = Create::<Buffers>::prepare(self.device, &info)?;
             let desc = MemoryDesc {
@@ -313,8 +303,7 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// Records an aliasing barrier, if the API allows one: not on lists for copy queues, and not for committed
-    /// resources.
+    /// Records an aliasing barrier if the API allows it: not for committed resources, and not on lists for copy queues.
     fn take_over(&self, resource: &ID3D12Resource) {
         // SAFETY: a call without arguments on a live object.
         let kind = unsafe { self.list.GetType() };
@@ -329,8 +318,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// Returns `true` if the resource's state may change, which is not so in UPLOAD and READBACK heaps. A reserved resource
-/// has no heap to query.
+/// Returns `true` if the resource can change its state: not in UPLOAD and READBACK heaps. Without a heap, it can.
 fn has_states(resource: &ID3D12Resource) -> Result<bool, DeviceError> {
     if backing(resource) == Backing::Reserved {
         return Ok(true);
@@ -341,7 +329,7 @@ fn has_states(resource: &ID3D12Resource) -> Result<bool, DeviceError> {
     Ok(![D3D12_HEAP_TYPE_UPLOAD, D3D12_HEAP_TYPE_READBACK].contains(&properties.Type))
 }
 
-/// Returns the resource for a structure that the driver only reads, without adding a reference.
+/// Returns the resource for a structure that the driver only reads. Adds no reference.
 fn borrowed(resource: &ID3D12Resource) -> ManuallyDrop<Option<ID3D12Resource>> {
     // SAFETY: an interface and an option of it are both one pointer. The copy is never dropped, so it releases no
     // reference, and the structure is not used after the resource is dropped.
@@ -366,7 +354,7 @@ fn transition(
     }
 }
 
-/// Returns a barrier that makes the resource the owner of its memory and discards the previous contents.
+/// Returns an aliasing barrier: the resource becomes the owner of its bytes, and their previous contents are discarded.
 fn aliasing(resource: &ID3D12Resource) -> D3D12_RESOURCE_BARRIER {
     let aliasing = D3D12_RESOURCE_ALIASING_BARRIER {
         pResourceBefore: ManuallyDrop::new(None),
@@ -383,7 +371,6 @@ fn subresource_index(desc: &D3D12_RESOURCE_DESC, region: &TextureRegion) -> u32 
     region.mip + region.layer * u32::from(desc.MipLevels)
 }
 
-/// Returns the copy location in the texture.
 fn subresource(texture: &ID3D12Resource, region: &TextureRegion) -> D3D12_TEXTURE_COPY_LOCATION {
     // SAFETY: a call without arguments on a live object.
     let desc = unsafe { texture.GetDesc() };

@@ -1,11 +1,10 @@
-//! The textures and formats whose texels a device can copy.
+//! Textures and formats that support copies of their texels.
 
 use ringfence::d3d12::{Device, ResourceInfo};
 use ringfence::device::{Create, Dimension, TextureDesc, Textures};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::*;
 
-/// Defines the list of formats with their names.
 macro_rules! formats {
     ($($name:ident)*) => {
         /// All single-plane formats and depth-stencil formats, and some typeless ones.
@@ -107,8 +106,7 @@ fn has(device: &Device, format: DXGI_FORMAT, dimension: Dimension) -> bool {
     asked.is_ok() && support.Support1.contains(needed)
 }
 
-/// Returns `true` if the driver reports stencil as a separate plane. Wine 8 reports the combined format for it and
-/// copies neither plane correctly.
+/// Returns `true` if the driver reports stencil as a separate plane. Wine 8 does not, and copies both wrongly.
 fn has_second_plane(device: &Device, desc: &D3D12_RESOURCE_DESC) -> bool {
     let mut layout = D3D12_PLACED_SUBRESOURCE_FOOTPRINT::default();
     let first = u32::from(desc.MipLevels) * u32::from(desc.DepthOrArraySize);
@@ -121,11 +119,11 @@ fn has_second_plane(device: &Device, desc: &D3D12_RESOURCE_DESC) -> bool {
 pub(super) fn describe(device: &Device, format: usize, desc: &TextureDesc) -> Option<ResourceInfo> {
     let (name, format) = *FORMATS.get(format)?;
     let is_compressed = name.contains("_BC");
-    // The largest mip level of a block-compressed texture must consist of whole blocks.
+    // The sides of a block-compressed texture must be multiples of the block size.
     if is_compressed && !(desc.width.is_multiple_of(4) && desc.height.is_multiple_of(4)) {
         return None;
     }
-    // Depth textures must be two-dimensional; block-compressed ones need at least two dimensions.
+    // Depth textures must be two-dimensional. Block-compressed textures must have two or three dimensions.
     let is_depth = name.contains("_D16") || name.contains("_D24") || name.contains("_D32");
     let is_flat = matches!(desc.dimension, Dimension::D2 | Dimension::Cube);
     if (is_depth && !is_flat)
@@ -152,7 +150,7 @@ pub(super) fn describe(device: &Device, format: usize, desc: &TextureDesc) -> Op
         Layout: D3D12_TEXTURE_LAYOUT_UNKNOWN,
         Flags: flags,
     };
-    // Every command returns it to the common state.
+    // Every command returns the texture to the common state.
     let info = ResourceInfo { returns_to_initial_state: true, ..ResourceInfo::from(desc) };
     if name.contains("_S8") && !has_second_plane(device, &info.desc) {
         return None;

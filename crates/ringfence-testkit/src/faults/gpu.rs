@@ -1,5 +1,5 @@
-//! A device of the test kit behind a fault injector. The test's submissions go directly to the device; the library's
-//! calls go through the rules.
+//! A device of the test kit with a fault injector. The library's calls go through the injector's rules; the test's
+//! submissions do not.
 //!
 //! ```text
 //!   test ──submit──▶ FaultyGpu<G> ────────────────────────▶ G
@@ -22,26 +22,26 @@ pub struct FaultyGpu<G: Gpu> {
 }
 
 impl<G: Gpu> FaultyGpu<G> {
-    /// Puts a fault injector, without rules, between the library and a device.
+    /// Wraps a device. The fault injector between the library and the device has no rules yet.
     #[must_use]
     pub fn over(inner: G) -> Self {
         Self { inner, faults: FaultInjector::default() }
     }
 
-    /// Returns the rules.
+    /// Returns the fault injector, to which rules are added.
     #[must_use]
     pub fn faults(&self) -> &FaultInjector {
         &self.faults
     }
 
-    /// Returns the device itself.
+    /// Returns the wrapped device.
     #[must_use]
     pub fn inner(&self) -> &G {
         &self.inner
     }
 }
 
-/// Collects recorded copies as commands of the device itself.
+/// Converts recorded copies to commands of the wrapped device.
 struct Recorder<D: Device>(Vec<Command<D>>, Vec<TextureTarget<RawTexture<D>>>);
 
 impl<D: Device> Record<FaultInjector<D>> for Recorder<D> {
@@ -64,7 +64,7 @@ impl<D: Device> Record<FaultInjector<D>> for Recorder<D> {
             |held: &&TextureTarget<_>| held.texture == *dst && (held.mip, held.layer) == (region.mip, region.layer);
         let mut dst = self.1.iter().find(is_it).cloned().expect("begin_copies listed it");
         self.0.push(Command::CopyBufferToTexels { src: src.clone(), dst: dst.clone(), region: *region });
-        // Later copies to the same mip level of the layer must not discard this one.
+        // Later copies to the same mip level of the same layer must keep these texels.
         dst.discard = false;
         self.1.retain(|held| !is_it(&held));
         self.1.push(dst);
@@ -81,7 +81,7 @@ impl<D: Device> Record<FaultInjector<D>> for Recorder<D> {
     unsafe fn end_copies(&mut self, _: &[RawBuffer<D>], _: &[TextureTarget<RawTexture<D>>]) {}
 }
 
-/// Converts a command to one of the device itself. Both use the same objects.
+/// Converts a command to one of the wrapped device. Both devices have the same objects.
 fn unwrap<D: Device>(command: &Command<FaultInjector<D>>, into: &mut Vec<Command<D>>) {
     into.push(match *command {
         Command::CopyBuffer { ref src, src_offset, ref dst, dst_offset, size } => {
@@ -89,8 +89,7 @@ fn unwrap<D: Device>(command: &Command<FaultInjector<D>>, into: &mut Vec<Command
         }
         Command::Upload(ref batch) => {
             let mut recorder = Recorder(Vec::new(), Vec::new());
-            // SAFETY: the recorder only collects commands and records nothing on the device; the submitter of the
-            // commands keeps the promise.
+            // SAFETY: the recorder only collects commands. The submitter of the commands keeps the promise.
             unsafe { batch.as_ref().clone().record(&mut recorder) }.expect("its frame is open");
             return into.append(&mut recorder.0);
         }
@@ -195,8 +194,7 @@ impl<G: Gpu> Gpu for FaultyGpu<G> {
         false
     }
 
-    /// Returns an error: bindings belong to the device that the library sees, but work through descriptors runs on the
-    /// device itself.
+    /// Returns an error: a binding belongs to the injected device, but such work would run on the wrapped one.
     fn submit_through(
         &mut self,
         _queue: usize,

@@ -1,5 +1,5 @@
-//! The environment of a scenario: a device behind a fault injector, an allocator with a timeline per queue, and helpers
-//! that repeat failed calls. A failed call must not have changed anything.
+//! The environment of a scenario: a device with a fault injector, an allocator, a timeline per queue, and helpers that
+//! repeat failed calls. A failed call must change nothing.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -38,26 +38,26 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
-/// The result of a scenario. Wrong bytes cause a panic.
+/// The result of a scenario. If bytes are wrong, the scenario panics instead.
 pub type Outcome = Result<(), Failure>;
 
-/// An open device behind a fault injector, with an allocator and a timeline per queue.
+/// An open device with a fault injector, an allocator, and a timeline per queue.
 pub struct Stage<G: Gpu> {
     /// Allocator over the injector.
     pub memory: Allocator<Behind<G>>,
     /// One timeline per queue.
     pub timelines: Vec<Timeline<Behind<G>>>,
-    /// The rules of the injector.
+    /// The fault injector.
     pub faults: FaultInjector,
     /// The device. It must outlive all other objects.
     pub gpu: FaultyGpu<G>,
-    /// The error with which calls fail in this run.
+    /// Error of all failing calls of this run; `None` in a run without a fault.
     error: Option<DeviceError>,
     texts: Rc<RefCell<BTreeSet<String>>>,
     errors_seen: Rc<Cell<u64>>,
 }
 
-/// Runs a fallible call, and runs it once more if it failed. Does not borrow the stage.
+/// Runs a fallible call, and runs it again if it fails. Does not borrow the stage.
 pub struct Trial<G: Gpu> {
     memory: Allocator<Behind<G>>,
     faults: FaultInjector,
@@ -66,14 +66,13 @@ pub struct Trial<G: Gpu> {
 }
 
 impl<G: Gpu> Trial<G> {
-    /// Runs `work`, and runs it again if it fails. A failure must leave a consistent allocator, and the second call
-    /// succeeds unless the fault lasts.
+    /// Runs `work`, and runs it again if it fails. The second call succeeds unless the fault lasts.
     ///
     /// # Errors
     /// The error of the second call.
     ///
     /// # Panics
-    /// The call fails without a fault, or leaves an inconsistent allocator.
+    /// If the call fails without a fault, or leaves an inconsistent allocator.
     pub fn run<T, E: Display>(&self, mut work: impl FnMut() -> Result<T, E>) -> Result<T, Failure> {
         let injected = self.faults.injected();
         let mut work = || caught(|| work().map_err(|error| error.to_string()), |error| error.to_string());
@@ -92,10 +91,10 @@ impl<G: Gpu> Trial<G> {
     }
 }
 
-/// Payload of the panic of a failing call, if the walk unwinds.
+/// Payload of a panic of a failing call, with [`Walk::unwinds`](super::Walk::unwinds).
 pub(super) struct Unwound(pub(super) DeviceError);
 
-/// Calls `work`. If it panics with [`Unwound`], returns that as its error.
+/// Calls `work`. If it panics with [`Unwound`], returns the error of that panic.
 pub(super) fn caught<T, E>(work: impl FnOnce() -> Result<T, E>, failed: impl FnOnce(DeviceError) -> E) -> Result<T, E> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| match payload.downcast::<Unwound>() {
         Ok(unwound) => Err(failed(unwound.0)),
@@ -134,11 +133,11 @@ impl<G: Gpu> Stage<G> {
         }
     }
 
-    /// Runs a call, for faults that affect one call. The call may fail at most once, only because of the injected
-    /// fault, and with its error. The failure must not change anything, and the same call then succeeds.
+    /// Runs a call once more if it fails. For faults that affect one call. The first call may fail only because of the
+    /// injected fault, with its error, and must then change nothing. The second call must succeed.
     ///
     /// # Panics
-    /// One of these rules is broken.
+    /// If one of these rules is broken.
     #[track_caller]
     pub fn step<T, E: Debug>(&self, mut call: impl FnMut() -> Result<T, E>) -> T {
         let injected = self.faults.injected();
@@ -164,7 +163,7 @@ impl<G: Gpu> Stage<G> {
         self.errors_seen.get()
     }
 
-    /// Checks that each error seen by a [`Trial`] names its cause.
+    /// Checks that each error that a [`Trial`] got names its cause.
     pub(super) fn check_texts(&self, error: DeviceError) {
         for text in self.texts.borrow().iter() {
             let named = text.contains(&error.to_string());
@@ -173,7 +172,7 @@ impl<G: Gpu> Stage<G> {
         }
     }
 
-    /// Creates a buffer for copies. A readback buffer is only a destination.
+    /// Creates a buffer for copies. A readback buffer can only be a destination.
     ///
     /// # Errors
     /// The call failed twice.
@@ -265,13 +264,13 @@ impl<G: Gpu> Stage<G> {
         self.expect_at((from.object().clone(), 0), bytes)
     }
 
-    /// As [`Stage::expect`], from an offset in the buffer.
+    /// [`Stage::expect`] from an offset in the buffer, in bytes.
     ///
     /// # Errors
-    /// As [`Stage::expect`].
+    /// The errors of [`Stage::expect`].
     ///
     /// # Panics
-    /// As [`Stage::expect`].
+    /// The panics of [`Stage::expect`].
     pub fn expect_at(&mut self, (src, src_offset): (RawBuffer<Behind<G>>, u64), bytes: &[u8]) -> Outcome {
         let size = bytes.len() as u64;
         let back = self.buffer(size, Location::Readback)?;
@@ -294,7 +293,7 @@ impl<G: Gpu> Stage<G> {
         Ok(())
     }
 
-    /// Returns a region of all texels of the first mip level of an RGBA8 texture, with rows that the device can copy.
+    /// Returns the region of the whole first mip level of an RGBA8 texture. The device can copy its rows.
     #[must_use]
     pub fn region(&self, width: u32, height: u32, buffer_offset: u64) -> TextureRegion {
         let alignment = self.memory.device().capabilities().texture_copy_row_alignment;
@@ -302,11 +301,11 @@ impl<G: Gpu> Stage<G> {
         TextureRegion { buffer_offset, row_bytes, mip: 0, layer: 0, width, height, texel_bytes: 4 }
     }
 
-    /// Ends the run. No object may be left in the allocator or on the device. Returns the device's messages.
+    /// Ends the run. Checks that the allocator and the device have no objects. Returns the device's messages.
     pub(super) fn finish(mut self) -> Vec<String> {
         self.memory.debug().validate().expect("sound");
         let idle = self.gpu.wait_idle();
-        // An early return dropped open frames. The device is idle, and nothing more is submitted.
+        // An early return dropped open frames. The device is idle, and no further work is submitted.
         self.timelines.iter().for_each(Timeline::discard_dropped);
         let done = self.memory.shutdown(PATIENCE).expect("what was submitted is complete, or the device is lost");
         assert_eq!(done.waiting, 0, "no retired object is left");

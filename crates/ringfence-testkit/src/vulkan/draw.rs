@@ -1,4 +1,4 @@
-//! The compute pipeline of [`Command::Draw`](crate::Command::Draw): WGSL, compiled when the device is opened.
+//! The compute pipeline for [`Command::Draw`](crate::Command::Draw). Its shader is compiled at run time.
 
 use ash::vk;
 use naga::back::spv;
@@ -25,17 +25,16 @@ pub(super) struct Draw {
     pub(super) height: u32,
 }
 
-/// The objects that the draws of one submission need until it is complete.
+/// Objects that the draws of one submission need until it is complete.
 #[derive(Default)]
 pub(super) struct DrawObjects {
     views: Vec<vk::ImageView>,
-    /// Reused by later submissions.
+    /// Kept for later submissions.
     pools: Vec<vk::DescriptorPool>,
-    /// Number of sets that were allocated from all pools. The pools are filled one after another.
+    /// Number of sets in use. Each pool is filled before the next one is used.
     sets: usize,
 }
 
-/// The pipeline and its layouts.
 pub(super) struct Painter {
     set_layout: vk::DescriptorSetLayout,
     layout: vk::PipelineLayout,
@@ -63,7 +62,7 @@ impl Painter {
         let sets = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
         // SAFETY: the device is alive.
         let set_layout = unsafe { device.create_descriptor_set_layout(&sets, None) }?;
-        // Destroying null handles has no effect.
+        // Null handles are valid for `destroy`.
         let mut painter = Self { set_layout, layout: vk::PipelineLayout::null(), pipeline: vk::Pipeline::null() };
         match painter.make_pipeline(device) {
             Ok(()) => Ok(painter),
@@ -75,13 +74,12 @@ impl Painter {
         }
     }
 
-    /// Creates the pipeline and its layout.
     fn make_pipeline(&mut self, device: &ash::Device) -> Result<(), vk::Result> {
         let set_layouts = [self.set_layout];
         let frame =
             [vk::PushConstantRange { stage_flags: vk::ShaderStageFlags::COMPUTE, offset: 0, size: FRAME_BYTES }];
         let layout = vk::PipelineLayoutCreateInfo::default().set_layouts(&set_layouts).push_constant_ranges(&frame);
-        // SAFETY: the set layout is the device's.
+        // SAFETY: the set layout belongs to the device.
         self.layout = unsafe { device.create_pipeline_layout(&layout, None) }?;
         let code = compile();
         // SAFETY: naga has validated the shader.
@@ -107,7 +105,7 @@ impl Painter {
         let frame = [draw.width, draw.height, draw.disc_count, BACKGROUND].map(u32::to_ne_bytes);
         let (commands, point) = (batch.commands, vk::PipelineBindPoint::COMPUTE);
         let groups = [draw.width, draw.height].map(|texels| texels.div_ceil(GROUP_TEXELS));
-        // SAFETY: the command buffer is being recorded; pipeline, layout and set belong together.
+        // SAFETY: the command buffer is being recorded. Pipeline, layout and set match.
         unsafe {
             device.cmd_bind_pipeline(commands, point, self.pipeline);
             device.cmd_bind_descriptor_sets(commands, point, self.layout, 0, &[set], &[]);
@@ -117,12 +115,10 @@ impl Painter {
         Ok(())
     }
 
-    /// Destroys the pipeline.
-    ///
     /// # Safety
-    /// No work that uses it may be pending.
+    /// No pending work may use the pipeline.
     pub(super) unsafe fn destroy(self, device: &ash::Device) {
-        // SAFETY: the objects belong to the device and, by the caller's promise, are unused.
+        // SAFETY: the objects belong to the device. The caller promises that they are unused.
         unsafe {
             device.destroy_pipeline(self.pipeline, None);
             device.destroy_pipeline_layout(self.layout, None);
@@ -153,7 +149,7 @@ impl DrawObjects {
         }
         let layouts = [layout];
         let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(self.pools[pool]).set_layouts(&layouts);
-        // SAFETY: the pool belongs to the device and has room, because a full pool is not used again.
+        // SAFETY: the pool belongs to the device and is not full: a full pool is not used again.
         let set = unsafe { device.allocate_descriptor_sets(&info) }?[0];
         self.sets += 1;
         Ok(set)
@@ -162,10 +158,9 @@ impl DrawObjects {
     /// Destroys the views and resets the pools.
     ///
     /// # Safety
-    /// The submission must be complete, or must never have been made.
+    /// The submission must be complete, or must not have taken place.
     pub(super) unsafe fn clear(&mut self, device: &ash::Device) {
-        // SAFETY: the objects belong to the device and, by the caller's promise, are unused. In Vulkan the reset cannot
-        // fail.
+        // SAFETY: the objects belong to the device. The caller promises that they are unused.
         unsafe {
             self.views.drain(..).for_each(|view| device.destroy_image_view(view, None));
             for pool in &self.pools {
@@ -175,12 +170,10 @@ impl DrawObjects {
         self.sets = 0;
     }
 
-    /// Destroys all objects.
-    ///
     /// # Safety
-    /// As for [`DrawObjects::clear`].
+    /// The rules of [`DrawObjects::clear`].
     pub(super) unsafe fn destroy(mut self, device: &ash::Device) {
-        // SAFETY: the caller promises that the submission is complete or was never made.
+        // SAFETY: the caller promises that the submission is complete or did not take place.
         unsafe {
             self.clear(device);
             self.pools.drain(..).for_each(|pool| device.destroy_descriptor_pool(pool, None));
@@ -188,9 +181,9 @@ impl DrawObjects {
     }
 }
 
-/// Writes the discs and the target into the set.
+/// Writes the discs and the target to the set.
 fn point_at(device: &ash::Device, set: vk::DescriptorSet, draw: &Draw, view: vk::ImageView) {
-    // Even without discs the range must not be empty.
+    // The range of a descriptor must not be empty.
     let range = match draw.disc_count {
         0 => vk::WHOLE_SIZE,
         count => u64::from(count) * size_of::<Disc>() as u64,
@@ -202,7 +195,7 @@ fn point_at(device: &ash::Device, set: vk::DescriptorSet, draw: &Draw, view: vk:
         write(0).descriptor_type(vk::DescriptorType::STORAGE_BUFFER).buffer_info(&discs),
         write(1).descriptor_type(vk::DescriptorType::STORAGE_IMAGE).image_info(&target),
     ];
-    // SAFETY: the set is new and has those bindings; the resources belong to the device and are alive.
+    // SAFETY: the set is new and has these bindings. The resources belong to the device and are alive.
     unsafe { device.update_descriptor_sets(&writes, &[]) };
 }
 
@@ -217,7 +210,7 @@ fn create_pool(device: &ash::Device) -> Result<vk::DescriptorPool, vk::Result> {
 /// Compiles the shader to SPIR-V.
 ///
 /// # Panics
-/// The shader, which is part of this program, is invalid. A test checks that it is not.
+/// If the shader, which is part of this program, is invalid. A test checks that it is valid.
 fn compile() -> Vec<u32> {
     let module = naga::front::wgsl::parse_str(include_str!("draw.wgsl")).expect("draw.wgsl is WGSL");
     let mut validator = Validator::new(ValidationFlags::all(), Capabilities::IMMEDIATES);

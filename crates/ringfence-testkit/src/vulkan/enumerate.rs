@@ -1,4 +1,4 @@
-//! A list of the Vulkan devices, for people and scripts: plain data. No device is opened.
+//! The list of Vulkan devices, as plain data for people and scripts. No device is opened.
 
 use ash::vk;
 use ringfence::device::{Capabilities, DeviceError};
@@ -36,7 +36,7 @@ pub fn enumerate() -> Result<Vec<DeviceSummary>, OpenError> {
 }
 
 fn summary(instance: &ash::Instance, physical: vk::PhysicalDevice) -> DeviceSummary {
-    // SAFETY: the physical device belongs to the instance, which is alive; also below.
+    // SAFETY: the physical device belongs to the instance, which is alive.
     let properties = unsafe { instance.get_physical_device_properties(physical) };
     // SAFETY: as above, and the instance was created for Vulkan 1.2.
     let capabilities = unsafe { vulkan::capabilities(instance, physical) };
@@ -63,7 +63,6 @@ fn driver(instance: &ash::Instance, physical: vk::PhysicalDevice) -> String {
     texts.join(" ").trim().to_owned()
 }
 
-/// Returns a device's name.
 pub(super) fn name(properties: &vk::PhysicalDeviceProperties) -> String {
     properties.device_name_as_c_str().unwrap_or_default().to_string_lossy().into_owned()
 }

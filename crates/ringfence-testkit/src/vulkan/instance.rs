@@ -12,7 +12,7 @@ use crate::{OpenError, Options, Validation};
 
 const VALIDATION: &CStr = c"VK_LAYER_KHRONOS_validation";
 
-/// Locked while a thread creates or destroys an instance or a device. With many threads at once, these calls of
+/// Must be locked while an instance or a device is created or destroyed. With many threads at once, these calls of
 /// NVIDIA's driver occasionally never return.
 pub(super) static ONE_AT_A_TIME: ReentrantMutex<()> = ReentrantMutex::new(());
 
@@ -45,22 +45,19 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Returns the instance.
     pub(super) fn raw(&self) -> &ash::Instance {
         &self.raw
     }
 
-    /// Returns `true` if objects can be named.
     pub(super) fn has_debug_utils(&self) -> bool {
         self.debug_utils
     }
 
-    /// Returns the messages of the validation layers. They outlive the instance.
+    /// Returns the messages of the validation layers. The result stays valid after the instance is destroyed.
     pub(super) fn messages(&self) -> Messages {
         self.messages.clone()
     }
 
-    /// Returns the layer that checks the devices.
     pub(super) fn validation(&self) -> &Validation {
         &self.validation
     }
@@ -75,10 +72,9 @@ impl Instance {
         }
     }
 
-    /// Starts collecting messages.
     fn listen(&mut self) -> Result<(), OpenError> {
         let utils = ext::debug_utils::Instance::new(&self._entry, &self.raw);
-        // SAFETY: the instance has the extension; the collection lives until after the instance is destroyed.
+        // SAFETY: the instance has the extension. The messages outlive the instance.
         let messenger = unsafe { utils.create_debug_utils_messenger(&self.messages.messenger(), None) }
             .map_err(failed("registering for messages of the validation layers"))?;
         self.messenger = Some((utils, messenger));
@@ -89,7 +85,7 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         let _one = ONE_AT_A_TIME.lock();
-        // SAFETY: both are alive, and the owner of the instance has dropped all objects that were created with it.
+        // SAFETY: both are alive, and all objects that were created with the instance are destroyed.
         unsafe {
             if let Some((utils, messenger)) = self.messenger.take() {
                 utils.destroy_debug_utils_messenger(messenger, None);
@@ -99,7 +95,7 @@ impl Drop for Instance {
     }
 }
 
-/// The extension that enables synchronization validation in the validation layer.
+/// Extension through which the validation layer is configured to check synchronization.
 enum Layer {
     /// `VK_EXT_validation_features`.
     Features,
@@ -108,7 +104,7 @@ enum Layer {
 }
 
 impl Layer {
-    /// Returns the layer, if it was requested, and the resulting state of validation.
+    /// Returns the layer if it is requested and found, and the resulting state of validation.
     fn wanted(entry: &ash::Entry, options: &Options) -> Result<(Option<Self>, Validation), OpenError> {
         if !options.validation {
             return Ok((None, Validation::Off));
@@ -123,7 +119,6 @@ impl Layer {
         }
     }
 
-    /// Finds the layer and its version.
     fn find(entry: &ash::Entry) -> Result<(Self, String), OpenError> {
         // SAFETY: the loader is alive.
         let layers = unsafe { entry.enumerate_instance_layer_properties() }.map_err(failed("listing Vulkan layers"))?;
@@ -151,9 +146,9 @@ impl Layer {
     }
 }
 
-/// Opens the loader, and checks that it supports Vulkan 1.2.
+/// Loads the Vulkan loader. Returns an error if it does not support Vulkan 1.2.
 fn load() -> Result<ash::Entry, OpenError> {
-    // SAFETY: the library with this name is the Vulkan loader, whose initialisation has no preconditions.
+    // SAFETY: the library with this name is the Vulkan loader. Its initialisation has no preconditions.
     let entry = unsafe { ash::Entry::load() }.map_err(|error| {
         absent(&format!("no Vulkan loader found: {error} (Debian: libvulkan1, and mesa-vulkan-drivers for a driver)"))
     })?;
@@ -165,9 +160,9 @@ fn load() -> Result<ash::Entry, OpenError> {
     }
 }
 
-/// Creates one instance that lives as long as the process. The loader unloads the drivers with the last instance, and
-/// after about thirty unloads NVIDIA's driver has no room left for its thread-local variables and is not found any
-/// more.
+/// Creates an instance that lives as long as the process. Without it, the loader would unload the drivers with the last
+/// instance. After about thirty unloads, NVIDIA's driver has no space left for its thread-local variables and is not
+/// found.
 fn keep_drivers_loaded(entry: &ash::Entry) {
     static KEPT: OnceLock<Option<(ash::Instance, ash::Entry)>> = OnceLock::new();
     KEPT.get_or_init(|| {
@@ -179,7 +174,6 @@ fn keep_drivers_loaded(entry: &ash::Entry) {
     });
 }
 
-/// Creates the instance.
 fn create(
     entry: &ash::Entry,
     layer: Option<&Layer>,
@@ -230,11 +224,11 @@ fn extensions(
         .map_err(failed("listing Vulkan instance extensions"))?;
     let mut names = Vec::new();
     let mut flags = vk::InstanceCreateFlags::empty();
-    // If the loader does not offer the extension, the validation layer does.
+    // If the loader lacks the extension, the validation layer has it.
     if layer.is_some() || lists(&offered, ext::debug_utils::NAME) {
         names.push(ext::debug_utils::NAME);
     }
-    // Without it the loader hides drivers that lack a few features of Vulkan (MoltenVK).
+    // Otherwise the loader hides drivers that lack a few features of Vulkan (MoltenVK).
     if lists(&offered, khr::portability_enumeration::NAME) {
         names.push(khr::portability_enumeration::NAME);
         flags |= vk::InstanceCreateFlags::ENUMERATE_PORTABILITY_KHR;
@@ -243,13 +237,12 @@ fn extensions(
     Ok((names, flags))
 }
 
-/// Returns `true` if the layer should also check best practices. That is slower and produces advice that
-/// [`super::messages`] filters out.
+/// Returns `true` if the layer must also check best practices, which is slower. [`super::messages`] filters its advice.
 pub(super) fn wants_best_practices() -> bool {
     std::env::var_os("RINGFENCE_BEST_PRACTICES").is_some()
 }
 
-/// Returns a setting of the layer. (`ash` counts values in bytes, so the fields are set by hand.)
+/// Returns a setting of the layer. The fields are set by hand, because `ash` counts values in bytes.
 fn switch<'a>(name: &'a CStr, on: &'a vk::Bool32) -> vk::LayerSettingEXT<'a> {
     let mut setting =
         vk::LayerSettingEXT::default().layer_name(VALIDATION).setting_name(name).ty(vk::LayerSettingTypeEXT::BOOL32);
@@ -258,12 +251,10 @@ fn switch<'a>(name: &'a CStr, on: &'a vk::Bool32) -> vk::LayerSettingEXT<'a> {
     setting
 }
 
-/// Returns `true` if `offered` contains an extension.
 pub(super) fn lists(offered: &[vk::ExtensionProperties], name: &CStr) -> bool {
     offered.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name))
 }
 
-/// Returns the error for an absent device, with its reason.
 pub(super) fn absent(reason: &str) -> OpenError {
     OpenError::Absent(reason.to_owned())
 }

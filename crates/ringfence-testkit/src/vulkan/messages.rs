@@ -1,4 +1,4 @@
-//! The messages of the validation layers, collected until they are taken.
+//! The messages of the validation layers. They are collected until they are taken.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ash::vk;
 
-/// Best-practices advice that the test kit does not follow: the start of the message's name, and the reason.
+/// Best-practices advice that the test kit ignores: the start of the message's name, and the reason.
 const EXPLAINED: [(&str, &str); 7] = [
     (
         "UNASSIGNED-BestPractices-pipeline-stage-flags",
@@ -26,20 +26,20 @@ const EXPLAINED: [(&str, &str); 7] = [
     ("UNASSIGNED-BestPractices-vkAllocateMemory-small-allocation", "tests request small dedicated memory on purpose"),
 ];
 
-/// Messages that are not the program's fault: the start of the message's name, a text in it, and the reason.
+/// Other messages that are no defects: the start of the message's name, a part of its text, and the reason.
 const HARMLESS: [(&str, &str, &str); 1] = [(
     "WARNING-vkGetDeviceProcAddr-device",
     "vkGetPhysicalDeviceVideoEncodeQualityLevelPropertiesKHR",
     "`ash` 0.38 requests this instance function from the device while loading, and never calls it",
 )];
 
-/// Returns `true` if a message is not a defect. The message starts with its name.
+/// Returns `true` if a message is no defect. The message starts with its name.
 fn is_explained(message: &str) -> bool {
     let is_harmless = |(name, text, _): &(&str, &str, &str)| message.starts_with(name) && message.contains(text);
     EXPLAINED.iter().any(|(name, _)| message.starts_with(name)) || HARMLESS.iter().any(is_harmless)
 }
 
-/// Collects warnings and errors of the validation layers. Clones share one collection.
+/// Collection of warnings and errors of the validation layers. Clones share one collection.
 #[derive(Clone, Default)]
 pub(super) struct Messages(Arc<Mutex<Vec<String>>>);
 
@@ -49,7 +49,7 @@ impl Messages {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the description of a messenger that collects here. Valid as long as a clone of this collection is alive.
+    /// Returns a description that sends messages here. It is valid while a clone of this collection exists.
     pub(super) fn messenger(&self) -> vk::DebugUtilsMessengerCreateInfoEXT<'static> {
         // Advice arrives as performance messages.
         let advice = if super::instance::wants_best_practices() {
@@ -60,24 +60,23 @@ impl Messages {
         let severities = vk::DebugUtilsMessageSeverityFlagsEXT::WARNING | vk::DebugUtilsMessageSeverityFlagsEXT::ERROR;
         vk::DebugUtilsMessengerCreateInfoEXT::default()
             .message_severity(severities)
-            // General messages come from the loader and from drivers that it skipped. They are not defects of the
-            // program.
+            // General messages are not received: they are about the loader and skipped drivers, not about the program.
             .message_type(vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION | advice)
             .pfn_user_callback(Some(collect))
             .user_data(Arc::as_ptr(&self.0).cast_mut().cast())
     }
 }
 
-/// Called by the layers, on any thread that is in a Vulkan call.
+/// Called by the layers, on any thread during a Vulkan call.
 unsafe extern "system" fn collect(
     _: vk::DebugUtilsMessageSeverityFlagsEXT,
     _: vk::DebugUtilsMessageTypeFlagsEXT,
     data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
     messages: *mut c_void,
 ) -> vk::Bool32 {
-    // SAFETY: `Messages::messenger` passed the pointer; its collection is alive.
+    // SAFETY: the pointer comes from `Messages::messenger`, and its collection is alive.
     let messages = unsafe { &*messages.cast_const().cast::<Mutex<Vec<String>>>() };
-    // SAFETY: the layers pass valid data, with texts that are null-terminated or absent.
+    // SAFETY: the layers pass valid data. Its texts are null-terminated or absent.
     let message = unsafe { format!("{}: {}", text((*data).p_message_id_name), text((*data).p_message)) };
     if !is_explained(&message) {
         messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
@@ -94,7 +93,7 @@ unsafe fn text<'a>(pointer: *const c_char) -> Cow<'a, str> {
     if pointer.is_null() {
         return Cow::Borrowed("");
     }
-    // SAFETY: not null; the caller promises a null-terminated text that lives as long as the result.
+    // SAFETY: the pointer is not null. The caller promises a null-terminated text that lives as long as the result.
     unsafe { CStr::from_ptr(pointer) }.to_string_lossy()
 }
 

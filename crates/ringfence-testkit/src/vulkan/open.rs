@@ -1,4 +1,4 @@
-//! Opening a device: choice of the physical device, the queues and the features.
+//! Opening a device: its physical device, queues and features.
 
 use std::ffi::{CStr, c_char};
 use std::sync::{Arc, Mutex};
@@ -27,11 +27,11 @@ pub(super) fn open(options: &Options) -> Result<VulkanGpu, OpenError> {
     let wish = Wish { descriptors, placeholders: options.placeholders, can_bind };
     let copy_family = choose_copy_family(&families, family);
     let (raw, desc) = create_device(&instance, physical, [(family, queue_count), (copy_family, 1)], wish)?;
-    // SAFETY: the device was just created from them, for Vulkan 1.2, with timeline semaphores and the features of
-    // `desc`.
+    // SAFETY: the device was just created from these handles, for Vulkan 1.2, with timeline semaphores and the features
+    // in `desc`.
     let device = unsafe { Device::new(instance.raw(), physical, raw.clone(), desc) };
     let device = device.map_err(|error| {
-        // SAFETY: no objects were created with the device yet.
+        // SAFETY: the device has no objects yet.
         unsafe { raw.destroy_device(None) };
         OpenError::Failed { what: "reading the capabilities of the Vulkan device", error }
     })?;
@@ -42,13 +42,13 @@ pub(super) fn open(options: &Options) -> Result<VulkanGpu, OpenError> {
     let painter = None;
     let mut gpu =
         VulkanGpu { queues, gate, gate_values, queue_family, copy_family, painter, pipelines, device, instance };
-    // The number of the test kit's queues. They share the `queue_count` queues of the device.
+    // Number of queues of the test kit. They share the `queue_count` queues of the device.
     let wanted = if options.shared_queues { options.queues.max(1) as u32 } else { queue_count };
     furnish(&mut gpu, physical, (wanted, queue_count))?;
     Ok(gpu)
 }
 
-/// Creates the objects that the device needs to run commands. If that fails, dropping `gpu` destroys those that exist.
+/// Creates the objects that the device needs to run commands. On failure, dropping `gpu` destroys those that exist.
 fn furnish(
     gpu: &mut VulkanGpu,
     physical: vk::PhysicalDevice,
@@ -65,7 +65,7 @@ fn furnish(
     Ok(())
 }
 
-/// Returns the best physical device with Vulkan 1.2 and `part` in its name. Upper and lower case are equal.
+/// Returns the best physical device with Vulkan 1.2 and `part` in its name. Ignores case.
 fn choose_device(instance: &Instance, part: Option<&str>) -> Result<vk::PhysicalDevice, OpenError> {
     let part = part.unwrap_or_default().to_lowercase();
     let mut seen = Vec::new();
@@ -86,7 +86,7 @@ fn choose_device(instance: &Instance, part: Option<&str>) -> Result<vk::Physical
     })
 }
 
-/// Returns the rank of a device type. Smaller is better.
+/// Returns the rank of a device type. A smaller rank is better.
 fn rank(device_type: vk::PhysicalDeviceType) -> u32 {
     match device_type {
         vk::PhysicalDeviceType::DISCRETE_GPU => 0,
@@ -97,8 +97,8 @@ fn rank(device_type: vk::PhysicalDeviceType) -> u32 {
     }
 }
 
-/// Returns a queue family for compute work, and the number of queues to create. Prefers the family with the most of the
-/// wanted queues, then one that supports graphics, then the first.
+/// Returns a queue family for compute work, and the number of queues to create. Prefers the family with the most
+/// queues, up to `wanted`, then a family that supports graphics, then the first family.
 fn choose_queues(families: &[vk::QueueFamilyProperties], wanted: usize) -> Option<(u32, u32)> {
     let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
     let mut best: Option<((u32, bool), u32)> = None;
@@ -112,7 +112,7 @@ fn choose_queues(families: &[vk::QueueFamilyProperties], wanted: usize) -> Optio
     best.map(|((count, _), index)| (index, count))
 }
 
-/// Returns another family that can copy. Prefers one that can only copy; returns `family` if there is no other.
+/// Returns a family other than `family` that can copy, if possible one that can only copy; `family` if there is none.
 fn choose_copy_family(families: &[vk::QueueFamilyProperties], family: u32) -> u32 {
     let work = vk::QueueFlags::GRAPHICS | vk::QueueFlags::COMPUTE;
     let copies = vk::QueueFlags::TRANSFER | work;
@@ -120,14 +120,14 @@ fn choose_copy_family(families: &[vk::QueueFamilyProperties], family: u32) -> u3
         let whole_texels = other.min_image_transfer_granularity.width == 1;
         *index != family && other.queue_count > 0 && other.queue_flags.intersects(copies) && whole_texels
     });
-    // Copy engines have no other flags. Video queues can copy too, but a pure copy engine is preferred.
+    // A pure copy engine has no other flags. Other families that copy, such as video queues, are a second choice.
     let rank = |flags: vk::QueueFlags| {
         (flags.intersects(work), (flags & !(vk::QueueFlags::TRANSFER | vk::QueueFlags::SPARSE_BINDING)).as_raw())
     };
     others.min_by_key(|(_, other)| rank(other.queue_flags)).map_or(family, |(index, _)| index)
 }
 
-/// Creates the device, with timeline semaphores and the features that [`Wanted`] found.
+/// Creates the device with the features in [`Wanted`].
 fn create_device(
     instance: &Instance,
     physical: vk::PhysicalDevice,
@@ -151,7 +151,7 @@ fn create_device(
         let priorities = &priorities[..count as usize];
         vk::DeviceQueueCreateInfo::default().queue_family_index(family).queue_priorities(priorities)
     });
-    // Each family may be listed only once.
+    // A family may be listed only once.
     let queues = if families[0].0 == families[1].0 { &queues[..1] } else { &queues[..] };
     let desc = wanted.desc(debug_utils);
     let mut features = vk::PhysicalDeviceFeatures2::default().features(wanted.core).push_next(&mut wanted.twelve);
@@ -171,22 +171,22 @@ fn create_device(
         .queue_create_infos(queues)
         .enabled_extension_names(&names)
         .push_next(&mut features);
-    // SAFETY: the queues, extensions and features exist; Vulkan 1.2 always has timeline semaphores.
+    // SAFETY: the queues, extensions and features exist. Vulkan 1.2 has timeline semaphores.
     let raw = unsafe { instance.create_device(physical, &info, None) }.map_err(failed("creating a Vulkan device"))?;
     Ok((raw, desc))
 }
 
-/// The features that the program requests.
+/// Features that the caller requests.
 #[derive(Clone, Copy)]
 struct Wish {
     descriptors: Option<DescriptorModel>,
-    /// `true` to use neither null descriptors nor partially bound ones.
+    /// If `true`, null descriptors and partially bound arrays are not enabled.
     placeholders: bool,
-    /// `true` if the queues bind pages.
+    /// If `true`, the queues must be able to bind pages.
     can_bind: bool,
 }
 
-/// The features to enable, out of those that the device offers.
+/// Features and extensions to enable. The device has all of them.
 struct Wanted {
     names: Vec<&'static CStr>,
     core: vk::PhysicalDeviceFeatures,
@@ -210,7 +210,7 @@ impl Wanted {
         let mut robustness = vk::PhysicalDeviceRobustness2FeaturesEXT::default();
         let mut buffers = vk::PhysicalDeviceDescriptorBufferFeaturesEXT::default();
         let mut offered = vk::PhysicalDeviceFeatures2::default().push_next(&mut twelve);
-        // If a device offers this extension, it must be enabled.
+        // If a device has this extension, it must be enabled.
         if lists(extensions, khr::portability_subset::NAME) {
             names.push(khr::portability_subset::NAME);
         }
@@ -230,13 +230,12 @@ impl Wanted {
         let sharing =
             [khr::external_memory_fd::NAME, ext::external_memory_dma_buf::NAME, khr::external_memory_win32::NAME];
         names.extend(sharing.into_iter().filter(|name| lists(extensions, name)));
-        // Both extensions have one feature each, and a device that lists the extension supports its feature.
+        // A device that has one of these extensions also has its only feature.
         let has_priority = lists(extensions, ext::memory_priority::NAME);
         let has_pageable = has_priority && lists(extensions, ext::pageable_device_local_memory::NAME);
         names.extend(has_priority.then_some(ext::memory_priority::NAME));
         names.extend(has_pageable.then_some(ext::pageable_device_local_memory::NAME));
-        // SAFETY: the physical device belongs to the instance, is alive, and supports Vulkan 1.2 and the chained
-        // structures.
+        // SAFETY: the physical device is alive. It supports Vulkan 1.2 and the chained structures.
         unsafe { instance.get_physical_device_features2(physical, &mut offered) };
         let core = vk::PhysicalDeviceFeatures {
             shader_storage_buffer_array_dynamic_indexing: offered.features.shader_storage_buffer_array_dynamic_indexing,
@@ -284,7 +283,7 @@ impl Wanted {
     }
 }
 
-/// Returns the used features of Vulkan 1.2. Those of descriptor indexing are enabled only together.
+/// Returns the features of Vulkan 1.2 to enable. The features of descriptor indexing are enabled only together.
 fn enabled(
     offered: &vk::PhysicalDeviceVulkan12Features<'_>,
     (may_update, may_be_partial): (bool, bool),

@@ -1,4 +1,4 @@
-//! A queue, its timeline semaphore, and its recycled command buffers.
+//! A queue, its timeline semaphore, and its command buffers, which are used again once they are complete.
 //!
 //! ```text
 //!   free ──take──▶ recorded ──submit, signals v──▶ busy (v) ──timeline has reached v──▶ free
@@ -21,29 +21,27 @@ pub(super) fn timeline(device: &ash::Device) -> Result<vk::Semaphore, vk::Result
     unsafe { device.create_semaphore(&info, None) }
 }
 
-/// A queue with its timeline semaphore.
 pub(super) struct Queue {
     raw: vk::Queue,
     fence: vk::Semaphore,
     pool: vk::CommandPool,
     free: Vec<Batch>,
-    /// Submitted batches, each with the timeline value of its completion, in ascending order.
+    /// Pending batches in order, each with the value of the timeline that it signals.
     busy: VecDeque<(u64, Batch)>,
 }
 
-/// The objects that one submission needs until it is complete.
+/// Objects that one submission needs until it is complete.
 pub(super) struct Batch {
     pub(super) commands: vk::CommandBuffer,
     pub(super) draws: DrawObjects,
 }
 
 impl Queue {
-    /// Wraps the queue with this family and index.
     pub(super) fn new(device: &ash::Device, family: u32, index: u32) -> Result<Self, vk::Result> {
         let pool = vk::CommandPoolCreateInfo::default()
             .queue_family_index(family)
             .flags(vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER | vk::CommandPoolCreateFlags::TRANSIENT);
-        // SAFETY: the device was created with this queue of that family, and with timeline semaphores.
+        // SAFETY: the device was created with this queue and with timeline semaphores.
         unsafe {
             let raw = device.get_device_queue(family, index);
             let fence = timeline(device)?;
@@ -53,17 +51,15 @@ impl Queue {
         }
     }
 
-    /// Returns Vulkan's queue.
     pub(super) fn raw(&self) -> vk::Queue {
         self.raw
     }
 
-    /// Returns the timeline semaphore.
     pub(super) fn fence(&self) -> vk::Semaphore {
         self.fence
     }
 
-    /// Calls `record` to record a batch, and submits it.
+    /// Records a batch by a call of `record`, and submits it.
     pub(super) fn submit(
         &mut self,
         device: &ash::Device,
@@ -86,7 +82,7 @@ impl Queue {
         }
     }
 
-    /// Recycles a batch that was not submitted. Its recording may be incomplete.
+    /// Keeps a batch that was not submitted for reuse. Its recording may be incomplete.
     fn take_back(&mut self, device: &ash::Device, mut batch: Batch) {
         // SAFETY: the batch was not submitted.
         unsafe {
@@ -96,7 +92,7 @@ impl Queue {
         self.free.push(batch);
     }
 
-    /// Recycles the batches that are complete.
+    /// Keeps the batches that are complete for reuse.
     fn recycle(&mut self, device: &ash::Device) -> Result<(), vk::Result> {
         // SAFETY: the timeline semaphore belongs to the device and is alive.
         let reached = unsafe { device.get_semaphore_counter_value(self.fence) }?;
@@ -110,18 +106,16 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns an unused batch.
     fn take(&mut self, device: &ash::Device) -> Result<Batch, vk::Result> {
         if let Some(batch) = self.free.pop() {
             return Ok(batch);
         }
         let info = vk::CommandBufferAllocateInfo::default().command_pool(self.pool).command_buffer_count(1);
-        // SAFETY: the pool belongs to the device, and `&mut self` prevents other uses.
+        // SAFETY: the pool belongs to the device, and `&mut self` prevents other uses of the pool.
         let commands = unsafe { device.allocate_command_buffers(&info) }?[0];
         Ok(Batch { commands, draws: DrawObjects::default() })
     }
 
-    /// Submits recorded commands.
     fn hand_over(
         &self,
         device: &ash::Device,
@@ -140,18 +134,15 @@ impl Queue {
             .command_buffers(&commands)
             .signal_semaphores(&signalled)
             .push_next(&mut timeline);
-        // SAFETY: the objects belong to the device and are alive; the commands are recorded; the callers' `&mut`
-        // prevents other uses of the queue.
+        // SAFETY: the objects belong to the device and are alive. No other thread uses the queue.
         unsafe { device.queue_submit(self.raw, &[submit], vk::Fence::null()) }
     }
 
-    /// Destroys all objects.
-    ///
     /// # Safety
     /// No submission to the queue may be pending.
     pub(super) unsafe fn destroy(self, device: &ash::Device) {
         let busy = self.busy.into_iter().map(|(_, batch)| batch);
-        // SAFETY: the objects belong to the device and, by the caller's promise, are unused.
+        // SAFETY: the objects belong to the device. The caller promises that they are unused.
         unsafe {
             busy.chain(self.free).for_each(|batch| batch.draws.destroy(device));
             device.destroy_command_pool(self.pool, None);
@@ -160,14 +151,13 @@ impl Queue {
     }
 }
 
-/// Begins the command buffer, calls `record`, and ends it.
 fn begin_and_end(
     device: &ash::Device,
     commands: vk::CommandBuffer,
     record: impl FnOnce() -> Result<(), vk::Result>,
 ) -> Result<(), vk::Result> {
     let once = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
-    // SAFETY: the command buffer belongs to the device and is not pending; beginning it again resets it.
+    // SAFETY: the command buffer belongs to the device and is not pending. Beginning it resets it.
     unsafe { device.begin_command_buffer(commands, &once) }?;
     record()?;
     // SAFETY: it is being recorded.

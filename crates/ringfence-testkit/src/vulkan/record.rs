@@ -1,11 +1,10 @@
-//! Recording of commands for Vulkan, with a full barrier between any two commands.
+//! Recording of commands for Vulkan, with a full barrier between commands.
 //!
 //! ```text
 //!   ▌ command ▌ command ▌ … ▌ host        ▌ all stages wait for all stages, all writes are made visible
 //! ```
 //!
-//! The first barrier also covers earlier submissions to the same queue. The last one makes the results visible to the
-//! host.
+//! The first barrier also waits for earlier submissions to the queue. The last one includes the host.
 
 use ash::vk;
 use ringfence::device::TextureAspect;
@@ -16,13 +15,13 @@ use super::draw::{Draw, Painter};
 use super::queue::Batch;
 use crate::{Command, Subresource, TextureRegion};
 
-/// The layout of textures from their first use on.
+/// Layout of textures after their first use.
 pub(super) const LAYOUT: vk::ImageLayout = vk::ImageLayout::GENERAL;
 
 /// Records the commands in order.
 ///
 /// # Panics
-/// There is a draw and no painter.
+/// If a command draws and `painter` is `None`.
 pub(super) fn commands(
     device: &ash::Device,
     painter: Option<&Painter>,
@@ -45,7 +44,7 @@ pub(super) fn commands(
 
 /// Records any command except a draw.
 fn record_copy(device: &ash::Device, commands: vk::CommandBuffer, command: &Command<Device>) {
-    // SAFETY: the resources belong to the device; the creator of the command promises that its ranges fit them.
+    // SAFETY: the resources belong to the device. The creator of the command promises that its ranges are inside them.
     unsafe {
         match *command {
             Command::Upload(ref batch) => {
@@ -86,7 +85,6 @@ fn record_copy(device: &ash::Device, commands: vk::CommandBuffer, command: &Comm
     }
 }
 
-/// Converts a region to Vulkan's structure.
 fn image_copy(region: &TextureRegion) -> vk::BufferImageCopy {
     let row_texels = region.row_bytes / u64::from(region.texel_bytes);
     vk::BufferImageCopy::default()
@@ -102,7 +100,7 @@ fn image_copy(region: &TextureRegion) -> vk::BufferImageCopy {
         .image_extent(vk::Extent3D { width: region.width, height: region.height, depth: 1 })
 }
 
-/// Returns a copy of a whole subresource. Vulkan's defaults define the layout of rows and slices in the buffer.
+/// Returns a copy of a whole subresource. A row length and image height of 0 mean that rows and slices have no padding.
 fn all_of(part: &Subresource) -> vk::BufferImageCopy {
     let [width, height, depth] = part.extent;
     vk::BufferImageCopy::default()
@@ -121,7 +119,7 @@ fn all_of(part: &Subresource) -> vk::BufferImageCopy {
         .image_extent(vk::Extent3D { width, height, depth })
 }
 
-/// Returns the texture and the subresources that the command discards.
+/// Returns the texture and the subresources that the command discards the contents of.
 fn discarded(command: &Command<Device>) -> Option<(vk::Image, vk::ImageSubresourceRange)> {
     match *command {
         Command::CopyBufferToTexture { dst, region, discard: true, .. } => {
@@ -141,7 +139,7 @@ fn discarded(command: &Command<Device>) -> Option<(vk::Image, vk::ImageSubresour
     }
 }
 
-/// Records a barrier of all later work behind all earlier work. Moves the discarded subresource to [`LAYOUT`].
+/// Records a full barrier. Transitions the subresource in `discarded` to [`LAYOUT`] and discards its contents.
 pub(super) fn barrier(
     device: &ash::Device,
     commands: vk::CommandBuffer,
@@ -167,7 +165,7 @@ pub(super) fn barrier(
     }
 }
 
-/// Makes earlier writes visible to the host.
+/// Records a barrier that makes earlier writes visible to the host.
 pub(super) fn host_barrier(device: &ash::Device, commands: vk::CommandBuffer) {
     let memory = vk::MemoryBarrier::default()
         .src_access_mask(vk::AccessFlags::MEMORY_WRITE)

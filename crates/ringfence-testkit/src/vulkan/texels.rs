@@ -1,10 +1,10 @@
-//! The textures and formats whose texels a device can copy.
+//! Textures and formats that support copies of their texels.
 
 use ash::vk;
 use ringfence::device::{Dimension, TextureDesc};
 use ringfence::vulkan::TextureInfo;
 
-/// Returns all formats of Vulkan 1.0. The test kit opens devices for Vulkan 1.2, which adds no single-plane formats.
+/// Returns all formats of Vulkan 1.0. Later versions up to 1.2 add no single-plane formats.
 pub(super) fn formats() -> Vec<vk::Format> {
     (1..=184).map(vk::Format::from_raw).collect()
 }
@@ -53,6 +53,6 @@ pub(super) fn describe(
         .samples(vk::SampleCountFlags::TYPE_1)
         .tiling(tiling)
         .usage(USAGE);
-    // SAFETY: no structure is chained, and the device just reported that it supports such images.
+    // SAFETY: the description has no chained structures, and the device has just reported that it supports the image.
     fits.then(|| unsafe { TextureInfo::from_raw(info) })
 }

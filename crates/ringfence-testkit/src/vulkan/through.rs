@@ -1,4 +1,4 @@
-//! The compute pipelines of [`Through`]: one for each heap size, created on first use.
+//! The compute pipelines for [`Through`]: one per heap size, created when it is first needed.
 
 use ash::vk;
 use naga::back::spv;
@@ -15,7 +15,6 @@ const GROUP: u32 = 64;
 /// Size of `Job` in `through.wgsl`, in bytes.
 const JOB_BYTES: u32 = 16;
 
-/// The pipelines that were created so far.
 #[derive(Default)]
 pub(super) struct Pipelines(Vec<Pipeline>);
 
@@ -25,12 +24,12 @@ struct Pipeline {
     raw: vk::Pipeline,
 }
 
-/// The properties that distinguish pipelines.
+/// Properties in which pipelines differ.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key {
     layout: vk::DescriptorSetLayout,
     slots: u32,
-    /// `true` if it reads constants.
+    /// `true` if the shader reads constants.
     constants: bool,
 }
 
@@ -42,7 +41,7 @@ impl Key {
 }
 
 impl Pipelines {
-    /// Creates the missing pipelines for these jobs.
+    /// Creates the pipelines that these jobs need and that do not exist.
     pub(super) fn prepare(
         &mut self,
         device: &ash::Device,
@@ -61,10 +60,8 @@ impl Pipelines {
         self.0.iter().find(|pipeline| pipeline.key == key)
     }
 
-    /// Destroys all pipelines.
-    ///
     /// # Safety
-    /// No pending work may use them.
+    /// No pending work may use the pipelines.
     pub(super) unsafe fn destroy(self, device: &ash::Device) {
         for pipeline in self.0 {
             // SAFETY: the caller promises that no pending work uses the pipelines.
@@ -83,7 +80,7 @@ impl Pipelines {
         let (raw, commands, point) = (device.raw(), batch.commands, vk::PipelineBindPoint::COMPUTE);
         for (number, job) in through.jobs.iter().enumerate() {
             let pipeline = self.find(Key::of(&bound, through.slots, job)).expect("the pipeline was prepared");
-            // SAFETY: the command buffer is being recorded; pipeline, layout and heap belong together.
+            // SAFETY: the command buffer is being recorded. Pipeline, layout and heap match.
             unsafe {
                 raw.cmd_bind_pipeline(commands, point, pipeline.raw);
                 if number == 0 {
@@ -98,7 +95,7 @@ impl Pipelines {
                 Job::Copy { from, to, words, .. } => (to.index, from.index, *words, 0),
             };
             let numbers = [dst, src, words, value].map(u32::to_ne_bytes);
-            // SAFETY: as above; the numbers have the size of the pipeline's push constants.
+            // SAFETY: as above. The numbers have the size of the pipeline's push constants.
             unsafe {
                 let stage = vk::ShaderStageFlags::COMPUTE;
                 raw.cmd_push_constants(commands, pipeline.layout, stage, 0, numbers.as_flattened());
@@ -121,19 +118,17 @@ impl Pipeline {
         match make_pipeline(device, layout, bound, key) {
             Ok(raw) => Ok(Self { raw, ..made }),
             Err(error) => {
-                // SAFETY: no commands were recorded with it.
+                // SAFETY: no commands use the pipeline.
                 unsafe { made.destroy(device) };
                 Err(error)
             }
         }
     }
 
-    /// Destroys the pipeline.
-    ///
     /// # Safety
-    /// No pending work may use it.
+    /// No pending work may use the pipeline.
     unsafe fn destroy(self, device: &ash::Device) {
-        // SAFETY: the caller promises that no pending work uses it; destroying null handles has no effect.
+        // SAFETY: the caller promises that no pending work uses the pipeline. Null handles are ignored.
         unsafe {
             device.destroy_pipeline(self.raw, None);
             device.destroy_pipeline_layout(self.layout, None);
@@ -158,17 +153,17 @@ fn make_pipeline(
         vk::PipelineCreateFlags::empty()
     };
     let info = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout).flags(flags)];
-    // SAFETY: the layout has the shader's binding, an array at least as long, and its push constants.
+    // SAFETY: the layout has the shader's push constants and its binding, an array with at least the shader's length.
     let made = unsafe { device.create_compute_pipelines(vk::PipelineCache::null(), &info, None) };
     // SAFETY: pipelines do not need their modules once they are created.
     unsafe { device.destroy_shader_module(module, None) };
     Ok(made.map_err(|(_, error)| error)?[0])
 }
 
-/// Compiles the shader to SPIR-V, for a heap of `slots`.
+/// Compiles the shader to SPIR-V, for a heap of `slots` slots.
 ///
 /// # Panics
-/// The shader, which is part of this program, is invalid. A test checks that it is not.
+/// If the shader, which is part of this program, is invalid. A test checks that it is valid.
 fn compile(slots: u32, constants: bool) -> Vec<u32> {
     let source = if constants { include_str!("through_constants.wgsl") } else { include_str!("through.wgsl") };
     let source = source.replace("SLOTS", &slots.to_string());

@@ -1,6 +1,6 @@
-//! SplitMix64: small, and the same on every platform.
+//! SplitMix64: a small generator with the same numbers on every platform.
 
-/// A pseudo-random sequence that depends only on its seed.
+/// Pseudo-random numbers that depend only on the seed.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
@@ -35,7 +35,7 @@ impl Dice {
         words.take(count).collect()
     }
 
-    /// Returns a size in bytes, a multiple of 4. All magnitudes are equally likely.
+    /// Returns a size below 16 KiB, a multiple of 4 bytes. Each interval between powers of two is equally likely.
     pub fn size(&mut self) -> usize {
         let scale = 64 << self.below(8);
         ((scale + self.below(scale)) / 4 * 4) as usize

@@ -1,10 +1,10 @@
-//! Results of a step: done, done without a refused part, stopped by a lost device, or wrong.
+//! Results of a step: done (possibly without a part that was refused), stopped by a lost device, or wrong.
 
 use ringfence::device::DeviceError;
 use ringfence::sim::Device;
 use ringfence::{AccessError, Buffer, Error, UploadError};
 
-/// The reason why a step ended early: an error to report, or a lost device.
+/// Reason why a step ended early: an error to report, or a lost device.
 #[derive(Debug)]
 pub enum Stop {
     Wrong(String),
@@ -28,7 +28,7 @@ pub fn access(error: AccessError) -> Stop {
     }
 }
 
-/// Returns `None` if memory is short, which is not an error.
+/// Returns `None` if memory is short, which is not an error of the library.
 pub fn granted<T>(made: Result<T, Error>) -> Step<Option<T>> {
     match made {
         Ok(made) => Ok(Some(made)),
@@ -39,7 +39,7 @@ pub fn granted<T>(made: Result<T, Error>) -> Step<Option<T>> {
     }
 }
 
-/// As [`granted`], for uploads through a ring, which may also be full of unsubmitted data.
+/// [`granted`] for uploads through a ring. The ring may also be full of data that is not submitted.
 pub fn staged<T>(made: Result<T, UploadError>) -> Step<Option<T>> {
     match made {
         Ok(made) => Ok(Some(made)),
@@ -50,7 +50,7 @@ pub fn staged<T>(made: Result<T, UploadError>) -> Step<Option<T>> {
     }
 }
 
-/// Writes a buffer that no work reads at this time.
+/// Writes a buffer. No work may read it during the call.
 pub fn write(buffer: &mut Buffer<Device>, bytes: &[u8]) -> Step {
     buffer.write(0, bytes).map_err(access)
 }

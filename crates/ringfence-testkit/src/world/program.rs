@@ -1,5 +1,5 @@
-//! A world of one thread: a program that records on several queues, knows the expected value of each byte, and orders
-//! its queues by the reads and writes of its work.
+//! A world of one thread: a program that records work for several queues. It knows the expected value of each byte, and
+//! orders its queues by the reads and writes of its work.
 //!
 //! ```text
 //!   step ─▶ action ─▶ into the open recording of a queue ──submit──▶ device     at the end: submit all, read all back,
@@ -53,9 +53,9 @@ struct Program {
     evictables: Evictables,
     pages: Option<Pages>,
     checks: Vec<Check>,
-    /// One entry per queue.
+    /// One entry per queue; `None` if the queue has no open recording.
     open: Vec<Option<Recording>>,
-    /// The last value submitted to each queue.
+    /// Last value that was submitted to each queue.
     submitted: Vec<u64>,
     table: BindlessTable<Device>,
     heap: ShaderVisibleHeap<Device>,
@@ -64,14 +64,13 @@ struct Program {
     fast: FastConstants<Device>,
     ring: UploadRing<Device>,
     timelines: Vec<Timeline<Device>>,
-    /// The fences that run ahead of the work, with [`Bug::EarlyReclaim`].
+    /// With [`Bug::EarlyReclaim`], the fences that run ahead of the work.
     ahead: Vec<Fence>,
     memory: Allocator<Device>,
-    /// The last field, because it must be dropped last.
+    /// Declared last, because it must be dropped last.
     gpu: SimGpu,
 }
 
-/// Runs the world to its end.
 pub fn run(options: &WorldOptions, trace: Option<Box<dyn Write + Send>>) -> Result<Figures, Finding> {
     let finding = |step, what| Finding { seed: options.seed, step, what };
     let mut program = Program::new(options, trace).map_err(|what| finding(0, what))?;
@@ -100,7 +99,7 @@ impl Program {
             host_block_bytes_max: (256 * KIB) << dice.below(4),
             empty_blocks_kept: dice.below(2) as usize,
             empty_block_grace: dice.below(6),
-            // The device counts leaks at the end.
+            // Leaks are counted on the device at the end.
             debug: if dice.one_in(6) {
                 DebugDesc { leaks: false, ..DebugDesc::everything() }
             } else {
@@ -117,15 +116,15 @@ impl Program {
         let timelines = (0..queues).map(|queue| {
             let fence = ahead.get(queue).copied().unwrap_or(gpu.fence(queue));
             // SAFETY: fences live as long as the device, and submitted frames signal their values. With
-            // [`Bug::EarlyReclaim`] the fences deliberately run ahead of the work; the simulated device reports the
-            // consequences.
+            // [`Bug::EarlyReclaim`], the fences run ahead of the work on purpose; the simulated device reports the
+            // hazards.
             unsafe { memory.timeline(fence) }.map_err(|error| error.to_string())
         });
         let timelines = timelines.collect::<Result<Vec<_>, _>>()?;
         Self::furnish(*options, desc, dice, gpu, memory, timelines, ahead).map_err(|error| error.to_string())
     }
 
-    /// Creates the objects that every world has from the start.
+    /// Creates the objects with which every world starts.
     fn furnish(
         options: WorldOptions,
         desc: AllocatorDesc,
@@ -193,19 +192,19 @@ impl Program {
         })
     }
 
-    /// Returns the open recording of a queue; begins one if there is none.
+    /// Returns the open recording of a queue. If there is none, begins one.
     fn recording(&mut self, queue: usize) -> &mut Recording {
         let timeline = &self.timelines[queue];
         let begin = || Recording { frame: timeline.begin(), commands: Vec::new(), waits: Vec::new() };
         self.open[queue].get_or_insert_with(begin)
     }
 
-    /// Returns the submission that the queue records now.
+    /// Returns the submission that the queue is recording.
     fn user(&mut self, queue: usize) -> Use {
         Use { queue, value: self.recording(queue).frame.value() }
     }
 
-    /// Makes a queue's recording wait for other work. Submits that work first if it is still being recorded.
+    /// Makes the open recording of a queue wait for other work. If that work is still being recorded, submits it first.
     fn order(&mut self, queue: usize, after: &[Use]) -> Step {
         let waits = self.waits_for(queue, after)?;
         if !waits.is_empty() {
@@ -214,8 +213,7 @@ impl Program {
         Ok(())
     }
 
-    /// Returns the waits that order a submission of a queue after other work. Submits that work first if it is still
-    /// being recorded.
+    /// Returns the waits of a queue for other work. If that work is still being recorded, submits it.
     fn waits_for(&mut self, queue: usize, after: &[Use]) -> Result<Vec<(usize, u64)>, Stop> {
         let mut waits = Vec::new();
         for user in after {
@@ -240,7 +238,6 @@ impl Program {
         self.submitted(queue, frame, value)
     }
 
-    /// Records that `frame` was submitted.
     fn submitted(&mut self, queue: usize, frame: Frame, value: u64) -> Step {
         self.timelines[queue].submitted(frame).map_err(wrong)?;
         if let Some(&ahead) = self.ahead.get(queue) {
@@ -252,21 +249,21 @@ impl Program {
         Ok(())
     }
 
-    /// Waits until work is complete on the device itself.
+    /// Waits until the device has completed the work, not through the library's timelines.
     fn wait(&mut self, user: Use) -> Step {
         if user.value > self.submitted[user.queue] {
             self.submit(user.queue)?;
         }
         (0..self.gpu.queue_count()).for_each(|queue| self.gpu.sim().resume(queue));
         let fence = self.gpu.fence(user.queue);
-        // SAFETY: the fence is this device's.
+        // SAFETY: the fence belongs to this device.
         match unsafe { self.gpu.sim().wait(&fence, user.value, Duration::MAX) }.map_err(stop)? {
             true => Ok(()),
             false => Err(Stop::Wrong(format!("queue {} never reaches {}", user.queue, user.value))),
         }
     }
 
-    /// Waits for a check's readback and compares its bytes.
+    /// Waits for a readback and compares its bytes.
     fn settle(&mut self, at: usize) -> Step {
         self.wait(self.checks[at].by)?;
         let check = self.checks.swap_remove(at);
@@ -277,13 +274,13 @@ impl Program {
         if check.holds(&read) { Ok(()) } else { Err(Stop::Wrong(format!("wrong bytes: {}", check.what))) }
     }
 
-    /// Returns the first error after a step, if there is one.
+    /// Returns the first message of the device. After one of eight steps, validates the library.
     fn look(&mut self) -> Step {
         let messages = self.gpu.take_messages();
         if let Some(message) = messages.first() {
             return Err(Stop::Wrong(message.clone()));
         }
-        // A full validation after every step would dominate the run time.
+        // Validation after every step would take most of the time.
         if self.dice.one_in(8) {
             self.validate()?;
         }
@@ -300,8 +297,8 @@ impl Program {
         self.transient.validate().map_err(|error| unsound("the transient allocator", &error))
     }
 
-    /// Ends a world after a finding: releases everything, and reports nothing more. A hazard of the device replaces the
-    /// finding, because it is more specific than wrong bytes.
+    /// Ends a world after a finding and releases everything. If the device has a hazard, returns it instead of the
+    /// finding, because a hazard says more than wrong bytes.
     fn abort(mut self, what: String) -> String {
         let what = self.gpu.take_messages().into_iter().next().unwrap_or(what);
         self.memory.budgets().set_eviction(None);
@@ -310,7 +307,7 @@ impl Program {
         what
     }
 
-    /// Submits the remaining recordings, compares all contents, and releases everything.
+    /// Submits the open recordings, compares all contents, and releases everything.
     fn end(mut self) -> Result<Figures, String> {
         let is_lost = match self.last_checks().and_then(|()| self.look()).and_then(|()| self.validate()) {
             Ok(()) => false,
@@ -334,13 +331,13 @@ impl Program {
             timelines,
             ..
         } = self;
-        // The callback holds a resource, which holds the allocator.
+        // The callback contains a resource, which refers to the allocator.
         memory.budgets().set_eviction(None);
         let mut figures = self.figures;
         let keeps = self.options.bug == Some(Bug::KeptAfterLoss) && is_lost;
         let kept = if keeps { std::mem::take(&mut things) } else { Vec::new() };
         let made_first = self.dice.clone().one_in(2);
-        // The open recordings are not submitted any more.
+        // The open recordings are not submitted.
         open.into_iter().flatten().for_each(|recording| recording.frame.discard());
         // No work of dropped frames was submitted.
         timelines.iter().for_each(Timeline::discard_dropped);

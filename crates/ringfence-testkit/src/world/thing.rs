@@ -1,11 +1,11 @@
-//! The resources of a world, with their expected contents and their users.
+//! The resources of a world (things), with their expected contents and the work that uses them.
 
 use ringfence::descriptor::BindlessIndex;
 use ringfence::device::{Requirements, ResourceClass};
 use ringfence::sim::Device;
 use ringfence::{Buffer, SyncPoint, SyncSet, Texture, Timeline};
 
-/// A submission: its queue, and the value that it signals there.
+/// A submission: its queue, and the value that it signals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Use {
     pub queue: usize,
@@ -14,17 +14,17 @@ pub struct Use {
 
 pub enum Body {
     Buffer(Buffer<Device>),
-    /// A square RGBA8 texture with sides of this many texels.
+    /// A square RGBA8 texture, and its side in texels.
     Texture(Texture<Device>, u32),
 }
 
 pub struct Thing {
     pub body: Body,
-    /// The expected contents once all recorded work has run.
+    /// The contents that it must have once all recorded work has run.
     pub bytes: Vec<u8>,
-    /// `true` if the host writes it.
+    /// `true` if the host writes the thing.
     pub is_upload: bool,
-    /// Its entry in the bindless table.
+    /// Index of the thing in the bindless table, if it has one.
     pub entry: Option<BindlessIndex>,
     write: Option<Use>,
     reads: Vec<Use>,
@@ -42,12 +42,12 @@ impl Thing {
         }
     }
 
-    /// Returns the work that must be complete before it is read.
+    /// Returns the work that must be complete before the thing is read.
     pub fn before_read(&self) -> Vec<Use> {
         self.write.into_iter().collect()
     }
 
-    /// Returns the work that must be complete before it is written.
+    /// Returns the work that must be complete before the thing is written.
     pub fn before_write(&self) -> Vec<Use> {
         self.write.iter().chain(&self.reads).copied().collect()
     }
@@ -62,17 +62,17 @@ impl Thing {
         self.write = Some(by);
     }
 
-    /// Returns all of its users, as points of the library's timelines.
+    /// Returns all work that uses the thing, as points of the library's timelines.
     pub fn points(&self, timelines: &[Timeline<Device>]) -> SyncSet {
         self.before_write().iter().map(|user| SyncPoint::new(timelines[user.queue].id(), user.value)).collect()
     }
 }
 
-/// A pending readback, and its expected bytes.
+/// A pending readback, and the bytes that it must contain.
 pub struct Check {
     pub back: Buffer<Device>,
     pub by: Use,
-    /// Bytes of a row, and distance between rows in bytes (`pitch`). A buffer is one row.
+    /// Size of a row (`row`) and distance between rows (`pitch`), in bytes. A buffer is one row.
     pub row: usize,
     pub pitch: usize,
     pub expected: Vec<u8>,

@@ -1,5 +1,5 @@
-//! A world of several threads. Each thread has its own queue and things; all share the allocator, the ring and the
-//! device. The seed determines the actions of each thread, but not their interleaving.
+//! A world of several threads. Each thread has its own queue and resources (things). All threads share the allocator,
+//! the ring and the device. The seed determines the actions of each thread, but not their interleaving.
 //!
 //! ```text
 //!   thread 0, queue 0   create · write · copy · draw · check · resize · move · drop
@@ -13,8 +13,8 @@
 //!                                                     the first loses the device; the others detect that
 //! ```
 //!
-//! Evictable resources have their own memory objects or share the blocks of a pool with resources that are not
-//! evictable. A block can therefore be made resident while another thread is about to evict it.
+//! An evictable resource has its own memory object, or is in a block of a pool that also has other resources. One
+//! thread can therefore make a block resident while another thread is about to evict it.
 
 mod memory;
 mod things;
@@ -44,30 +44,30 @@ const COPIED: BufferUsage = BufferUsage::COPY_SRC.union(BufferUsage::COPY_DST);
 /// Side of a picture, in texels. Its rows need no padding on any device.
 const PICTURE_SIDE: u32 = 64;
 
-/// A fence and the value that work signals on it.
+/// A fence, and a value that work signals.
 type Point = (Fence, u64);
 type Canvas = Arc<Buffer<Device>>;
 
-/// The state that all threads share.
+/// State that all threads share.
 struct Shared {
     options: WorldOptions,
     device: Device,
     memory: Allocator<Device>,
     ring: UploadRing<Device>,
-    /// A pool with both evictable and other resources in its blocks.
+    /// A pool whose blocks contain both evictable and other resources.
     pool: Pool<Device>,
     residency: Residency<Device>,
-    /// The canvas of all threads, with [`Bug::SharedCanvas`].
+    /// With [`Bug::SharedCanvas`], the canvas of all threads.
     canvas: Option<Canvas>,
     things: Mutex<Vec<Thing>>,
     slots: Mutex<Vec<Allocation<Device>>>,
-    /// The things that are kept when the device is lost, with [`Bug::KeptAfterLoss`].
+    /// With [`Bug::KeptAfterLoss`], the things that are not released when the device is lost.
     kept: Mutex<Vec<Thing>>,
-    /// All threads wait here before their first step.
+    /// All threads wait for it before their first step.
     start: Barrier,
-    /// `true` if the first thread loses the device half-way.
+    /// `true` if the first thread loses the device after half of its steps.
     loses: bool,
-    /// `true` once the device is lost. Before that, no call may report a loss.
+    /// `true` once the device is lost. Before that, no call may report that the device is lost.
     is_lost: AtomicBool,
 }
 
@@ -76,9 +76,9 @@ struct Thing {
     body: Body,
     bytes: Vec<u8>,
     is_upload: bool,
-    /// `true` if its uses are declared, so that it may be evicted in between.
+    /// `true` if its memory is evictable: each submission that uses the resource must declare the use.
     is_evictable: bool,
-    /// The work of another queue that must be complete before the next use.
+    /// Work of another queue that must be complete before the next use.
     after: Option<Point>,
 }
 
@@ -99,7 +99,6 @@ fn lock<T>(pot: &Mutex<T>) -> MutexGuard<'_, T> {
     pot.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Runs the world to its end.
 pub fn run(options: &WorldOptions) -> Result<Figures, Finding> {
     let finding = |step, what| Finding { seed: options.seed, step, what };
     let mut dice = Dice::new(options.seed);
@@ -110,7 +109,7 @@ pub fn run(options: &WorldOptions) -> Result<Figures, Finding> {
         stopped = stopped.or(what.map(|what| (part.steps, what)));
         figures.add(&part);
     }
-    // A hazard of the device is more specific than its consequences.
+    // A hazard of the device says more than its consequences, so it is reported instead.
     let hazard = shared.device.take_hazards().first().map(|hazard| (0, hazard.to_string()));
     if let Some((step, what)) = hazard.or(stopped) {
         return Err(finding(step, what));
@@ -119,7 +118,7 @@ pub fn run(options: &WorldOptions) -> Result<Figures, Finding> {
     Ok(figures)
 }
 
-/// Runs all threads. Returns each thread's counters, and the finding that ended it early, if there is one.
+/// Runs all threads. For each thread, returns its statistics, and the finding that ended it early, if there is one.
 fn all_at_once(shared: &Shared, dice: &mut Dice) -> Vec<(Figures, Option<String>)> {
     std::thread::scope(|scope| {
         let seeds: Vec<_> = (0..shared.options.threads).map(|queue| (queue, dice.any())).collect();
@@ -144,7 +143,7 @@ impl Shared {
     fn new(options: WorldOptions, dice: &mut Dice) -> Result<Self, Box<dyn std::error::Error>> {
         let profiles = Profile::all();
         let profile = profiles[dice.below(profiles.len() as u64) as usize].clone();
-        // One more queue, for fences that run ahead of the work.
+        // The additional queue signals the fences that run ahead of the work.
         let (seed, lateness) = (dice.any(), 1 + dice.below(16) as u32);
         let sim = SimOptions { seed, queues: options.threads + 1, lateness, ..Default::default() };
         let device = Device::new(profile, sim);
@@ -155,10 +154,10 @@ impl Shared {
         let info = Create::<Buffers>::describe(&device, &BufferDesc { size: 4096, usage: COPIED })?;
         let memory_type = memory.plan().buffer(&info, AllocationDesc::default())?.memory_type;
         let pool = memory.create_pool(PoolDesc { memory_type, block_bytes: 128 << 10, ..Default::default() })?;
-        // With this headroom every heap is over its budget, so everything evictable is evicted.
+        // With this headroom, every heap is over its budget, so all evictable memory is evicted.
         let headroom_bytes = if dice.one_in(4) { 0 } else { u64::MAX / 2 };
-        // SAFETY: workers list evictable resources and commit them before they submit. With a deliberate bug they
-        // sometimes do not; the simulated device reports that.
+        // SAFETY: workers list and commit evictable resources before each submission. If a deliberate bug omits that,
+        // the simulated device reports it.
         let residency = unsafe { memory.residency() };
         let residency = residency.with_headroom(headroom_bytes).with_evictions(u64::MAX);
         let is_shared = options.bug == Some(Bug::SharedCanvas);
@@ -169,7 +168,6 @@ impl Shared {
         Ok(Self { options, device, memory, ring, pool, residency, canvas, things, slots, kept, start, loses, is_lost })
     }
 
-    /// Loses the device, for all threads.
     fn lose(&self) {
         self.is_lost.store(true, Ordering::SeqCst);
         self.device.lose_device();
@@ -179,7 +177,7 @@ impl Shared {
         self.is_lost.load(Ordering::SeqCst)
     }
 
-    /// Returns the finding of a step that ended early; `None` if it ended because the device really is lost.
+    /// Returns the error of a step that ended early; `None` if the reason is that the device is lost.
     fn finding(&self, stopped: Stop) -> Option<String> {
         match stopped {
             Stop::Lost if self.is_lost() => None,
@@ -205,7 +203,7 @@ impl Shared {
     }
 }
 
-/// Creates the buffer that pictures are drawn into.
+/// Creates a buffer into which pictures are drawn.
 fn canvas(device: &Device, memory: &Allocator<Device>) -> Result<Canvas, Error> {
     let (side, usage) = (u64::from(PICTURE_SIDE), BufferUsage::COPY_SRC | BufferUsage::STORAGE);
     let info =

@@ -1,6 +1,6 @@
 //! Tests of the Direct3D 12 device against the contract of `ringfence::device`, without the library above it.
 //!
-//! Without a device the tests print a note and pass, unless `RINGFENCE_REQUIRE_D3D12` is set.
+//! If there is no device, the tests print a note and pass, unless `RINGFENCE_REQUIRE_D3D12` is set.
 
 mod barriers;
 mod recycled;
@@ -29,7 +29,7 @@ use windows::Win32::Graphics::Direct3D12::{
 const MEBIBYTE: u64 = 1 << 20;
 const COPIED: BufferUsage = BufferUsage::COPY_SRC.union(BufferUsage::COPY_DST);
 
-/// Opens a device. Returns `None` if there is none and none is required.
+/// Opens a device. Returns `None` if there is no device and none is required.
 fn open(queues: usize) -> Option<D3d12Gpu> {
     match D3d12Gpu::open(&Options { queues, validation: true, ..Options::default() }) {
         Ok(gpu) => Some(gpu),
@@ -106,7 +106,7 @@ where
         class: needs.class,
         name: "a committed resource of the test",
     };
-    // SAFETY: just measured, and the memory type is allowed.
+    // SAFETY: the description was just measured, and its requirements allow the memory type.
     unsafe { device.dedicate(&unplaced, &memory) }.unwrap()
 }
 
@@ -237,7 +237,7 @@ fn a_heap_has_room_for_aliases_of_each_class() {
             device.free_memory(memory);
         }
     }
-    // The debug layer warns that targets without a clear value are slower to clear. No other message may occur.
+    // For targets without a clear value, the debug layer warns that clears are slow. It may report nothing else.
     let said = gpu.take_messages();
     assert!(said.iter().all(|message| message.to_lowercase().contains("clear")), "{said:?}");
 }
@@ -248,7 +248,7 @@ fn small_textures_are_packed_at_4_kib() {
     let device = gpu.device();
     let desc = TextureDesc { width: 64, height: 64, ..TextureDesc::default() };
     let (unplaced, needs) = measured::<Textures>(&device, &desc);
-    // With tight alignment the driver chooses both, and may need less.
+    // With tight alignment, the driver chooses size and alignment, and may need less.
     if device.features().tight_alignment {
         assert!(needs.size >= 16 << 10 && needs.alignment <= 4 << 10, "{needs:?}");
     } else {
@@ -347,7 +347,7 @@ fn bytes_go_up_across_and_back() {
     assert_silent(&mut gpu);
 }
 
-/// Returns the row pitch in a buffer, aligned for the device.
+/// Returns the distance between rows in a buffer, in bytes, aligned for the device.
 fn row_bytes(width: u32) -> u64 {
     (u64::from(width) * 4).next_multiple_of(256)
 }
@@ -451,8 +451,8 @@ fn a_fence_is_waited_for_no_longer_than_asked() {
     let start = Instant::now();
     assert_eq!(wait(6, 50), Ok(false));
     assert!(start.elapsed() >= Duration::from_millis(50));
-    // The event of the wait above is still registered with the driver for value 6. When it is reused for 8, the signal
-    // for 6 must not end that wait.
+    // The driver will still signal the event of the wait above for value 6. The wait for 8 reuses the event, and the
+    // signal for 6 must not end it.
     std::thread::scope(|scope| {
         let signal = scope.spawn(|| {
             for value in [6, 7, 8] {
@@ -563,7 +563,7 @@ fn what_cannot_be_is_a_typed_error() {
         assert!(error.is_out_of_memory(), "{size}: {error}");
     }
     let info = |desc: &BufferDesc| Create::<Buffers>::describe(&device, desc).unwrap();
-    // Refused as portable descriptions and as the API's own.
+    // Both portable descriptions and descriptions of the API are refused.
     assert!(matches!(Create::<Buffers>::describe(&device, &buffer_desc(0)), Err(DeviceError::InvalidInfo(_))));
     let (mut nothing, mut flat) =
         (info(&buffer_desc(16)), Create::<Textures>::describe(&device, &TextureDesc::default()).unwrap());
@@ -587,7 +587,7 @@ fn what_cannot_be_is_a_typed_error() {
     };
     let drawn_depth = Create::<Textures>::describe(&device, &drawn_depth);
     assert!(matches!(drawn_depth, Err(DeviceError::Unsupported(_))));
-    // The device still works.
+    // The device works after the refusals.
     // SAFETY: it contains no resources.
     unsafe { device.free_memory(heap(&device, 0, MEBIBYTE, ResourceClass::Buffer).unwrap()) };
 }
@@ -604,8 +604,8 @@ fn buffers_that_shaders_write_stay_with_the_device() {
     }
 }
 
-/// A command list accepts the barriers of each pass: one object is used twice, another reuses its bytes, and the first
-/// is used again.
+/// A command list accepts the barriers of each pass. One object is used twice, another object reuses its bytes, and the
+/// first is used again.
 #[test]
 fn the_barriers_of_transient_memory_are_recorded() {
     let Some(mut gpu) = open(1) else { return };

@@ -9,15 +9,14 @@
 //!        └── d3d12::…       on Windows, or Wine
 //! ```
 //!
-//! The tests of an absent device are skipped with a note. If `RINGFENCE_REQUIRE_VULKAN` or `RINGFENCE_REQUIRE_D3D12` is
-//! set, they fail instead. Each test ends with a check that no object is leaked, and that the hazard finder and the
-//! validation layers reported no message. `RINGFENCE_DESCRIPTORS` selects the descriptor model on Vulkan, out of those
-//! that the device supports (`placeholders`: plain sets without null descriptors). `RINGFENCE_NO_VALIDATION` disables
-//! the layers.
+//! If a device is absent, its tests are skipped with a note. If `RINGFENCE_REQUIRE_VULKAN` or `RINGFENCE_REQUIRE_D3D12`
+//! is set, they fail instead. At the end, each test checks that no object is leaked, and that the hazard finder and the
+//! validation layers reported no message. `RINGFENCE_DESCRIPTORS` selects the descriptor model on Vulkan, if the device
+//! supports it (`placeholders`: plain sets without null descriptors). `RINGFENCE_NO_VALIDATION` disables the layers.
 //!
-//! The layers that check a device are printed on standard error, once (`validation: VK_LAYER_KHRONOS_validation
-//! 1.3.239, synchronization on [vulkan, …]`, `validation: absent (…) […]`), and so is each test that does not apply to
-//! a device (`skipped: …`). With `RINGFENCE_REQUIRE_VALIDATION=1` the tests of a device without such layers fail.
+//! The layers that check a device are printed once, on standard error (`validation: VK_LAYER_KHRONOS_validation
+//! 1.3.239, synchronization on [vulkan, …]`, `validation: absent (…) […]`). Each test that does not apply to a device
+//! is printed too (`skipped: …`). With `RINGFENCE_REQUIRE_VALIDATION=1`, the tests of a device without layers fail.
 
 mod debugging;
 mod devices;
@@ -145,8 +144,8 @@ macro_rules! suite {
     };
 }
 
-/// The simulated device, once for each profile. Left out on Windows, where it behaves the same: without it the program
-/// builds in a third of the time.
+/// The simulated device, once for each profile. It behaves the same on Windows, where its tests are left out: without
+/// them, the program builds in a third of the time.
 #[cfg(not(windows))]
 mod sim {
     /// Makes a module of tests for each profile.

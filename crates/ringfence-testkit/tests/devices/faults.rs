@@ -1,7 +1,7 @@
-//! Every driver call of every scenario fails once with every kind of error: alone, and with all later calls
+//! In every scenario, every driver call fails with every kind of error: once alone, and once with all later calls
 //! ([`ringfence_testkit::faults`]).
 //!
-//! The table of calls is checked: each fallible function of the contract must have failed in this run. To add a
+//! The table of calls is checked at the end: each fallible function of the contract must have failed. To add a
 //! scenario, write a function over any [`Gpu`](ringfence_testkit::Gpu) and list it below. A failure names the scenario,
 //! the call and the error; `RINGFENCE_FAULT='scenario, profile,k'` runs only that one (`'scenario,k'` on Vulkan).
 
@@ -74,8 +74,8 @@ fn open_sim(profile: &Profile) -> SimGpu {
 fn every_driver_call_fails_once_and_always_and_nothing_is_lost_or_leaked() {
     let mut table = Table::default();
     for profile in [Profile::h200(), Profile::d3d12_tier1(), Profile::non_coherent()] {
-        // One profile tries every call, the others every third. The profiles differ in memory types, classes and
-        // flushes.
+        // On one profile, every call fails; on the others, every third. The profiles differ in memory types, classes
+        // and flushes.
         let walk = Walk { step: if profile.name == "h200" { 1 } else { 3 }, ..Walk::default() };
         for (name, scenario) in scenarios::<SimGpu>() {
             let open = || {
@@ -91,8 +91,8 @@ fn every_driver_call_fails_once_and_always_and_nothing_is_lost_or_leaked() {
     table.check(&Walk::ERRORS);
 }
 
-/// If a driver call panics, the objects created before it are freed during unwinding, the counts stay right, and later
-/// work succeeds.
+/// If a driver call panics, the objects that were created before it are freed during unwinding, the counts stay
+/// correct, and later work succeeds.
 #[test]
 fn a_driver_call_that_panics_leaks_nothing() {
     use ringfence::device::DeviceError;
@@ -110,7 +110,7 @@ fn a_driver_call_that_panics_leaks_nothing() {
     table.check(errors);
 }
 
-/// A real driver under validation survives the faults that it could have. (It cannot be made to lose its device.)
+/// A real driver under validation survives every fault except a lost device, which it cannot be made to have.
 #[cfg(feature = "vulkan")]
 #[test]
 fn real_vulkan_survives_faults_of_every_call() {

@@ -1,4 +1,4 @@
-//! The tests of the test kit, in one program. `ci/drivers.sh` runs it on each driver, one module at a time:
+//! The tests of the test kit, in one program. `ci/drivers.sh` runs it on each driver, module by module:
 //!
 //! | module | tests |
 //! |---|---|
@@ -24,6 +24,6 @@ mod worlds;
 
 use ringfence_testkit::counting_allocator::CountingAllocator;
 
-/// Counts separately for each thread, so that concurrent tests do not disturb each other's counts.
+/// Counts per thread, so that concurrent tests do not change each other's counts.
 #[global_allocator]
 static HOST: CountingAllocator = CountingAllocator;

@@ -1,5 +1,5 @@
-//! A steady frame makes no host allocation on a real Vulkan device either. The driver's own allocations bypass Rust's
-//! allocator and are not counted.
+//! On a real Vulkan device, a steady frame makes no host allocation. The driver's allocations bypass Rust's allocator
+//! and are not counted.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use ringfence_testkit::counting_allocator::host_allocation_count;
 use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Gpu, OpenError, Options};
 
-/// Number of frames in which the gate holds the device two frames behind.
+/// Number of frames in which the gate keeps the device two frames behind the host.
 const LAGGING_FRAMES: u64 = 100;
 
 #[test]
@@ -31,8 +31,8 @@ fn a_steady_frame_on_vulkan_allocates_nothing_on_the_host() {
     let texture = Create::<Textures>::describe(memory.device(), &TextureDesc::default()).expect("a plain texture");
     let upload =
         BufferRequest { size: 1000, usage: BufferUsage::CONSTANT, dynamism: Dynamism::Dynamic, ..Default::default() };
-    // First the device lags as far as the frames allow, so that all reused containers reach their final size. In the
-    // later frames, including the counted ones, it runs freely.
+    // In the first frames, the device lags as far as the frames allow, so that all reused containers get their final
+    // size. In all later frames, it runs freely; only some of these are counted.
     let mut steady = 0;
     for number in 0..300_u64 {
         let before = host_allocation_count();

@@ -1,4 +1,4 @@
-//! A frame in steady state makes no driver object and no host allocation (rule 5 of the design). Both are counted.
+//! A frame in steady state creates no driver object and makes no host allocation (rule 5 of the design).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,10 +17,10 @@ fn counted<R>(total: &mut u64, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Number of objects of each kind that a frame creates and drops at its end.
+/// Number of objects of each kind that a frame creates, and drops at its end.
 const OBJECTS: usize = 12;
 
-/// Creates the objects of a frame. Includes textures if the API allows them to be recycled.
+/// Creates the objects of a frame; includes textures only if `textures` is `true`, because not every API recycles them.
 fn objects<G: Gpu>(memory: &Allocator<G::Device>, textures: bool) -> impl Sized + use<G> {
     let (device, desc) = (memory.device(), AllocationDesc::default());
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
@@ -37,13 +37,13 @@ fn objects<G: Gpu>(memory: &Allocator<G::Device>, textures: bool) -> impl Sized 
     (buffers, small, textures)
 }
 
-/// Streams frames without objects, and with objects; `textures` is `true` if textures are recycled here. Returns the
+/// Runs frames without objects, then frames with objects. `textures` is `true` if textures are recycled. Returns the
 /// number of host allocations in steady frames.
 fn stream<G: Gpu>(gpu: &mut G, textures: bool) -> u64 {
     stream_with(gpu, |_| ()) + stream_with(gpu, |memory| objects::<G>(memory, textures))
 }
 
-/// Streams frames, checks the driver calls of the steady ones, and returns the number of their host allocations.
+/// Runs frames, and checks the driver calls in steady frames. Returns the number of host allocations in steady frames.
 fn stream_with<G: Gpu, T>(gpu: &mut G, make: impl Fn(&Allocator<G::Device>) -> T) -> u64 {
     let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
     // SAFETY: the fence lives as long as the device, and every frame below is signalled.
@@ -55,11 +55,11 @@ fn stream_with<G: Gpu, T>(gpu: &mut G, make: impl Fn(&Allocator<G::Device>) -> T
     let mut calls = memory.statistics().calls;
     for number in 0..600 {
         if number == 100 {
-            // All reused containers have reached their final size.
+            // From here on, all reused containers have their final size.
             allocations = 0;
             calls = memory.statistics().calls;
         }
-        // For a while, more frames are in flight than ever after, on every device.
+        // For a few frames, more frames are in flight than in all later ones.
         let is_late = size_of::<T>() > 0 && (50..53).contains(&number);
         while in_flight.len() >= 3 && !is_late {
             let value = in_flight.pop_front().expect("three are in flight");
@@ -84,7 +84,7 @@ fn stream_with<G: Gpu, T>(gpu: &mut G, make: impl Fn(&Allocator<G::Device>) -> T
             gpu.open_gate(1).expect("the device is not lost");
         }
         if number < 100 && !is_late {
-            // The GPU keeps up at first and falls behind later. That alone must not create objects either.
+            // At first the GPU keeps up, later it falls behind. This must not create objects.
             assert!(timeline.wait(value, Duration::from_secs(30)).expect("the device is not lost"));
             memory.reclaim();
         }

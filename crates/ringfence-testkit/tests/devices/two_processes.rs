@@ -1,5 +1,5 @@
-//! Two processes share one buffer, on Mesa's driver: a file descriptor is sent over a Unix socket, and each process
-//! reads the bytes that the other's device wrote.
+//! Two processes share one buffer, on Mesa's driver. A file descriptor is sent over a Unix socket, and each process
+//! reads the bytes that the device of the other process wrote.
 //!
 //! ```text
 //!   the test                                      the same program, in a second process
@@ -28,10 +28,10 @@ use rustix::net::{
 
 const HALF: u64 = 300_000;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The environment variable with the socket's path, for the second process.
+/// Environment variable for the second process. It contains the path of the socket.
 const SOCKET: &str = "RINGFENCE_TEST_SOCKET";
 
-/// An open device. Each of the two processes has one.
+/// An open device. Each of the two processes opens one.
 struct Opened {
     memory: Allocator,
     timeline: Timeline,
@@ -136,7 +136,7 @@ fn two_processes_share_a_buffer() {
     world.close();
 }
 
-/// Runs the second process's part. Does nothing unless the process was started for that.
+/// The second process. Does nothing unless the test has started it.
 #[test]
 fn the_other_process() {
     let Some(path) = std::env::var_os(SOCKET) else { return };
@@ -156,7 +156,7 @@ fn the_other_process() {
     stream.write_all(&[42]).expect("the test waits for it");
 }
 
-/// A socket in its own folder, which is removed at the end.
+/// A socket in a folder of its own, which is removed when the socket is dropped.
 struct Socket {
     listener: UnixListener,
     folder: std::path::PathBuf,

@@ -1,8 +1,8 @@
 //! Tests of the Vulkan backend on a real driver (Mesa's software driver is enough), with core and synchronization
 //! validation.
 //!
-//! Without Vulkan or without a validation layer these tests print a note and pass; with `RINGFENCE_REQUIRE_VULKAN` set
-//! they fail instead.
+//! If Vulkan or the validation layer is absent, these tests print a note and pass. If `RINGFENCE_REQUIRE_VULKAN` is
+//! set, they fail instead.
 
 mod altered;
 mod bare;
@@ -137,7 +137,7 @@ fn discs_are_drawn_as_the_host_draws_them() {
     }
     rig.write(discs, &bytes);
     let copy = Command::CopyTextureToBuffer { src: target, dst: readback.raw, region };
-    // Forty draws in one submission use several descriptor pools. The picture of the last draw remains.
+    // Forty draws in one submission need several descriptor pools. The texture contains the picture of the last draw.
     for drawn in [40, 2, 1] {
         let commands: Vec<_> = draws[..drawn].iter().chain([&copy]).cloned().collect();
         rig.run(&commands);
@@ -150,7 +150,7 @@ fn discs_are_drawn_as_the_host_draws_them() {
     rig.close();
 }
 
-/// Returns some discs, partly outside and overlapping, some of them empty; the first scene has no discs.
+/// Returns discs that overlap or are partly outside; some are empty. The first scene has no discs.
 fn scene(seed: i32) -> Vec<Disc> {
     let disc = |i: i32| Disc {
         x: (i * 17 + seed * 5) % 70 - 4,

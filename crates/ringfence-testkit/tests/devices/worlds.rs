@@ -1,5 +1,5 @@
-//! Seeded worlds under the hazard finder: correct programs are silent and right, deliberate bugs are found, and equal
-//! seeds produce equal worlds.
+//! Seeded worlds under the hazard finder. Correct programs cause no finding, deliberate bugs are found, and equal seeds
+//! produce equal worlds.
 //!
 //! `RINGFENCE_SEED=N` runs one world, `RINGFENCE_WORLDS=COUNT` runs COUNT worlds in the first test, and
 //! `RINGFENCE_THREADED_WORLDS=COUNT` in the second. `ringfence world --seed N` runs a world with a trace.
@@ -10,14 +10,14 @@ use ringfence_testkit::world::{Bug, Figures, WorldOptions, run};
 
 /// Number of worlds that CI runs. `ci/campaign.sh` runs 10,000 and more.
 const WORLDS: u64 = 4000;
-/// Number of worlds with several threads.
+/// Number of worlds with several threads that CI runs.
 const THREADED_WORLDS: u64 = 200;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Runs worlds on two threads. The first finding fails the test and is printed with its seed.
+/// Runs worlds, half of them on each of two threads. The first finding fails the test and is printed with its seed.
 fn run_all(seeds: std::ops::Range<u64>, options: WorldOptions) -> Figures {
     let middle = seeds.start + (seeds.end - seeds.start) / 2;
     let part = |seeds: std::ops::Range<u64>| {
@@ -66,7 +66,7 @@ fn equal_seeds_are_equal_worlds() {
     }
 }
 
-/// Each event of a trace is consistent with the events before it, for any combination of features.
+/// For any combination of features, each event of a trace is consistent with the events before it.
 #[test]
 fn traces_of_worlds_are_of_one_piece() {
     for seed in 0..600 {
@@ -82,7 +82,7 @@ fn traces_of_worlds_are_of_one_piece() {
     }
 }
 
-/// Each deliberate bug is found within a few worlds. The number of worlds measures the sensitivity of the finder.
+/// Each deliberate bug is found within a few worlds. Their number is a measure of the hazard finder.
 #[test]
 fn planted_bugs_are_found_within_few_worlds() {
     Bug::ALL.into_iter().for_each(|bug| is_found(bug, WorldOptions::default()));
@@ -93,7 +93,7 @@ fn planted_bugs_are_found_in_worlds_of_several_threads() {
     Bug::ALL.into_iter().for_each(|bug| is_found(bug, WorldOptions { threads: 4, ..Default::default() }));
 }
 
-/// Checks that a bug is found ten times, each time within 50 worlds, and within 10 on average.
+/// Checks that a bug is found ten times: within 50 worlds each time, and within 10 on average.
 fn is_found(bug: Bug, options: WorldOptions) {
     let (mut needed, mut first) = (Vec::new(), 0);
     for _ in 0..10 {

@@ -1,10 +1,11 @@
-//! The object that a command buffer binds for a heap.
+//! The form of a heap that a command buffer binds.
 
 use std::fmt;
 
 use ash::vk;
 
-/// The object that a command buffer binds for a heap. Copies refer to the same object.
+/// The form of a heap that a command buffer binds: a descriptor set, or the address of a descriptor buffer. Copies
+/// refer to the same heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bound {
     pub(super) layout: vk::DescriptorSetLayout,

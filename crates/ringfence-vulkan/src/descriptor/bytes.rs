@@ -6,9 +6,9 @@
 //!                      element i of an array at offset + i * bytes of its type
 //! ```
 //!
-//! The device defines the sizes, the offset of each array and the alignment of the buffer. `vkGetDescriptorEXT` writes
-//! a descriptor to host memory, from where its bytes are copied. The buffer is mapped and coherent, so no flush is
-//! needed.
+//! The driver defines the size of each descriptor type, the offset of each array and the alignment of the buffer.
+//! `vkGetDescriptorEXT` writes a descriptor to the stack, and its bytes are copied to the slot. The buffer is mapped
+//! and coherent, so it needs no flush.
 
 use ash::vk;
 
@@ -25,8 +25,8 @@ use crate::memory::Memory;
 use ringfence_hal::descriptors::{HeapDesc, HeapKind, ViewCopy};
 use ringfence_hal::{DeviceError, Driver, Mapped, MemoryProperties, ResourceClass};
 
-/// Size of the largest supported descriptor, in bytes. It is written on the stack; descriptors of devices have 4 to 64
-/// bytes.
+/// Size of the largest supported descriptor, in bytes; the size of the stack buffer. Descriptors of known devices have
+/// 4 to 64 bytes.
 const DESCRIPTOR_BYTES: usize = 256;
 
 /// A heap of descriptor bytes.
@@ -46,9 +46,10 @@ pub(super) struct Visible {
     mapped: Mapped,
     address: vk::DeviceAddress,
     usage: vk::BufferUsageFlags,
-    /// Bytes that the buffer counts against the address space of descriptor buffers.
+    /// Bytes of this buffer in the count of the address space for descriptor buffers.
     counted_bytes: u64,
-    /// Offset of each binding's array and size of its elements, in bytes; the size is 0 for types that the heap lacks.
+    /// For each binding, the offset of its array and the size of an element, in bytes. The size is 0 if the heap lacks
+    /// the type.
     arrays: [(u64, usize); 6],
 }
 
@@ -86,8 +87,8 @@ impl Bytes {
     }
 
     /// # Safety
-    /// The slot may be written, and no other thread accesses it. The view's objects are alive, and the heap has its
-    /// type.
+    /// The slot may be written, and no other thread accesses it. The view's objects are alive, and the heap accepts the
+    /// view's type.
     pub(super) unsafe fn write(
         &self,
         device: &Device,
@@ -152,7 +153,7 @@ impl Bytes {
     ) {
         let Self::Host { slot_bytes, bytes, .. } = from else { return };
         let (first, count) = (copy.src_start as usize * slot_bytes, shown.len() * slot_bytes);
-        // Copied out first, so that the two locks are never held together: both heaps may be CPU-only.
+        // Copied to the stack first, so that this thread never holds two locks: both heaps may be CPU-only.
         let bytes: SmallVec<[u8; 1024]> = SmallVec::from_slice(&bytes.lock()[first..first + count]);
         for (index, (held, shown)) in (0..).zip(held.iter().zip(shown)) {
             let slot = copy.dst_start + index;
@@ -191,7 +192,7 @@ impl Visible {
         let api = facts.buffer_api.as_ref().ok_or(DeviceError::unsupported("descriptor buffers"))?;
         let bindings = types::bindings(desc.kind, desc.types);
         let flags = vk::DescriptorSetLayoutCreateFlags::DESCRIPTOR_BUFFER_EXT;
-        // No flag is needed: elements of a descriptor buffer that no shader reads may contain any bytes.
+        // No binding flag is needed: in descriptor buffers, elements that no shader reads may contain any bytes.
         let none = vk::DescriptorBindingFlags::empty();
         // SAFETY: `DeviceDesc` says that the extension is enabled.
         let layout = unsafe { types::make_layout(raw, bindings.clone(), desc.layout_slots, facts.stages, flags, none) }
@@ -209,8 +210,8 @@ impl Visible {
                 HeapKind::Samplers => vk::BufferUsageFlags::SAMPLER_DESCRIPTOR_BUFFER_EXT,
                 _ => vk::BufferUsageFlags::RESOURCE_DESCRIPTOR_BUFFER_EXT,
             };
-        // The additional bytes allow an aligned start, because Vulkan does not promise an aligned address for such
-        // buffers.
+        // The buffer is larger than its descriptors by one alignment, so that they can start at an aligned address:
+        // Vulkan does not promise an aligned address for descriptor buffers.
         let counted_bytes = bytes + facts.buffer.descriptor_buffer_offset_alignment.max(1);
         let counted = device.0.counts.add_descriptor_buffer(desc.kind, counted_bytes);
         let made = counted.and_then(|()| {
@@ -233,9 +234,8 @@ impl Visible {
 
 type Made = (vk::Buffer, Memory, Mapped, vk::DeviceAddress);
 
-/// Creates a mapped, coherent buffer with a device address, in device-local memory if possible. It has its own memory
-/// object, because a heap is created once and lives long. Returns its first aligned address, which is less than the
-/// alignment from its start.
+/// Creates a mapped, coherent buffer with a device address, in device-local memory if possible. The buffer has its own
+/// memory object, because heaps are created rarely and live long. Returns the first aligned address in the buffer.
 fn make_buffer(device: &Device, bytes: u64, usage: vk::BufferUsageFlags, name: &str) -> Result<Made, DeviceError> {
     let raw = device.raw();
     let alignment = device.0.descriptors.buffer.descriptor_buffer_offset_alignment.max(1);
@@ -273,7 +273,7 @@ fn make_buffer(device: &Device, bytes: u64, usage: vk::BufferUsageFlags, name: &
 /// Returns the memory types that are mapped and coherent, device-local ones first.
 fn mapped_memory_types(device: &Device, bits: u32) -> impl Iterator<Item = u32> {
     let wanted = MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
-    // Types that require a feature.
+    // Memory of these types can be allocated only with a feature.
     let special = MemoryProperties::PROTECTED | MemoryProperties::SPECIAL;
     let properties = |index: &u32| device.capabilities().properties(*index);
     let is_plain = |index: &u32| properties(index).contains(wanted) && !properties(index).intersects(special);
@@ -301,7 +301,7 @@ unsafe fn encode<'a>(
     let Some(api) = &facts.buffer_api else { return Err(DeviceError::unsupported("descriptor buffers")) };
     let is_sampler = descriptor_type == vk::DescriptorType::SAMPLER;
     if shown.is_none() && (is_sampler || !facts.has(Features::NULL_DESCRIPTOR)) {
-        // There is no null descriptor: the bytes stay zero.
+        // Without null descriptors, an empty slot contains zeros.
         return Ok(into);
     }
     let (mut address, mut image) = (None, vk::DescriptorImageInfo::default());
@@ -329,7 +329,8 @@ unsafe fn encode<'a>(
         _ => vk::DescriptorDataEXT { p_storage_texel_buffer: address },
     };
     let info = vk::DescriptorGetInfoEXT::default().ty(descriptor_type).data(data);
-    // SAFETY: the data has that type and lives through the call. The slice has the size that the device reports.
+    // SAFETY: the data has that type and lives through the call. The slice has the descriptor size that the device
+    // reports.
     unsafe { api.get_descriptor(&info, into) };
     Ok(into)
 }
@@ -348,7 +349,8 @@ unsafe fn address_info(
     range: u64,
 ) -> Result<vk::DescriptorAddressInfoEXT<'static>, DeviceError> {
     let info = vk::BufferDeviceAddressInfo::default().buffer(buffer);
-    // SAFETY: the caller promises that the buffer is alive. It has the address usage, which portable buffers have.
+    // SAFETY: the caller promises that the buffer is alive. Portable buffers have the address usage; the program
+    // promises it for others.
     let base = unsafe { device.raw().get_buffer_device_address(&info) };
     if base == 0 {
         return Err(DeviceError::invalid("a buffer without SHADER_DEVICE_ADDRESS in a descriptor buffer"));

@@ -14,13 +14,13 @@ pub(crate) struct Facts {
     pub(super) limits: vk::PhysicalDeviceLimits,
     indexing: vk::PhysicalDeviceDescriptorIndexingProperties<'static>,
     pub(super) buffer: vk::PhysicalDeviceDescriptorBufferPropertiesEXT<'static>,
-    /// The stages in the set layouts of heaps: all stages.
+    /// Stages in the set layouts of heaps: all stages.
     pub(super) stages: vk::ShaderStageFlags,
     /// `Some` if and only if descriptor buffers are in use.
     pub(super) buffer_api: Option<ash::ext::descriptor_buffer::Device>,
 }
 
-/// Every stage that Mesa's software driver supports.
+/// Shader stages that Mesa's software driver knows.
 const NAMED_STAGES: vk::ShaderStageFlags = vk::ShaderStageFlags::from_raw(
     vk::ShaderStageFlags::ALL_GRAPHICS.as_raw()
         | vk::ShaderStageFlags::COMPUTE.as_raw()
@@ -28,7 +28,7 @@ const NAMED_STAGES: vk::ShaderStageFlags = vk::ShaderStageFlags::from_raw(
         | vk::ShaderStageFlags::MESH_EXT.as_raw(),
 );
 
-/// Largest number of descriptors of each type that a stage can access.
+/// Maximum number of descriptors of each type that one shader stage can access.
 struct StageLimits {
     constants: u32,
     storage_buffers: u32,
@@ -40,8 +40,8 @@ struct StageLimits {
     together: u32,
 }
 
-/// Part of `maxPerStageResources` that a heap of plain sets leaves free, for colour attachments and the program's own
-/// sets.
+/// Number of resources per stage that a heap of plain sets leaves free, out of `maxPerStageResources`: for colour
+/// attachments and for the program's own sets.
 const OTHER_RESOURCES: u32 = 16;
 
 impl Facts {
@@ -70,8 +70,8 @@ impl Facts {
             .features
             .contains(Features::DESCRIPTOR_BUFFER)
             .then(|| ash::ext::descriptor_buffer::Device::new(instance, device));
-        // When descriptor buffers are bound, Mesa's software driver (25.0) counts all bits of ALL as stages, also bits
-        // that stand for no stage, and writes past its own tables.
+        // When descriptor buffers are bound, Mesa's software driver (25.0) takes every bit of `ALL` for a stage, also
+        // bits without a stage, and writes past the end of its own tables.
         let confused =
             desc.features.contains(Features::DESCRIPTOR_BUFFER) && driver.driver_id == vk::DriverId::MESA_LLVMPIPE;
         let stages = if confused { NAMED_STAGES } else { vk::ShaderStageFlags::ALL };
@@ -111,7 +111,8 @@ impl Facts {
             storage_elements_max: u64::MAX,
             texel_elements_max: limits.max_texel_buffer_elements.into(),
             slots_own_objects: true,
-            // Anisotropy is a feature that may be disabled. Native samplers may still request it.
+            // The device may support anisotropy without the feature being enabled. Native samplers may still request
+            // it.
             anisotropy_max: if self.has(Features::SAMPLER_ANISOTROPY) {
                 limits.max_sampler_anisotropy as u8
             } else {
@@ -120,7 +121,7 @@ impl Facts {
         }
     }
 
-    /// Returns the kinds of view with separate arrays; `None` if each descriptor type has one array.
+    /// Returns the kinds of view that have separate arrays; `None` if there is only one array for each descriptor type.
     fn plain_views(&self) -> Option<PlainViews> {
         (self.model() == DescriptorModel::PlainSets).then(|| self.desc.plain_views.or_usual())
     }
@@ -144,7 +145,7 @@ impl Facts {
         }
     }
 
-    /// Returns the bytes of a descriptor in a descriptor buffer.
+    /// Returns the size of a descriptor in a descriptor buffer, in bytes.
     pub(super) fn descriptor_bytes(&self, descriptor_type: vk::DescriptorType) -> usize {
         let (sizes, robust) = (&self.buffer, self.has(Features::ROBUST_BUFFER_ACCESS));
         match descriptor_type {
@@ -183,7 +184,7 @@ impl Facts {
         }
     }
 
-    /// Returns the number of slots that fit into the address range of descriptor buffers, minus spare bytes for
+    /// Returns the number of slots that fit into the largest descriptor buffer of this kind, minus spare bytes for
     /// alignment.
     fn slots_by_bytes(&self, kind: HeapKind, view_types: ViewTypes) -> u32 {
         let slot: u64 = types::bindings(kind, view_types).map(|(_, of)| self.descriptor_bytes(of) as u64).sum();
@@ -191,13 +192,14 @@ impl Facts {
         u32::try_from(slots).unwrap_or(u32::MAX)
     }
 
-    /// Returns an upper bound of the bytes before the first array and between the arrays of a heap.
+    /// Returns an upper bound of the padding before the first array and between the arrays of a heap, in bytes.
     fn spare_bytes(&self) -> u64 {
         7 * self.buffer.descriptor_buffer_offset_alignment.max(256)
     }
 
-    /// Returns the size of the largest descriptor buffer, in bytes. It leaves room for a heap of each kind and, while
-    /// both grow, their replacements. Samplers get as much of the common address space as they can use, at most half.
+    /// Returns the maximum size of one descriptor buffer, in bytes. The address space then fits a heap of each kind and
+    /// the replacements of both, so both can grow at once. A sampler heap gets at most a quarter of the common address
+    /// space, and no more than it can use.
     fn heap_bytes_max(&self, kind: HeapKind) -> u64 {
         let (whole, slot) = (self.whole_address_space(), self.buffer.sampler_descriptor_size as u64);
         let usable = u64::from(self.plain_limits().samplers).saturating_mul(slot).saturating_add(self.spare_bytes());
@@ -219,11 +221,11 @@ impl Facts {
 
     /// Returns the address space of all descriptor buffers, in bytes.
     pub(crate) fn whole_address_space(&self) -> u64 {
-        // This is the minimum that every device supports. Older Mesa drivers do not report the value.
+        // 2²⁷ is the minimum that every device supports. Older Mesa drivers report 0.
         self.buffer.descriptor_buffer_address_space_size.max(1 << 27)
     }
 
-    /// Returns the largest number of live samplers.
+    /// Returns the maximum number of samplers that can exist at once.
     pub(crate) fn samplers_max(&self) -> u64 {
         self.limits.max_sampler_allocation_count.into()
     }
@@ -244,7 +246,7 @@ impl Facts {
 
     fn update_after_bind_limits(&self) -> StageLimits {
         let found = &self.indexing;
-        // Half, so that a heap and its larger replacement fit at the same time.
+        // Half of the limit, so that a heap and its larger replacement fit at once.
         let pools = found.max_update_after_bind_descriptors_in_all_pools / 2;
         StageLimits {
             constants: found
@@ -269,8 +271,8 @@ impl Facts {
 }
 
 impl StageLimits {
-    /// Returns the number of slots of a heap with `arrays` arrays of each type. Each array has one descriptor for each
-    /// slot.
+    /// Returns the number of slots of a heap that has `arrays` arrays of each descriptor type. Each array has one
+    /// descriptor per slot.
     fn resources(&self, arrays: impl Fn(vk::DescriptorType) -> u32) -> u32 {
         let sampled = arrays(vk::DescriptorType::SAMPLED_IMAGE) + arrays(vk::DescriptorType::UNIFORM_TEXEL_BUFFER);
         let stored = arrays(vk::DescriptorType::STORAGE_IMAGE) + arrays(vk::DescriptorType::STORAGE_TEXEL_BUFFER);
@@ -307,14 +309,14 @@ mod tests {
         assert_eq!(slots(true, ViewTypes::STORAGE_BUFFER | ViewTypes::SAMPLED_TEXTURE), 32);
         assert_eq!(slots(true, ViewTypes::all()), 15);
         assert_eq!(slots(true, ViewTypes::empty()), 0);
-        // Four kinds of sampled image and three kinds of storage image.
+        // The heap has four kinds of sampled image and three kinds of storage image.
         assert_eq!(slots(false, ViewTypes::STORAGE_BUFFER), 32);
         assert_eq!(slots(false, ViewTypes::SAMPLED_TEXTURE), 32);
         assert_eq!(slots(false, ViewTypes::all()), 11);
     }
 
-    /// Two heaps of each kind fit at the same time: while a heap grows, the old one exists until the device has
-    /// finished with it.
+    /// Two heaps of each kind fit at once: when a heap grows, its old buffer exists until the device has finished with
+    /// it.
     #[test]
     fn descriptor_buffers_of_both_kinds_may_grow_at_once() {
         let mut facts = Facts::of_no_heaps(DeviceDesc::default());

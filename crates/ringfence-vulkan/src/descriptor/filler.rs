@@ -1,5 +1,5 @@
-//! Placeholders for empty elements of a plain set, on devices without null descriptors that require every element to be
-//! valid. Each heap creates its own, of a few bytes each. Shaders must not read them.
+//! Placeholders for empty elements of a plain set. They are needed on devices that have no null descriptors and require
+//! every element to be valid. Each heap creates its own placeholders, of a few bytes each. Shaders must not read them.
 
 use ash::vk;
 
@@ -15,9 +15,9 @@ use ringfence_hal::descriptors::{HeapDesc, HeapKind, ViewTypes};
 use ringfence_hal::lock::Lock;
 use ringfence_hal::{DeviceError, Driver, MemoryProperties, ResourceClass};
 
-/// Size of the buffer in bytes: large enough for a texel of any format, and larger than the alignment of views.
+/// Size of the buffer, in bytes: at least a texel of any format, and at least the alignment of views.
 const BYTES: u64 = 256;
-/// Number of numeric types.
+/// Number of numeric types of texels.
 const NUMERICS: u32 = 3;
 
 /// The placeholders of a heap.
@@ -109,7 +109,7 @@ impl Filler {
             .samples(vk::SampleCountFlags::TYPE_1)
             .usage(vk::ImageUsageFlags::SAMPLED | vk::ImageUsageFlags::STORAGE);
         let raw = device.raw();
-        // SAFETY: every device supports sampled and storage images of this format.
+        // SAFETY: every device supports sampled images and storage images of this format.
         let image = unsafe { raw.create_image(&info, None) }.map_err(failed("vkCreateImage"))?;
         self.images.push(Image { kind, raw: image, view: vk::ImageView::null() });
         // SAFETY: the image is new.
@@ -124,7 +124,7 @@ impl Filler {
             ..Default::default()
         };
         let info = vk::ImageViewCreateInfo::default().image(image).view_type(view_type).format(format);
-        // SAFETY: the image is bound and was created for such a view.
+        // SAFETY: the image is bound, and its description allows this view.
         let view = unsafe { raw.create_image_view(&info.subresource_range(range), None) }
             .map_err(failed("vkCreateImageView"))?;
         self.images.last_mut().expect("it was pushed above").view = view;
@@ -173,7 +173,7 @@ impl Filler {
     }
 
     /// # Safety
-    /// No pending work uses a set with these placeholders, and no such set is bound again.
+    /// No pending work uses a set with these placeholders, and no set with them is bound again.
     pub(super) unsafe fn destroy(&self, device: &Device) {
         let raw = device.raw();
         // SAFETY: the caller promises that no work uses the placeholders. Vulkan ignores null handles here.

@@ -1,7 +1,7 @@
 //! Kinds of view. Plain sets have a separate array for each kind.
 //!
-//! Unless arrays may be partially bound, every element of an array that a shader declares must match the declaration,
-//! even if the shader does not read it. A cube view in an array of two-dimensional images is invalid, and so is an
+//! If a device has no partially bound arrays, every element of an array must match the shader's declaration, even
+//! elements that the shader does not read. A cube view in an array of two-dimensional images is invalid, and so is an
 //! integer format in an array of floating-point images.
 
 use ash::vk;
@@ -9,9 +9,9 @@ use ash::vk;
 use crate::valid::{self, Numeric};
 
 bitflags::bitflags! {
-    /// The kinds of view that heaps of plain sets have an array for, in addition to constants, storage buffers and
-    /// floating-point texels: see [`DeviceDesc::plain_views`](crate::DeviceDesc::plain_views). Normalised formats and
-    /// depth count as floating-point.
+    /// Kinds of view for which heaps of plain sets have an array: see
+    /// [`DeviceDesc::plain_views`](crate::DeviceDesc::plain_views). Heaps always have arrays for constants, storage
+    /// buffers and floating-point texel buffers. Normalised formats and depth count as floating-point.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
     pub struct PlainViews: u32 {
         /// Two-dimensional views of floating-point formats.
@@ -63,7 +63,7 @@ bitflags::bitflags! {
     }
 }
 
-/// View types in the order of the flags.
+/// View types, in the order of the flags of [`PlainViews`].
 const DIMENSIONS: [vk::ImageViewType; 7] = [
     vk::ImageViewType::TYPE_2D,
     vk::ImageViewType::TYPE_2D_ARRAY,
@@ -76,11 +76,11 @@ const DIMENSIONS: [vk::ImageViewType; 7] = [
 
 /// Number of kinds of image view.
 pub(super) const IMAGE_KINDS: u32 = 21;
-/// Number of kinds of texel buffer that have a flag: all but floating-point.
+/// Number of kinds of texel buffer with a flag: signed and unsigned integers.
 const TEXEL_KINDS: u32 = 2;
 
 impl PlainViews {
-    /// The kinds that heaps have if [`DeviceDesc::plain_views`](crate::DeviceDesc::plain_views) is empty.
+    /// Kinds that heaps have if [`DeviceDesc::plain_views`](crate::DeviceDesc::plain_views) is empty.
     pub const USUAL: Self = Self::FLOAT_2D.union(Self::FLOAT_2D_ARRAY).union(Self::FLOAT_CUBE).union(Self::FLOAT_3D);
 
     pub(super) const fn or_usual(self) -> Self {
@@ -92,12 +92,12 @@ impl PlainViews {
     }
 }
 
-/// The kind of a view, as shaders declare it.
+/// Kind of a view: the view type and numeric type with which shaders declare it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// The descriptor type has only one kind.
+    /// Only kind of a descriptor type that has no further distinction.
     Only,
-    /// Number of a kind of image view.
+    /// Number of the kind of image view.
     Image(u32),
     Texels(Numeric),
 }
@@ -114,13 +114,13 @@ fn rank(numeric: Numeric) -> u32 {
 pub(super) fn of_image(view_type: vk::ImageViewType, format: vk::Format, aspects: vk::ImageAspectFlags) -> Kind {
     let is_stencil = aspects == vk::ImageAspectFlags::STENCIL;
     let numeric = if is_stencil { Numeric::Unsigned } else { valid::numeric(format) };
-    // The array contains every view type.
+    // The array contains all view types, so the search succeeds.
     let dimension = DIMENSIONS.iter().position(|held| *held == view_type).unwrap_or(0) as u32;
     Kind::Image(rank(numeric) * DIMENSIONS.len() as u32 + dimension)
 }
 
-/// Returns the kind of a view with this descriptor type. The view type matters for images, the format for images and
-/// texels.
+/// Returns the kind of a view with this descriptor type. For images, it depends on the view type and the format; for
+/// texel buffers, on the format.
 pub(super) fn of(descriptor_type: vk::DescriptorType, view_type: vk::ImageViewType, format: vk::Format) -> Kind {
     match descriptor_type {
         vk::DescriptorType::SAMPLED_IMAGE | vk::DescriptorType::STORAGE_IMAGE => {
@@ -133,13 +133,14 @@ pub(super) fn of(descriptor_type: vk::DescriptorType, view_type: vk::ImageViewTy
     }
 }
 
-/// Returns the view type of a kind, and a format of its numeric type that every device can sample and store.
+/// Returns the view type of a kind of image view, and a format of its numeric type that every device supports for
+/// sampled and storage images.
 pub(super) fn image_of(kind: u32) -> (vk::ImageViewType, vk::Format) {
     let dimensions = DIMENSIONS.len() as u32;
     (DIMENSIONS[(kind % dimensions) as usize], plain_format(kind / dimensions))
 }
 
-/// Returns a format with this rank of numeric type that every device supports for sampling and storage.
+/// Returns a format that every device supports for sampled and storage images. `rank` selects its numeric type.
 pub(super) fn plain_format(rank: u32) -> vk::Format {
     match rank {
         0 => vk::Format::R8G8B8A8_UNORM,
@@ -154,15 +155,15 @@ fn is_cube(kind: u32) -> bool {
 
 /// First binding of image views other than two-dimensional floating-point ones.
 const IMAGES: u32 = 6;
-/// First binding of integer texels.
+/// First binding of integer texel buffers.
 const TEXELS: u32 = IMAGES + 2 * (IMAGE_KINDS - 1);
 
-/// Returns the binding of sampled views of a kind. Storage views of the kind have the next binding.
+/// Returns the binding of sampled views of a kind. Storage views of the same kind have the next binding.
 const fn image_binding(kind: u32) -> u32 {
     if kind == 0 { 2 } else { IMAGES + 2 * (kind - 1) }
 }
 
-/// Returns the binding of a view in plain sets with arrays for `views`; `None` if there is no such array.
+/// Returns the binding of a view in plain sets with arrays for `views`; `None` if the sets have no array for its kind.
 pub(super) fn binding_of(descriptor_type: vk::DescriptorType, kind: Kind, views: PlainViews) -> Option<u32> {
     let is_stored =
         [vk::DescriptorType::STORAGE_IMAGE, vk::DescriptorType::STORAGE_TEXEL_BUFFER].contains(&descriptor_type);
@@ -223,8 +224,8 @@ mod tests {
                 assert_eq!(binding_of(descriptor_type, kind, all), Some(binding), "{kind:?}");
             }
         }
-        // Two buffer types; 21 kinds of sampled and storage image without the 6 storage cubes; two texel types with
-        // three kinds.
+        // Two buffer types; sampled and storage images of 21 kinds each, except that the 6 cube kinds have no storage
+        // images; two texel-buffer types of three kinds each.
         assert_eq!(seen.len(), 2 + 2 * 21 - 6 + 2 * 3);
         let usual: Vec<_> = bindings_of(vk::DescriptorType::SAMPLED_IMAGE, PlainViews::USUAL).collect();
         assert_eq!(usual, [2, 6, 8, 10]);

@@ -1,4 +1,4 @@
-//! Heaps of plain sets: slots in host memory, and a set that each bind after a write fills from them.
+//! Heaps of plain sets. The slots are in host memory. A bind after a write copies them to a new descriptor set.
 //!
 //! ```text
 //!   slots ── written, copied: host memory alone ──▶ dirty
@@ -6,16 +6,16 @@
 //!                                                                  version 6 ── 1 user ──▶ 0: back to the pool
 //! ```
 //!
-//! Pending work uses every descriptor of a bound set, even if no shader reads it. This has two consequences:
+//! Pending work uses every descriptor of a bound set, even those that no shader reads. This has two consequences:
 //!
-//! - A version keeps the views and samplers of its elements alive.
+//! - A version of the set keeps the views and samplers of its elements alive.
 //! - When the owner of a buffer or image releases it, all slots that refer to it are cleared
 //!   ([`note_retired`](ringfence_hal::Create::note_retired)). The resource waits for the frames that have begun, and
 //!   later binds do not contain it.
 //!
-//! A set has an array for each kind of view ([`super::kinds`]). An empty element is written with a null descriptor if
-//! the device has them. It stays unwritten if arrays may be partially bound. Otherwise it is written with the
-//! descriptor of another slot in the same array, or with a placeholder.
+//! A set has an array for each kind of view ([`super::kinds`]). Empty elements are written with null descriptors if the
+//! device has them. Otherwise, if arrays may be partially bound, empty elements stay unwritten. Otherwise they are
+//! written with the descriptor of another slot in the same array, or with a placeholder.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ pub(super) struct PlainHeap {
     versions: Lock<Versions>,
 }
 
-/// Content of elements whose slot is empty.
+/// Content of the elements of empty slots.
 enum Empty {
     Null,
     Unwritten,
@@ -56,7 +56,7 @@ enum Empty {
 
 struct Versions {
     pool: SetPool,
-    /// `true` if a slot was written after the newest version.
+    /// `true` if a slot was written after the newest version was created.
     dirty: bool,
     /// Live versions, the newest last.
     live: SmallVec<[Version; 4]>,
@@ -64,9 +64,9 @@ struct Versions {
 
 struct Version {
     set: vk::DescriptorSet,
-    /// Number of binds that are not yet released.
+    /// Number of command buffers that have bound this version and are not yet complete.
     users: u32,
-    /// The objects of the descriptors in the set.
+    /// Objects of the descriptors in the set, kept alive.
     _shown: Vec<Arc<Owned>>,
 }
 
@@ -107,17 +107,17 @@ impl PlainHeap {
         self.layout
     }
 
-    /// Called after a slot was written: the next bind uses another set.
+    /// Notes that a slot was written. The next bind then uses another set.
     pub(super) fn touch(&self) {
         let mut versions = self.versions.lock();
         versions.dirty = true;
-        // Dropped after the lock is released, because this destroys views.
+        // Dropped after the lock is released, because the drop destroys views.
         let unused = versions.take_newest_if_unused();
         drop(versions);
         drop(unused);
     }
 
-    /// Returns a set for a command buffer with the current content of the slots.
+    /// Returns a set with the current content of the slots, for one command buffer.
     ///
     /// # Safety
     /// The resources of the slots are alive.
@@ -140,7 +140,7 @@ impl PlainHeap {
         Ok(newest.set)
     }
 
-    /// Writes all elements of an array that have content, in runs.
+    /// Writes all elements of an array that have content. Consecutive elements are written by one call.
     ///
     /// # Safety
     /// No work uses the set. The resources of the slots are alive.
@@ -177,7 +177,7 @@ impl PlainHeap {
         unsafe { write_run(device, (set, binding, descriptor_type), first, &run) };
     }
 
-    /// Removes one user of a version. An unused version that is not current returns its set to the pool.
+    /// Removes one user of a version. If the version has no other user and is outdated, returns its set to the pool.
     pub(super) fn unbind(&self, set: vk::DescriptorSet) {
         let mut versions = self.versions.lock();
         let Some(at) = versions.live.iter().position(|held| held.set == set) else { return };
@@ -194,8 +194,8 @@ impl PlainHeap {
     /// # Safety
     /// No pending work uses the heap, and it is not used again.
     pub(super) unsafe fn destroy(&self, device: &Device) {
-        // SAFETY: the caller promises that no pending work uses a set of the heap. Pool, layout and placeholders belong
-        // to it.
+        // SAFETY: the caller promises that no pending work uses a set of the heap. The pool, the layout and the
+        // placeholders belong to the heap.
         unsafe {
             let mut versions = self.versions.lock();
             versions.pool.destroy(device.raw());
@@ -231,7 +231,7 @@ pub(super) fn null(descriptor_type: vk::DescriptorType) -> Shown {
     }
 }
 
-/// Writes a run of elements.
+/// Writes consecutive elements of an array.
 ///
 /// # Safety
 /// The set has the elements, and no work uses them. The resources are alive and match the type.

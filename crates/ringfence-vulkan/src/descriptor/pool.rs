@@ -5,7 +5,8 @@
 //!   free ──take──▶ in use ──its sync points passed──▶ free
 //! ```
 //!
-//! A pool for many layouts can fragment until no set fits. A pool for one layout, whose sets are reused, cannot.
+//! A pool for many layouts can fragment until no set fits. These pools cannot: each has one layout, and its sets are
+//! reused.
 
 use ash::vk;
 use smallvec::SmallVec;
@@ -62,7 +63,7 @@ impl SetPool {
             .collect();
         let info = vk::DescriptorPoolCreateInfo::default().flags(self.flags).max_sets(count).pool_sizes(&sizes);
         let layouts = [self.layout; POOL_SETS as usize];
-        // SAFETY: the description lives through the call. The pool is new and has room for exactly these sets.
+        // SAFETY: the description lives through the call. The pool is new and large enough for exactly these sets.
         unsafe {
             let pool = device.create_descriptor_pool(&info, None).map_err(failed("vkCreateDescriptorPool"))?;
             let sets =
@@ -79,7 +80,7 @@ impl SetPool {
         Ok(())
     }
 
-    /// Puts back a set that no work uses any more.
+    /// Returns a set to the pool. No work may use it any more.
     pub(super) fn put(&mut self, set: vk::DescriptorSet) {
         self.free.push(set);
     }

@@ -20,7 +20,7 @@ pub(super) struct SetHeap {
     kind: HeapKind,
     layout: vk::DescriptorSetLayout,
     set: vk::DescriptorSet,
-    /// The pool of the set.
+    /// Pool from which `set` is allocated.
     pool: Lock<SetPool>,
 }
 
@@ -33,7 +33,7 @@ impl SetHeap {
         let pool_flags = vk::DescriptorPoolCreateFlags::UPDATE_AFTER_BIND;
         let (raw, bindings) = (device.raw(), types::bindings(desc.kind, desc.types));
         let stages = device.0.descriptors.stages;
-        // SAFETY: `DeviceDesc` says that the features which the flags need are enabled.
+        // SAFETY: `DeviceDesc` says that the features for these flags are enabled.
         let layout = unsafe {
             types::make_layout(raw, bindings.clone(), desc.layout_slots, stages, layout_flags, binding_flags)
         }
@@ -70,7 +70,7 @@ impl SetHeap {
         unsafe { write_run(device.raw(), array, slot, &[real.shown]) };
     }
 
-    /// Writes a null descriptor to the slot, if the device has them.
+    /// Writes a null descriptor to the slot if the device has null descriptors. Otherwise does nothing.
     ///
     /// # Safety
     /// The rules of [`SetHeap::write`].
@@ -83,7 +83,7 @@ impl SetHeap {
         unsafe { write_run(device.raw(), (self.set, binding, descriptor_type), slot, &[null(descriptor_type)]) };
     }
 
-    /// Copies slots, in runs of equal type.
+    /// Copies slots. Consecutive slots of one type are copied by one call.
     ///
     /// # Safety
     /// The rules of [`copy_views`](ringfence_hal::descriptors::Descriptors::copy_views). No other thread accesses this

@@ -1,4 +1,4 @@
-//! The slots of a heap, and an index from resources to the slots that refer to them.
+//! The slots of a heap, and an index from each buffer or image to the slots that refer to it.
 //!
 //! ```text
 //!   first   buffer 7 ──▶ slot 2        links   2 ◀──▶ 9 ◀──▶ 4        a list for each resource
@@ -20,18 +20,18 @@ use crate::heaps::{Counts, Resource};
 #[derive(Default)]
 pub(super) struct Slots {
     held: Box<[Slot]>,
-    /// The index from resources to slots, for heaps of plain sets.
+    /// Index from buffers and images to slots. Only heaps of plain sets have one.
     index: Option<Index>,
 }
 
-/// Index from a resource to its slots.
+/// Index from a buffer or image to its slots: a linked list of slots for each resource.
 struct Index {
     first: HashMap<Resource, u32>,
     links: Box<[Link]>,
     counts: Arc<Counts>,
 }
 
-/// The previous and the next slot with the same resource.
+/// Previous and next slot in the list of a resource.
 #[derive(Clone, Copy, Default)]
 struct Link {
     before: Option<u32>,
@@ -39,7 +39,7 @@ struct Link {
 }
 
 impl Slots {
-    /// Returns empty slots, with an index if `counts` is `Some`.
+    /// Returns `count` empty slots. They have an index if `counts` is `Some`.
     pub(super) fn new(count: u32, counts: Option<Arc<Counts>>) -> Self {
         let links = || vec![Link::default(); count as usize].into_boxed_slice();
         let index = counts.map(|counts| Index { first: HashMap::new(), links: links(), counts });
@@ -56,7 +56,7 @@ impl Slots {
         std::mem::replace(&mut self.held[at], shown)
     }
 
-    /// Clears one slot that refers to `resource` and returns its previous content; `None` if there is no such slot.
+    /// Clears one slot that refers to `resource` and returns its previous content; `None` if no slot refers to it.
     pub(super) fn take_showing(&mut self, resource: Resource) -> Option<Slot> {
         let at = *self.index.as_ref()?.first.get(&resource)?;
         Some(self.put(at as usize, Slot::default()))
@@ -126,7 +126,7 @@ mod tests {
         for _ in 0..20_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let (at, number) = ((state >> 33) as usize % 40, state >> 45 & 7);
-            // Equal handles of different kinds are different resources.
+            // A buffer and an image with equal handles are different resources.
             let image = Resource::Image(vk::Image::from_raw(number));
             let resource = if state >> 60 < 8 { buffer(number) } else { image };
             match state >> 57 & 7 {

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use ringfence_hal::descriptors::{HeapKind, ViewTypes};
 
-/// The types in the order of their bindings.
+/// View types and their descriptor types, in the order of their bindings.
 pub(super) const TYPES: [(ViewTypes, vk::DescriptorType); 6] = [
     (ViewTypes::CONSTANTS, vk::DescriptorType::UNIFORM_BUFFER),
     (ViewTypes::STORAGE_BUFFER, vk::DescriptorType::STORAGE_BUFFER),
@@ -18,14 +18,14 @@ pub(super) const TYPES: [(ViewTypes, vk::DescriptorType); 6] = [
 /// Bindings of a layout, with their descriptor types.
 pub(super) type Bindings = SmallVec<[(u32, vk::DescriptorType); 12]>;
 
-/// Returns the bindings of a heap and their descriptor types, for models with one binding per type.
+/// Returns the bindings of a heap with their descriptor types, for models with one binding per descriptor type.
 pub(super) fn bindings(kind: HeapKind, types: ViewTypes) -> impl Iterator<Item = (u32, vk::DescriptorType)> + Clone {
     let resources = (0..).zip(TYPES).filter(move |(_, (held, _))| kind == HeapKind::Resources && types.contains(*held));
     let samplers = (kind == HeapKind::Samplers).then_some((0, vk::DescriptorType::SAMPLER));
     resources.map(|(binding, (_, descriptor_type))| (binding, descriptor_type)).chain(samplers)
 }
 
-/// Returns the binding of a descriptor type.
+/// Returns the binding of a descriptor type; `None` if heaps do not support the type.
 pub(super) fn binding_of(descriptor_type: vk::DescriptorType) -> Option<u32> {
     if descriptor_type == vk::DescriptorType::SAMPLER {
         return Some(0);
@@ -38,10 +38,10 @@ pub(super) fn type_of(kind: HeapKind, binding: u32) -> vk::DescriptorType {
     if kind == HeapKind::Samplers { vk::DescriptorType::SAMPLER } else { TYPES[binding as usize].1 }
 }
 
-/// Creates a set layout with an array of `slots` descriptors for each binding.
+/// Creates a set layout. Each binding is an array of `slots` descriptors.
 ///
 /// # Safety
-/// The device supports the flags.
+/// The features for the flags are enabled on the device.
 pub(super) unsafe fn make_layout(
     device: &ash::Device,
     bindings: impl Iterator<Item = (u32, vk::DescriptorType)>,
@@ -62,7 +62,7 @@ pub(super) unsafe fn make_layout(
     let binding_flags = vec![binding_flags; bindings.len()];
     let mut more = vk::DescriptorSetLayoutBindingFlagsCreateInfo::default().binding_flags(&binding_flags);
     let info = vk::DescriptorSetLayoutCreateInfo::default().flags(flags).bindings(&bindings).push_next(&mut more);
-    // SAFETY: the caller promises that the device supports the flags. Vulkan 1.2 has the chained structure.
+    // SAFETY: the caller promises that the features for the flags are enabled. Vulkan 1.2 has the chained structure.
     unsafe { device.create_descriptor_set_layout(&info, None) }
 }
 

@@ -1,4 +1,4 @@
-//! Vulkan's views, and the driver objects that they need.
+//! Views with Vulkan's structures, and the driver objects of views.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use ringfence_hal::descriptors::{
 };
 use ringfence_hal::{BufferUsage, DeviceError, Numbers, TextureAspect, TextureDesc};
 
-/// A view as Vulkan describes it.
+/// View that is described by Vulkan's structures.
 #[derive(Clone, Copy)]
 pub enum View {
     /// A uniform or storage buffer.
@@ -51,7 +51,7 @@ pub enum View {
         descriptor_type: vk::DescriptorType,
         /// Description of the image view.
         info: vk::ImageViewCreateInfo<'static>,
-        /// The layout of the image when shaders read it.
+        /// Layout of the image while shaders access it.
         layout: vk::ImageLayout,
     },
     /// A colour or depth-stencil attachment.
@@ -60,7 +60,7 @@ pub enum View {
     Sampler(vk::SamplerCreateInfo<'static>),
 }
 
-/// A driver object that slots own. Destroyed with the last reference.
+/// Driver object that one or more slots own. It is destroyed when the last reference is dropped.
 pub struct Owned {
     device: Device,
     object: Object,
@@ -82,7 +82,7 @@ impl Drop for Owned {
     fn drop(&mut self) {
         let device = self.device.raw();
         // SAFETY: the object belongs to this device, which outlives all objects that are created through it. No slot
-        // owns it any more, and the caller of `discard_leftover` has waited for the work that used the last slot.
+        // owns the object any more, and the caller of `discard_leftover` has waited for all work that used it.
         unsafe {
             match self.object {
                 Object::ImageView(view) => device.destroy_image_view(view, None),
@@ -99,7 +99,7 @@ pub(super) struct Real {
     pub(super) descriptor_type: vk::DescriptorType,
     pub(super) shown: Shown,
     object: Option<Arc<Owned>>,
-    /// The buffer or image of the view.
+    /// Buffer or image of the view; `None` for samplers.
     resource: Option<Resource>,
 }
 
@@ -111,7 +111,7 @@ pub(super) enum Shown {
         offset: u64,
         range: u64,
     },
-    /// Contains both the view for sets, and the buffer range for descriptor buffers.
+    /// Contains the view for descriptor sets and the buffer range for descriptor buffers.
     Texels {
         view: vk::BufferView,
         buffer: vk::Buffer,
@@ -130,12 +130,12 @@ pub(super) struct Slot {
     /// Content of the descriptor.
     pub(super) shown: Option<Shown>,
     pub(super) object: Option<Arc<Owned>>,
-    /// The buffer or image of the view.
+    /// Buffer or image of the view; `None` for samplers and empty slots.
     pub(super) resource: Option<Resource>,
 }
 
 impl Real {
-    /// Creates the driver objects that a view needs in a heap of this kind.
+    /// Creates the driver objects of a view for a heap of this kind.
     pub(super) fn new(device: &Device, heap: HeapKind, view: &View) -> Result<Self, DeviceError> {
         if view.kind(heap) != heap {
             return Err(DeviceError::invalid("the kind of the descriptor differs from the heap's"));
@@ -160,20 +160,20 @@ impl Real {
                     vk::BufferView::null()
                 } else {
                     // SAFETY: the caller of `write_view` promises that the `View` is valid, and `describe` returns only
-                    // valid ones. Its buffer is alive.
+                    // valid views. The buffer is alive.
                     unsafe { raw.create_buffer_view(&info, None) }.map_err(failed("vkCreateBufferView"))?
                 };
                 let object = if view == vk::BufferView::null() { None } else { own(Object::BufferView(view)) };
                 (object, Shown::Texels { view, buffer, format, offset, range })
             }
             View::Image { info, layout, .. } => {
-                // SAFETY: the caller of `write_view` promises that the `View` is valid. Its image is alive.
+                // SAFETY: the caller of `write_view` promises that the `View` is valid. The image is alive.
                 let view = unsafe { raw.create_image_view(&info, None) }.map_err(failed("vkCreateImageView"))?;
                 let shown = vk::DescriptorImageInfo::default().image_view(view).image_layout(layout);
                 (own(Object::ImageView(view)), Shown::Image(shown))
             }
             View::Attachment(info) => {
-                // SAFETY: the caller of `write_view` promises that the `View` is valid. Its image is alive.
+                // SAFETY: the caller of `write_view` promises that the `View` is valid. The image is alive.
                 let view = unsafe { raw.create_image_view(&info, None) }.map_err(failed("vkCreateImageView"))?;
                 let shown = vk::DescriptorImageInfo::default().image_view(view);
                 (own(Object::ImageView(view)), Shown::Image(shown))
@@ -210,7 +210,7 @@ impl View {
         }
     }
 
-    /// Returns the kind of the view, which selects the array in plain sets.
+    /// Returns the kind of the view. In plain sets, each kind has its own arrays.
     fn in_arrays_of(&self) -> Kind {
         match self {
             Self::Image { info, .. } => {
@@ -221,8 +221,8 @@ impl View {
         }
     }
 
-    /// Returns the kind of heap for the view. Attachments fit both kinds of attachment heap, so they return `heap` if
-    /// it is one.
+    /// Returns the kind of heap that accepts the view. Both kinds of attachment heap accept attachments; for these,
+    /// returns `heap` if it is one of the two kinds.
     fn kind(&self, heap: HeapKind) -> HeapKind {
         match self {
             Self::Attachment(_) if heap == HeapKind::DepthStencils => HeapKind::DepthStencils,
@@ -272,8 +272,8 @@ fn buffer(device: &Device, buffer: vk::Buffer, usage: BufferUsage, view: BufferV
     })
 }
 
-/// Refuses a texel format if the device does not support it for all usages of the buffer. `vkCreateBufferView` requires
-/// this even if the view is only read or only written.
+/// Refuses a texel format unless the device supports it for all texel usages of the buffer. `vkCreateBufferView`
+/// requires this even if shaders only read, or only write, the view.
 fn check_texel_format(device: &Device, format: vk::Format, usage: BufferUsage) -> Result<(), DeviceError> {
     let unsupported = DeviceError::unsupported("texels of this format in a buffer of this usage");
     let unsupported = unsupported.with(Numbers::Given(format.as_raw() as u32 as u64));

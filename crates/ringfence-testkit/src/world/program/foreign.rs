@@ -15,20 +15,20 @@ use super::steps::{COPIED, FILLED};
 use crate::sim::SimGpu;
 use crate::{Command, Gpu};
 
-/// A sparse buffer, and the expected first bytes of its pages.
+/// A sparse buffer, and the expected contents of its pages.
 pub struct Pages {
     buffer: SparseBuffer<Device>,
-    /// The value in each page; `None` for unbound pages.
+    /// For each page, the word that fills its first [`SHOWN`] bytes; `None` if the page is not bound.
     words: Vec<Option<u32>>,
     last: Option<Use>,
 }
 
 const PAGE_COUNT: u64 = 24;
-/// Number of bytes of a page that are written and read back.
+/// Size of the part of a page that is written and read back, in bytes.
 const SHOWN: u64 = 256;
 
 impl Program {
-    /// Exports a buffer and imports it again. Writes through one and reads through the other, which is kept.
+    /// Exports a buffer and imports it again. Writes through one and reads through the other. Keeps the import.
     pub fn share(&mut self) -> Step {
         if self.things.len() > 60 {
             return Ok(());
@@ -60,7 +60,7 @@ impl Program {
         Ok(())
     }
 
-    /// Binds or unbinds pages of a sparse buffer. Writes newly bound pages and reads all bound pages back.
+    /// Binds or unbinds pages of a sparse buffer. Writes newly bound pages, and reads all bound pages back.
     pub fn change_pages(&mut self) -> Step {
         if self.memory.device().sparse_support().is_none() {
             return Ok(());
@@ -69,7 +69,7 @@ impl Program {
             return Ok(());
         };
         if self.dice.one_in(12) {
-            // Drops the buffer with all of its pages, which may be in use.
+            // The buffer is dropped with its pages, which may be in use.
             drop(pages);
             return Ok(());
         }
@@ -110,7 +110,7 @@ impl Program {
         let fences: Vec<_> = waits.iter().map(|&(queue, value)| (self.gpu.fence(queue), value)).collect();
         let frame = self.timelines[queue].begin();
         let value = frame.value();
-        // SAFETY: the frame is open; all work with the buffer is ordered through `last`.
+        // SAFETY: the frame is open. All work with the buffer is ordered by `last`.
         unsafe { pages.buffer.submit(&bind_queue, &fences, (self.gpu.fence(queue), value)) }.map_err(stop)?;
         self.submitted(queue, frame, value)?;
         pages.last = Some(Use { queue, value });
@@ -154,7 +154,7 @@ impl Program {
     }
 }
 
-/// As [`granted`], for shared memory.
+/// [`granted`] for shared memory.
 fn shared<T>(made: Result<T, ShareError>) -> Result<Option<T>, Stop> {
     match made {
         Ok(made) => Ok(Some(made)),

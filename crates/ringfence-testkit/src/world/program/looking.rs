@@ -1,4 +1,4 @@
-//! Debugging during a world: untouched guards stay intact, and a damaged guard is reported.
+//! Debugging in a world. The guards between ranges stay intact, and a damaged guard is reported.
 
 use ringfence::debugging::{Finding, OperationKind};
 use ringfence::device::{DeviceError, Driver};
@@ -10,7 +10,7 @@ use super::Program;
 use crate::Gpu;
 
 impl Program {
-    /// Checks that debugging reported no finding.
+    /// Checks that no guard is damaged and that debugging has no finding.
     pub fn look_at_guards(&self) -> Step {
         let overrun = self.memory.debug().check_guards().overruns.into_iter().next();
         match overrun.map(Finding::Overrun).or_else(|| self.memory.debug().take_findings().into_iter().next()) {
@@ -19,14 +19,14 @@ impl Program {
         }
     }
 
-    /// In a world with debugging, writes a byte behind a range on purpose. The overrun must be found once, with the
-    /// owner's name, and repaired.
+    /// If debugging is on, writes a byte past the end of a range on purpose. The overrun must be reported once, with
+    /// the name of the range, and must be repaired.
     pub fn overrun(&mut self) -> Step {
         if self.desc.debug.is_off() {
             return Ok(());
         }
         self.look_at_guards()?;
-        // Whole atoms, so that the guard starts directly behind the range.
+        // The size is a multiple of an atom, so the guard starts directly after the range.
         let size = 256 * (1 + self.dice.below(16));
         let needs = needs(size, 256, u32::MAX);
         let (dedicated, location) = (Dedicated::Never, Location::Upload);
@@ -39,7 +39,7 @@ impl Program {
         let found = self.memory.debug().check_guards().overruns;
         let reported = self.memory.debug().take_findings();
         if found.is_empty() && reported.is_empty() && self.is_lost() {
-            // The device was lost before the guard was written through to it, so the range has no guard.
+            // The device was lost before the guard was flushed, so the range has no guard.
             return Err(Stop::Lost);
         }
         let is_it = |name: &str, distance: u64| name == "planted" && distance == past;
@@ -65,7 +65,7 @@ impl Program {
     /// Returns `true` if the device reports that it is lost.
     fn is_lost(&self) -> bool {
         let fence = self.gpu.fence(0);
-        // SAFETY: the fence is this device's.
+        // SAFETY: the fence belongs to this device.
         let progress = unsafe { self.gpu.sim().completed(&fence) };
         progress == Err(DeviceError::Lost)
     }

@@ -15,7 +15,7 @@ use super::steps::{COPIED, FILLED, copy_whole};
 use super::{Program, Recording};
 use crate::{Command, Gpu};
 
-/// Buffers with their own memory objects, which may be evicted while no work uses them.
+/// Buffers with their own memory objects. They may be evicted while no work uses them.
 pub struct Evictables {
     residency: Residency<Device>,
     list: UseList<Device>,
@@ -26,9 +26,9 @@ const EVICTABLES_MAX: usize = 4;
 
 impl Evictables {
     pub fn new(memory: &Allocator<Device>, dice: &mut Dice) -> Self {
-        // With this headroom every heap is over its budget, so everything evictable is evicted.
+        // With this headroom, every heap is over its budget, so all evictable memory is evicted.
         let headroom_bytes = if dice.one_in(2) { u64::MAX / 2 } else { 0 };
-        // SAFETY: only the step below creates and uses evictable buffers, and it commits them first.
+        // SAFETY: only `bring_back` creates and uses evictable buffers, and it commits them first.
         let residency = unsafe { memory.residency() };
         let residency = residency.with_headroom(headroom_bytes).with_evictions(u64::MAX);
         Self { list: residency.list(), residency, things: Vec::new() }
@@ -53,7 +53,7 @@ impl Program {
         Ok(())
     }
 
-    /// Runs one pass in a separate submission. Sometimes begins a pass without any copies.
+    /// Runs one pass in a separate submission. At times, begins a pass without any copies.
     fn defragment_once(&mut self, queue: usize, run: &mut Defrag<Device>) -> Step {
         let frame = self.timelines[queue].begin();
         let value = frame.value();
@@ -62,7 +62,7 @@ impl Program {
         let (mut waits, mut commands, mut moved) = (Vec::new(), Vec::new(), Vec::new());
         for at in 0..self.things.len() {
             let thing = &self.things[at];
-            // A descriptor still shows the old location.
+            // A thing with a descriptor stays: the descriptor would still refer to the old location.
             let can_move = thing.entry.is_none() && thing.buffer().is_some_and(|buffer| pass.has(buffer));
             if is_left || !can_move {
                 continue;
@@ -97,8 +97,7 @@ impl Program {
         Ok(())
     }
 
-    /// Makes a buffer that may have been evicted resident and uses it, in a separate submission: creates it or reads it
-    /// back.
+    /// Creates an evictable buffer, drops one, or makes one resident and reads it back, in a separate submission.
     pub fn bring_back(&mut self) -> Step {
         let queue = self.queue();
         self.submit(queue)?;
@@ -108,7 +107,7 @@ impl Program {
         }
         let Some(at) = self.dice.pick(count) else { return Ok(()) };
         if self.dice.one_in(4) {
-            // Drops the buffer, which may be evicted or in use.
+            // The dropped buffer may be evicted or in use.
             self.evictables.things.swap_remove(at);
             return Ok(());
         }
@@ -160,8 +159,8 @@ impl Program {
         Ok(())
     }
 
-    /// Commits a buffer for the open recording, and submits the recording with a command that uses the buffer. Returns
-    /// `false` if there is no room for the buffer; the recording is then submitted without the command.
+    /// Commits a buffer for the open recording, and submits the recording with `command`, which uses the buffer. If
+    /// there is no room for the buffer, submits the recording without `command` and returns `false`.
     fn use_evictable(&mut self, queue: usize, thing: &Thing, command: Command<Device>) -> Result<bool, Stop> {
         self.recording(queue);
         let Some(Recording { frame, commands, .. }) = &mut self.open[queue] else { return Ok(false) };
@@ -181,7 +180,7 @@ impl Program {
             commands.push(command);
         }
         self.submit(queue)?;
-        // Memory in use is not evicted. Without this progress, few evictions would happen.
+        // Without this progress, most memory would be in use, and few evictions would happen.
         self.gpu.sim().advance(self.dice.below(64));
         Ok(committed.is_some())
     }

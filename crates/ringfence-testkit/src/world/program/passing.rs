@@ -1,4 +1,4 @@
-//! Steps with resources that live for one frame, share bytes, or are accessed through a descriptor.
+//! Steps with resources that exist for one frame, share bytes, or are accessed through a descriptor.
 
 use ringfence::descriptor::{DescriptorError, View};
 use ringfence::device::descriptors::{BufferView, BufferViewKind, CpuHandle};
@@ -14,7 +14,7 @@ use crate::through::{Job, Slot, Through};
 use crate::{Command, Gpu};
 
 impl Program {
-    /// Uses transient buffers that may share bytes, one after the other, in one submission of the first queue.
+    /// Uses transient buffers, which may share bytes, one after the other in one submission of the first queue.
     pub fn transient_frame(&mut self) -> Step {
         self.submit(0)?;
         let rounds = 1 + self.dice.below(3) as usize;
@@ -39,7 +39,7 @@ impl Program {
             let held = match execution.acquire_buffer(&info, pass, "") {
                 Ok(held) => held,
                 Err(TransientError::Memory(error)) => {
-                    // The commands recorded so far are useless but harmless.
+                    // The commands that are already recorded are useless, but valid.
                     execution.finish(&[frame.point()]);
                     return granted::<()>(Err(error)).map(drop);
                 }
@@ -66,7 +66,7 @@ impl Program {
         self.submit(0)
     }
 
-    /// Fills a buffer through its bindless descriptor, in a separate submission on the first queue.
+    /// Fills a buffer through its bindless descriptor, in a separate submission of the first queue.
     pub fn fill_through(&mut self, at: usize) -> Step {
         self.submit(0)?;
         let thing = &self.things[at];
@@ -128,7 +128,7 @@ impl Program {
         let Some(bound) = staged(writer.bind(&dynamic))? else { return Ok(()) };
         let mut batch = UploadBatch::new();
         let uploaded = staged(self.constants.upload_statics(&mut writer, &mut batch))?;
-        // Even if an upload failed, the batch contains the constants that were staged before.
+        // If an upload fails, the batch still contains the constants that were staged before.
         commands.push(Command::Upload(Box::new(batch)));
         let (Some(_), Some(pushed)) = (uploaded, staged(fast.write(&bytes))?) else { return Ok(()) };
         let sources =
@@ -141,7 +141,7 @@ impl Program {
         Ok(())
     }
 
-    /// Uses two buffers over the same bytes, one after the other, on one queue.
+    /// Uses two buffers with the same bytes, one after the other, on one queue.
     pub fn aliasing(&mut self) -> Step {
         let queue = self.queue();
         let bytes = self.dice.bytes(4096);

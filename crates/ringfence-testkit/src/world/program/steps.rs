@@ -1,4 +1,4 @@
-//! The steps of a program.
+//! The steps of a world with one thread.
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver, TextureDesc, TextureUsage, Textures};
 use ringfence::resource::{BufferCopy, ReplaceError};
@@ -134,7 +134,6 @@ impl Program {
         Ok(())
     }
 
-    /// Copies a part of one buffer to another.
     fn copy(&mut self) -> Step {
         let (Some(from), Some(to)) = (self.dice.pick(self.things.len()), self.dice.pick(self.things.len())) else {
             return Ok(());
@@ -160,7 +159,7 @@ impl Program {
         Ok(())
     }
 
-    /// Records a readback of a thing's bytes, which are compared later.
+    /// Records a readback of a thing. Its bytes are compared later.
     pub fn check(&mut self, at: usize) -> Step {
         let queue = self.queue();
         let expected = self.things[at].bytes.clone();
@@ -210,8 +209,7 @@ impl Program {
         if self.things[at].buffer().is_none() || self.things[at].is_upload || self.things[at].entry.is_some() {
             return Ok(());
         }
-        // Batches are recorded when they are submitted. A batch with a destination that was resized meanwhile is
-        // refused.
+        // If a destination is resized after a batch was gathered, recording the batch fails.
         let gathers = |recording: &Recording| recording.commands.iter().any(|one| matches!(one, Command::Upload(_)));
         if self.open.iter().flatten().any(gathers) {
             return Ok(());
@@ -235,7 +233,7 @@ impl Program {
             Err(ReplaceError::Make(error)) => return granted::<()>(Err(error)).map(drop),
             Err(other) => return Err(wrong(other)),
         }
-        // The new buffer's contents beyond the kept bytes are undefined, so they are not checked.
+        // Beyond the kept bytes, the contents of the new buffer are undefined.
         let thing = &mut self.things[at];
         thing.bytes.truncate(keep);
         thing.read_by(by);
@@ -270,10 +268,10 @@ impl Program {
         Ok(())
     }
 
-    /// Draws discs on the first queue, because all draws share the test kit's canvas.
+    /// Draws discs, on the first queue: all draws share the canvas of the test kit.
     fn draw(&mut self) -> Step {
         let queue = if self.options.bug == Some(Bug::SharedCanvas) { self.queue() } else { 0 };
-        // The canvas has rows without padding, which every device accepts at this width.
+        // At this width, the rows of the canvas need no padding on any device.
         let side = 64;
         let mut number = |bound: u64| self.dice.below(bound) as i32;
         let discs =
@@ -299,7 +297,7 @@ impl Program {
         Ok(())
     }
 
-    /// Rewrites an upload buffer on the host, once its readers are complete.
+    /// Writes new contents to an upload buffer once the work that reads it is complete.
     fn rewrite(&mut self) -> Step {
         let uploads: Vec<_> = (0..self.things.len()).filter(|at| self.things[*at].is_upload).collect();
         let Some(at) = self.dice.pick(uploads.len()).map(|index| uploads[index]) else { return Ok(()) };
@@ -340,14 +338,14 @@ impl Program {
         self.dice.pick(self.checks.len()).map_or(Ok(()), |at| self.settle(at))
     }
 
-    /// Begins a frame, writes for it, and never submits it; or submits it out of order, which must be refused.
+    /// Begins a frame and writes for it. Then drops it, or submits a later frame first: this one must then be refused.
     fn abandon(&mut self) -> Step {
         let queue = self.queue();
         let frame = self.timelines[queue].begin();
         let bytes = self.dice.bytes(256);
         let unused = staged(self.ring.write_for(&frame, &bytes, 4))?;
         if self.open[queue].is_none() && self.dice.one_in(2) {
-            // Submits a later frame first, so that this frame must be refused.
+            // A later frame is submitted first, so this frame must be refused.
             let size = self.dice.size();
             let made = self.on_device(size)?;
             self.recording(queue);
@@ -363,7 +361,7 @@ impl Program {
         Ok(())
     }
 
-    /// Pauses, resumes or advances queues.
+    /// Pauses or resumes queues, or advances the clock.
     fn shake(&mut self) -> Step {
         let queue = self.queue();
         match self.dice.below(4) {
@@ -374,7 +372,7 @@ impl Program {
         Ok(())
     }
 
-    /// Changes a heap's budget, as if another process allocated or freed memory.
+    /// Changes the budget of a heap, as another process would by allocating or freeing memory.
     fn squeeze(&mut self) -> Step {
         let heaps = self.memory.device().capabilities().memory_heaps.len() as u64;
         let heap = self.dice.below(heaps) as usize;
@@ -383,7 +381,7 @@ impl Program {
         Ok(())
     }
 
-    /// Installs an eviction callback that releases a buffer when memory is short.
+    /// Installs an eviction callback that releases a buffer if memory is short.
     fn evict(&mut self) -> Step {
         let spare = self.make(32 << 10, BufferUsage::COPY_DST, Location::Device)?;
         let spare = std::sync::Mutex::new(spare);

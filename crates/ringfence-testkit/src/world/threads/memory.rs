@@ -1,4 +1,4 @@
-//! A thread's operations on memory: defragmentation, small allocations, and reading of statistics.
+//! Steps of a thread with memory: defragmentation, small allocations, and reading of statistics.
 
 use ringfence::AllocationDesc;
 use ringfence::defrag::{DefragDesc, MoveError};
@@ -14,7 +14,7 @@ use super::{COPIED, lock};
 const SLOTS_MAX: usize = 64;
 
 impl Worker<'_> {
-    /// Runs a defragmentation pass while other threads use their memory. Moves only this thread's resources.
+    /// Runs a defragmentation pass while other threads use memory. Moves only resources of this thread.
     pub fn move_own(&mut self) -> Step {
         let mut run = self.shared.memory.defragment(DefragDesc { bytes_per_pass_max: 128 << 10, ..Default::default() });
         let mut work = self.begin();
@@ -39,7 +39,7 @@ impl Worker<'_> {
         self.submit(work).map(drop)
     }
 
-    /// Allocates memory that no work uses, hands it to other threads, and destroys it at once.
+    /// Allocates small ranges that no work uses, passes them to other threads, and destroys some.
     pub fn slots(&mut self) -> Step {
         for _ in 0..self.dice.below(SLOTS_MAX as u64) {
             match self.dice.below(4) {
@@ -59,7 +59,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Reads statistics and a snapshot, which must not disturb other threads.
+    /// Reads statistics and a snapshot, and checks that they contain this thread's resources.
     pub fn look(&mut self) -> Step {
         let (_, snapshot) = (self.shared.memory.statistics(), self.shared.memory.snapshot());
         let shown: usize = snapshot.blocks.iter().map(|block| block.ranges.len()).sum();

@@ -1,4 +1,4 @@
-//! A thread's operations on its things.
+//! Steps of a thread with its things.
 
 use ringfence::device::{Create, TextureDesc, TextureUsage, Textures};
 use ringfence::resource::{BufferCopy, ReplaceError};
@@ -21,7 +21,7 @@ impl Worker<'_> {
         self.fill(Thing::new(Body::Buffer(buffer), bytes))
     }
 
-    /// Creates an evictable buffer: alone, or in a block of the pool, where some buffers are not evictable.
+    /// Creates an evictable buffer with its own memory or in the pool, which also has other buffers.
     pub fn create_evictable(&mut self) -> Step {
         let size = self.dice.size();
         let info = self.info(size as u64, COPIED)?;
@@ -39,7 +39,7 @@ impl Worker<'_> {
         self.fill(Thing { is_evictable: evictable, ..Thing::new(Body::Buffer(buffer), bytes) })
     }
 
-    /// Fills a new buffer on the device, through the ring.
+    /// Adds a new buffer, and fills it on the device through the ring.
     fn fill(&mut self, thing: Thing) -> Step {
         let mut work = self.begin();
         let Some(staged) = staged(self.shared.ring.write_for(&work.frame, &thing.bytes, 16))? else { return Ok(()) };
@@ -61,7 +61,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Rewrites an upload buffer on the host, once its readers are complete.
+    /// Writes new contents to an upload buffer once the work that reads it is complete.
     pub fn rewrite(&mut self) -> Step {
         let Some(at) = self.held.iter().position(|thing| thing.is_upload) else { return Ok(()) };
         if !self.has(Bug::HostWriteTooEarly) {
@@ -76,7 +76,6 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Copies the first part of one buffer to another.
     pub fn copy(&mut self) -> Step {
         let (Some(from), Some(to)) = (self.dice.pick(self.held.len()), self.dice.pick(self.held.len())) else {
             return Ok(());
@@ -120,7 +119,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Records a readback of a thing's bytes, which are compared now or later.
+    /// Records a readback of a thing. Its bytes are compared at once or later.
     pub fn check(&mut self) -> Step {
         self.dice.pick(self.held.len()).map_or(Ok(()), |at| self.check_one(at))
     }
@@ -158,7 +157,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Replaces a buffer by one of another size, and keeps the bytes that fit.
+    /// Replaces a buffer by one of another size, which keeps the bytes that fit.
     pub fn resize(&mut self) -> Step {
         let Some(at) = self.dice.pick(self.held.len()) else { return Ok(()) };
         let size = self.dice.size();
@@ -175,16 +174,16 @@ impl Worker<'_> {
             Err(ReplaceError::Make(error)) => return granted::<()>(Err(error)).map(drop),
             Err(other) => return Err(wrong(other)),
         }
-        // The new buffer is not evictable. Its contents beyond the kept bytes are not checked.
+        // The new buffer is not evictable. Beyond the kept bytes, its contents are undefined.
         self.held[at].is_evictable = false;
         self.held[at].bytes.truncate(keep);
         self.submit(work).map(drop)
     }
 
-    /// Hands a thing to the other threads, with the point after which they may use it.
+    /// Passes a thing to the other threads, with the sync point after which they may use it.
     pub fn lay_down(&mut self) -> Step {
         let Some(at) = self.dice.pick(self.held.len()) else { return Ok(()) };
-        // An empty submission, ordered after all work of this queue and after the work that the thing itself waits for.
+        // The empty submission is ordered after all work of this queue, and after the work that the thing waits for.
         let mut work = self.begin();
         work.waits.extend(self.uses(at));
         let value = self.submit(work)?;
@@ -194,7 +193,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Takes a thing that another thread left, and sometimes checks it.
+    /// Takes a thing that another thread has passed on, and checks it every second time on average.
     pub fn take_up(&mut self) -> Step {
         let Some(thing) = lock(&self.shared.things).pop() else { return Ok(()) };
         self.hold(thing);
@@ -202,7 +201,7 @@ impl Worker<'_> {
     }
 }
 
-/// Returns a copy of a whole thing to the start of a buffer.
+/// Returns a command that copies a whole thing to the start of a buffer.
 fn read_back(thing: &Thing, dst: sim::Buffer) -> Command {
     match &thing.body {
         Body::Buffer(buffer) => {

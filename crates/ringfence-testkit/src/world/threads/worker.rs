@@ -22,17 +22,16 @@ pub struct Worker<'a> {
     pub shared: &'a Shared,
     pub queue: usize,
     pub fence: Fence,
-    /// The fence that runs ahead of the work, with [`Bug::EarlyReclaim`].
+    /// With [`Bug::EarlyReclaim`], the fence that runs ahead of the work.
     ahead: Option<Fence>,
     pub timeline: Timeline<Device>,
-    /// The evictable resources of the submission that is being recorded.
+    /// Evictable resources that the current recording uses.
     list: UseList<Device>,
-    /// The last submitted value.
+    /// Last submitted value.
     submitted: u64,
     pub canvas: Canvas,
     pub dice: Dice,
     pub held: Vec<Thing>,
-    /// The pending readbacks.
     pub checks: Vec<Check>,
     pub slots: Vec<Allocation<Device>>,
     pub figures: Figures,
@@ -49,9 +48,8 @@ impl<'a> Worker<'a> {
     pub fn new(shared: &'a Shared, queue: usize, seed: u64) -> Step<Self> {
         let fence = shared.device.create_fence(0);
         let ahead = (shared.options.bug == Some(Bug::EarlyReclaim)).then(|| shared.device.create_fence(0));
-        // SAFETY: fences live as long as the device, and every submitted frame signals its own. With
-        // [`Bug::EarlyReclaim`] the fence deliberately runs ahead of the work; the simulated device reports the
-        // consequences.
+        // SAFETY: fences live as long as the device, and every submitted frame signals its value. With
+        // [`Bug::EarlyReclaim`], the fence runs ahead of the work on purpose; the simulated device reports the hazards.
         let timeline = unsafe { shared.memory.timeline(ahead.unwrap_or(fence)) }.map_err(stop)?;
         let canvas = match &shared.canvas {
             Some(shared) => Arc::clone(shared),
@@ -76,15 +74,15 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Runs all steps. Returns the first finding, if there is one. After a loss of the device the steps continue: each
-    /// must succeed or report the loss.
+    /// Runs all steps. Returns the first finding, if there is one. The steps continue after the device is lost; they
+    /// must then succeed or report the loss.
     pub fn work(mut self) -> (Figures, Option<String>) {
         let steps = self.shared.options.steps;
         self.shared.start.wait();
         for step in 0..steps {
             self.figures.steps += 1;
             if self.dice.one_in(8) {
-                // Otherwise a thread could finish before the scheduler starts the next one.
+                // Without this, a thread could finish before the next thread starts.
                 yield_now();
             }
             if self.shared.loses && self.queue == 0 && step == steps / 2 {
@@ -153,14 +151,14 @@ impl<'a> Worker<'a> {
         Ok(self.count(made))
     }
 
-    /// Counts a created or refused resource.
+    /// Counts a resource as created, or as refused if it is `None`.
     pub fn count<T>(&mut self, made: Option<T>) -> Option<T> {
         let counter = if made.is_some() { &mut self.figures.made } else { &mut self.figures.refused };
         *counter += 1;
         made
     }
 
-    /// Adds a new thing; drops another one if there are more than [`HELD_MAX`].
+    /// Adds a thing. If there are more than [`HELD_MAX`], drops another thing.
     pub fn hold(&mut self, thing: Thing) {
         if self.held.len() > HELD_MAX {
             self.held.swap_remove(0);
@@ -173,8 +171,7 @@ impl<'a> Worker<'a> {
         Work { frame: self.timeline.begin(), waits: Vec::new(), commands: Vec::new() }
     }
 
-    /// Uses a thing in the submission that is being recorded, and declares it if it is evictable. Returns the point
-    /// that the submission must wait for.
+    /// Uses a thing in the current recording; declares the use if it is evictable. Returns the point to wait for.
     pub fn uses(&mut self, at: usize) -> Option<Point> {
         let after = self.held[at].after.take();
         let waits = !(self.has(Bug::MissingWait) && self.dice.one_in(2));
@@ -186,7 +183,7 @@ impl<'a> Worker<'a> {
         after.filter(|_| waits)
     }
 
-    /// Commits the declared resources and submits. Returns the value that the work signals.
+    /// Commits the declared resources and submits. Returns the value that the submission signals.
     pub fn submit(&mut self, work: Work) -> Step<u64> {
         let Work { frame, waits, commands } = work;
         let value = frame.value();
@@ -211,7 +208,7 @@ impl<'a> Worker<'a> {
     }
 
     pub fn wait(&self, (fence, value): Point) -> Step {
-        // SAFETY: the fence is this device's.
+        // SAFETY: the fence belongs to this device.
         let reached = unsafe { self.shared.device.wait(&fence, value, Duration::MAX) };
         if reached.map_err(stop)? {
             Ok(())
@@ -221,8 +218,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Converts an error of `commit`. A lack of room is an error, because a few threads always fit; so is a resource of
-/// another allocator.
+/// Converts an error of `commit`. Memory is never short, because the resources of a few threads always fit.
 fn declined(error: ResidencyError) -> Stop {
     match error {
         ResidencyError::Device(error) => stop(error),

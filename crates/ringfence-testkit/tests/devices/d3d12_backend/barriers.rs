@@ -1,5 +1,5 @@
-//! The barriers that reach the driver, observed in the calls of a command list. They follow rules that only the API's
-//! debug layer checks, which Wine does not have.
+//! The barriers that reach the driver, observed in the calls of a command list. Only the API's debug layer checks their
+//! rules, and Wine does not have it.
 
 use std::cell::RefCell;
 
@@ -51,7 +51,7 @@ unsafe extern "system" fn note(this: *mut std::ffi::c_void, count: u32, barriers
     unsafe { real(this, count, barriers) };
 }
 
-/// Runs `record` over a new list of this type, and returns its barriers in order. The list is closed, but not executed.
+/// Runs `record` on a new list of this type and closes the list without executing it. Returns its barriers in order.
 fn barriers_of(
     device: &Device,
     kind: D3D12_COMMAND_LIST_TYPE,
@@ -68,8 +68,7 @@ fn barriers_of(
     let (table, mut watched) = unsafe { (*object, std::ptr::read(*object)) };
     REAL.with_borrow_mut(|real| *real = Some(watched.ResourceBarrier));
     watched.ResourceBarrier = note;
-    // SAFETY: no other thread has this list, and only methods of this interface are called until its own table is
-    // restored.
+    // SAFETY: only this thread has the list, and only methods of this interface are called until the table is restored.
     unsafe { *object = &raw const watched };
     record(&list);
     // SAFETY: as above.
@@ -118,7 +117,7 @@ fn only_placed_textures_get_aliasing_barriers() {
         let src = if expected == 1 { other.clone() } else { source.object.clone() };
         let seen = barriers_of(&device, D3D12_COMMAND_LIST_TYPE_DIRECT, |list| {
             let copy = TextureCopy { src, dst: dst.clone(), parts };
-            // SAFETY: as above; both have one description.
+            // SAFETY: as above; both textures have the same description.
             unsafe { CopyRecorder::new(&device, list).copy_textures(&[copy]) };
         });
         assert_eq!(aliasing(&seen), vec![dst.as_raw(); expected], "a move");
@@ -133,8 +132,8 @@ fn only_placed_textures_get_aliasing_barriers() {
     super::assert_silent(&mut gpu);
 }
 
-/// The copy promotes a buffer in the common state; a transition returns it to that state for later commands of the
-/// list.
+/// A copy promotes a buffer from the common state. A transition then returns the buffer to the common state for later
+/// commands of the list.
 #[test]
 fn buffers_are_promoted_to_copy_destinations_without_a_barrier() {
     let Some(mut gpu) = super::open(1) else { return };
@@ -170,7 +169,7 @@ fn buffers_are_promoted_to_copy_destinations_without_a_barrier() {
     super::assert_silent(&mut gpu);
 }
 
-/// Lists for copy queues accept only transitions.
+/// Lists for copy queues accept transitions only.
 #[test]
 fn a_copy_list_gets_no_barriers_of_transient_memory() {
     let Some(mut gpu) = super::open(1) else { return };

@@ -1,4 +1,4 @@
-//! Recycled textures: the program leaves them in their initial state.
+//! Recycled textures. Their owners leave them in their initial state.
 
 use ringfence::d3d12::{Backing, Device, ResourceInfo, backing};
 use ringfence::device::{
@@ -21,8 +21,8 @@ fn info(device: &Device, usage: TextureUsage, state: D3D12_RESOURCE_STATES, retu
     ResourceInfo { initial_state: state, returns_to_initial_state: returns, ..described }
 }
 
-/// A texture that is left in its initial state is recycled. The commands of the test kit start in the common state and
-/// return to it.
+/// A texture is recycled if its owner leaves it in its initial state. The commands of the test kit start and end in the
+/// common state.
 #[test]
 fn a_texture_that_is_left_in_its_initial_state_is_recycled_and_holds_what_each_owner_writes() {
     let Some(mut gpu) = super::open(1) else { return };
@@ -73,8 +73,8 @@ fn a_texture_is_not_recycled_for_another_state_nor_without_its_owners_word() {
     super::assert_silent(&mut gpu);
 }
 
-/// The API ignores the initial state of buffers and of textures for simultaneous access: both start in the common state
-/// and return to it, for any described state.
+/// Buffers, and textures for simultaneous access, are recycled with any described initial state: the API ignores it,
+/// and they start and end in the common state.
 #[test]
 fn buffers_and_simultaneous_textures_are_recycled_whatever_initial_state_they_name() {
     let Some(mut gpu) = super::open(1) else { return };
@@ -110,8 +110,8 @@ fn heap_flags(texture: &ID3D12Resource) -> D3D12_HEAP_FLAGS {
     flags
 }
 
-/// A zeroed texture has its own new memory: it is not placed, not shared and not recycled. The test does not check for
-/// zeros, because Wine does not keep this promise of the system.
+/// A zeroed texture has new memory of its own: it is not placed, not shared and not recycled. The test does not check
+/// the zeros, because Wine does not keep this promise of Windows.
 #[test]
 fn a_zeroed_resource_is_committed_and_never_recycled() {
     let Some(mut gpu) = super::open(1) else { return };

@@ -1,5 +1,4 @@
-//! Eviction calls that reach the driver: the test replaces two entries of the device's function table, to observe the
-//! calls.
+//! Eviction calls that reach the driver. The test replaces two entries of the device's function table to observe them.
 
 use std::ffi::c_void;
 use std::sync::{Mutex, OnceLock};
@@ -29,7 +28,7 @@ static REAL: OnceLock<(Call, Call)> = OnceLock::new();
 /// Records a call, then calls the driver.
 ///
 /// # Safety
-/// As the functions of the API.
+/// The rules of the API's functions.
 unsafe fn tell(is_evict: bool, device: *mut c_void, count: u32, objects: *const *mut c_void) {
     // SAFETY: the API promises that `objects` points to `count` objects.
     let objects = unsafe { std::slice::from_raw_parts(objects, count as usize) };
@@ -58,13 +57,12 @@ unsafe extern "system" {
     fn VirtualProtect(address: *const c_void, size: usize, protect: u32, old: *mut u32) -> i32;
 }
 
-/// Replaces the two entries permanently, for every device of the process. Calls of other devices are passed on
-/// unchanged.
+/// Replaces the two entries permanently, for every device of the process. The driver still gets all calls unchanged.
 fn watch(device: &ID3D12Device) {
     const READ_WRITE: u32 = 4;
     let table = std::ptr::from_ref::<ID3D12Device_Vtbl>(Interface::vtable(device)).cast_mut();
-    // SAFETY: the table lives as long as the driver is loaded, and was made writable. An entry is one aligned pointer,
-    // so other threads read the old or the new one.
+    // SAFETY: the table lives as long as the driver is loaded, and is writable now. An entry is one aligned pointer, so
+    // other threads read either the old or the new one.
     unsafe {
         let mut old = 0;
         let done = VirtualProtect(table.cast(), size_of::<ID3D12Device_Vtbl>(), READ_WRITE, &mut old);
@@ -95,7 +93,7 @@ fn what_is_evicted_and_brought_back_is_reported_to_the_driver() {
     let info = info.expect("a plain buffer");
     let desc = AllocationDesc { dedicated: Dedicated::Always, evictable: true, ..Default::default() };
     let held = [(); 2].map(|()| memory.create_buffer(&info, desc).expect("there is room"));
-    // The evicted objects are committed resources, not heaps.
+    // The evictable objects are committed resources, not heaps.
     let objects = [0, 1].map(|at: usize| held[at].raw().as_raw() as usize);
     let mut commit = |used: &[usize]| {
         let frame = timeline.begin();
@@ -117,7 +115,7 @@ fn what_is_evicted_and_brought_back_is_reported_to_the_driver() {
     assert_eq!(sent(), [], "a frame like the previous one makes no calls");
     commit(&[0, 1]);
     assert_eq!(sent(), [(false, vec![objects[1]])]);
-    // Priorities need a newer interface than some devices have.
+    // Priorities need an interface that some devices lack.
     let has_one = raw.cast::<ID3D12Device1>().is_ok();
     let listens = memory.device().capabilities().memory_priority;
     assert_eq!(listens, if has_one { MemoryPriority::AtAnyTime } else { MemoryPriority::None });

@@ -1,5 +1,5 @@
-//! Three-dimensional textures from the API's own descriptions, in the pools of the placement policy; and the clear
-//! values of targets there.
+//! Three-dimensional textures from the API's own descriptions, in the pools of the placement policy. Clear values of
+//! targets.
 
 use ringfence::d3d12::ResourceInfo;
 use ringfence::device::{ClearValue, Create, Format, TextureDesc, TextureUsage, Textures};
@@ -46,7 +46,7 @@ fn seed_004_06_textures_of_three_dimensions_have_the_same_pools() {
     super::assert_silent(&mut gpu);
 }
 
-/// The driver has no call that returns a clear value, so the test checks the description of the call.
+/// The API has no call that returns a clear value, so the test checks the description that is passed to the driver.
 #[test]
 fn seed_004_04_the_drivers_description_has_the_clear_value() {
     let Some(gpu) = super::open(1) else { return };
@@ -64,7 +64,7 @@ fn seed_004_04_the_drivers_description_has_the_clear_value() {
         let portable = Create::<Textures>::portable(&device, &info).expect("a portable texture");
         assert_eq!(portable.clear_value, desc.clear_value, "a recreated texture has the same");
     }
-    // Typeless if shaders read it too; the clear value is typed in either case.
+    // If shaders also read the texture, its format is typeless. The clear value always has a typed format.
     for usage in [TextureUsage::DEPTH_STENCIL, TextureUsage::DEPTH_STENCIL | TextureUsage::SAMPLED] {
         let clear_value = Some(ClearValue::depth(0.5));
         let desc = TextureDesc { format: Format::D32Float, usage, clear_value, ..Default::default() };

@@ -1,4 +1,4 @@
-//! Debugging options at run time: guards, fills, leaks, history and names, on every device.
+//! Debugging options that are set at run time: guards, fills, leaks, history and names.
 
 use ringfence::debugging::OperationKind::{Made, Moved, Released, Retired};
 use ringfence::debugging::{DebugDesc, Finding, MemoryAddress, OperationKind, Side};
@@ -36,7 +36,7 @@ pub fn a_planted_overrun_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     assert!(checked.overruns.is_empty());
     let Some(mapped) = allocation.mapped() else {
         assert_eq!((checked.checked_count, checked.unchecked_count), (1, 0));
-        // Another test covers overruns by the device.
+        // Overruns by the device have a test of their own.
         return ringfence_testkit::report::skipped("the device cannot map memory without a resource");
     };
     assert_eq!((checked.checked_count, checked.unchecked_count), (1, 0));
@@ -60,7 +60,7 @@ pub fn a_planted_overrun_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(findings.len(), 2);
     assert!(findings[1].to_string().contains("\"vertices\"") && findings[1].to_string().contains(file!()));
 
-    // Another overrun, which is found when the range is released.
+    // A further overrun is found when the range is released.
     // SAFETY: as above.
     unsafe { mapped.as_ptr().add(needs.size as usize).write(0x43) };
     // SAFETY: no work uses it.
@@ -99,16 +99,16 @@ pub fn guards_that_no_one_wrote_are_silent<G: Gpu>(rig: &mut Rig<G>) {
 
 pub fn an_overrun_of_the_device_is_found_when_the_range_is_released<G: Gpu>(rig: &mut Rig<G>) {
     let (memory, _timelines) = rig.allocator(debugged());
-    // The device fills a buffer that is larger than its allocation, as in a program that computes the size wrongly. The
-    // buffer is aliased into a larger range, which contains the guard of the smaller allocation.
+    // The device fills a buffer that is larger than its allocation, as in a program that computes a wrong size. The
+    // buffer covers the range and its guard.
     let small = needs::<G>(&memory, 4096);
     let desc = AllocationDesc { name: "counts", location: Location::Readback, ..Default::default() };
     let counts = memory.allocate(small, desc).expect("there is room");
     assert_eq!(memory.debug().check_guards().checked_count, 1, "host-visible memory has guards everywhere");
     let usage = BufferUsage::COPY_DST;
     let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: small.size + 16, usage });
-    // SAFETY: the memory belongs to the allocation as long as the placed buffer lives, and has its type. The buffer
-    // extends into the guard, which no resource uses. It is destroyed before the allocation.
+    // SAFETY: the memory exists and has the allocation's type while the placed buffer exists. The buffer extends into
+    // the guard, which no resource uses. It is destroyed before the allocation.
     let placed = unsafe {
         let (unplaced, _) = Create::<Buffers>::prepare(memory.device(), &info.expect("plain")).expect("plain");
         memory.device().note_aliasing(counts.memory(), counts.offset(), small.size + 16, true);
@@ -180,7 +180,7 @@ pub fn new_and_released_memory_is_filled<G: Gpu>(rig: &mut Rig<G>) {
     freed.write(0, &[1; 600]).expect("it is mapped");
     // SAFETY: no work uses it.
     unsafe { freed.destroy_now() };
-    // SAFETY: its block is alive and mapped, because the neighbour is in it, and no resource uses these bytes.
+    // SAFETY: the block is alive and mapped, because the neighbour is in it, and no resource uses these bytes.
     let after: Vec<u8> = (0..600).map(|at| unsafe { mapped.as_ptr().add(at).read() }).collect();
     assert!(after.iter().all(|&byte| byte == 0xdd), "released memory is filled");
     drop(neighbour);
@@ -226,7 +226,7 @@ pub fn names_change_after_creation<G: Gpu>(rig: &mut Rig<G>) {
     texture.set_name("painted");
     let class = ResourceClass::Buffer;
     let needs = Requirements { class, ..needs::<G>(&rig.memory, 300) };
-    // Enough allocations that some are slots of a pool.
+    // These are enough allocations that some are slots of a pool.
     let mut held: Vec<_> =
         (0..40).map(|_| rig.memory.allocate(needs, AllocationDesc::default()).expect("there is room")).collect();
     held.iter_mut().for_each(|allocation| allocation.set_name("one of forty"));
@@ -249,7 +249,7 @@ pub fn debugging_changes_no_result<G: Gpu>(rig: &mut Rig<G>) {
     let middle = rig::buffer(&memory, 70_000, both, Location::Device, "middle");
     let back = rig::buffer(&memory, 70_000, BufferUsage::COPY_DST, Location::Readback, "back");
     source.write(0, &expected).expect("it is mapped");
-    // The rig's own frame keeps its timeline and this allocator's in step, because both use one fence.
+    // The two timelines use one fence. A frame of each keeps their values equal.
     let frame = rig.timeline().begin();
     let own = timelines[0].begin();
     assert_eq!(frame.value(), own.value());
@@ -266,8 +266,8 @@ pub fn debugging_changes_no_result<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(memory.debug().take_findings(), []);
 }
 
-/// After allocations were moved, an overrun by the device is found at the new location, and is reported with the old
-/// name and source line.
+/// After a move, an overrun by the device is found at the new location. It is reported with the name and source line of
+/// the allocation.
 pub fn a_planted_overrun_after_a_move_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     let (memory, timelines) = rig.allocator(debugged());
     let needs = needs::<G>(&memory, 64 << 10);
@@ -329,8 +329,8 @@ pub fn a_planted_overrun_after_a_move_is_found_and_named<G: Gpu>(rig: &mut Rig<G
     // The device fills more bytes than the range has.
     let usage = BufferUsage::COPY_DST;
     let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: needs.size + 16, usage });
-    // SAFETY: the memory belongs to the allocation as long as the placed buffer lives, and has its type. The buffer
-    // extends into the guard, which no resource uses. It is destroyed before the allocation.
+    // SAFETY: the memory exists and has the allocation's type while the placed buffer exists. The buffer extends into
+    // the guard, which no resource uses. It is destroyed before the allocation.
     let placed = unsafe {
         let (unplaced, _) = Create::<Buffers>::prepare(memory.device(), &info.expect("plain")).expect("plain");
         memory.device().note_aliasing(one.memory(), one.offset(), needs.size + 16, true);

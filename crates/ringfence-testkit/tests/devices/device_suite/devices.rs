@@ -20,7 +20,7 @@ pub fn sim(profile: &str, test: impl FnOnce(&mut Rig<SimGpu>)) {
 pub fn vulkan(test: impl FnOnce(&mut Rig<ringfence_testkit::vulkan::VulkanGpu>)) {
     use ringfence::device::descriptors::DescriptorModel;
     let required = std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_some();
-    // For machines without the layers: the tests still check the results that they can see themselves.
+    // Without layers, the tests still check the results that they can observe.
     let validation = std::env::var_os("RINGFENCE_NO_VALIDATION").is_none();
     let wanted = std::env::var("RINGFENCE_DESCRIPTORS").ok();
     let placeholders = wanted.as_deref() == Some("placeholders");

@@ -33,7 +33,7 @@ fn on_device() -> AllocationDesc<'static> {
     AllocationDesc { dedicated: Dedicated::Never, ..Default::default() }
 }
 
-/// Returns an allocation's location, to distinguish allocations.
+/// Returns the location of an allocation, which identifies it.
 fn address<D: Device>(allocation: &Allocation<D>) -> (*const D::Memory, u64) {
     (std::ptr::from_ref(allocation.memory()), allocation.offset())
 }
@@ -73,7 +73,7 @@ pub fn seed_003_02_threads_allocate_and_free_at_once<G: Gpu>(rig: &mut Rig<G>) {
     let needs = needs(rig, 4 * KIB);
     let memory = &rig.memory;
     let barrier = Barrier::new(THREADS);
-    // The allocations that all threads hold at the same time: memory, offset, bytes.
+    // Memory, offset and size of the allocations that all threads hold at one time.
     let all: Mutex<Vec<(usize, u64, u64)>> = Mutex::default();
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -90,7 +90,7 @@ pub fn seed_003_02_threads_allocate_and_free_at_once<G: Gpu>(rig: &mut Rig<G>) {
                 }
                 let places = held.iter().map(|held| (address(held).0 as usize, held.offset(), held.size()));
                 all.lock().expect("no thread fails").extend(places);
-                // No allocation is freed before all are listed.
+                // No thread frees an allocation before all threads have added theirs.
                 barrier.wait();
             });
         }
@@ -124,7 +124,7 @@ pub fn seed_003_04_an_exact_key_keeps_types_classes_and_sizes_apart<G: Gpu>(rig:
     }
 }
 
-/// Returns the requirements of a plain texture, for its resource class. Callers change the size.
+/// Returns the requirements of a plain texture. Callers change the size.
 fn texture_needs<G: Gpu>(rig: &Rig<G>) -> Requirements {
     let device = rig.memory.device();
     let info = Create::<Textures>::describe(device, &TextureDesc::default()).expect("a plain texture");
@@ -136,13 +136,13 @@ fn texture_needs<G: Gpu>(rig: &Rig<G>) -> Requirements {
     }
 }
 
-/// Returns the sizes of `of_every_key`: two of each size class up to 32 KiB.
+/// Returns the sizes for `of_every_key`: two in each size class up to 32 KiB.
 fn sizes() -> impl Iterator<Item = u64> {
     (8..15).flat_map(|power| [(1 << power) - 60, 1 << power, (3 << (power - 1)) - 60, 3 << (power - 1)])
 }
 
-/// Allocates memory for buffers in every location and for textures, with each size in `rounds` rounds. If
-/// `is_numbered`, the snapshot identifies each allocation; otherwise requests take the path without user data.
+/// Allocates memory of each size in `rounds` rounds, for buffers in every location and for textures. If `is_numbered`,
+/// the snapshot identifies each allocation; otherwise, requests take the path without user data.
 fn of_every_key<G: Gpu>(rig: &Rig<G>, rounds: usize, is_numbered: bool) -> Vec<(Allocation<G::Device>, ResourceClass)> {
     let (buffer, texture) = (needs(rig, 256), texture_needs(rig));
     let kinds = [
@@ -163,8 +163,8 @@ fn of_every_key<G: Gpu>(rig: &Rig<G>, rounds: usize, is_numbered: bool) -> Vec<(
     held
 }
 
-/// Size classes are powers of two and 1.5 times powers of two, not multiples of 64 KiB. Fewer than twenty classes cover
-/// the small sizes, and at most a third of a slot is lost.
+/// Size classes are powers of two, and powers of two times 1.5, instead of multiples of 64 KiB. Fewer than twenty
+/// classes cover the small sizes, and at most a third of a slot is lost.
 pub fn seed_003_03_common_sizes_have_blocks_of_few_exact_sizes<G: Gpu>(rig: &mut Rig<G>) {
     const ROUNDS: usize = 40;
     let held = of_every_key(rig, ROUNDS, true);
@@ -176,7 +176,7 @@ pub fn seed_003_03_common_sizes_have_blocks_of_few_exact_sizes<G: Gpu>(rig: &mut
     for ((held, _), bytes) in held.iter().zip(&bytes) {
         let class = SizeClasses::FINE.class(held.size(), 64).expect("a class");
         let page = rig.memory.device().capabilities().class_granularity_bytes.max(1);
-        // If textures have their own pages, their class is the one of whole pages.
+        // If textures must not share pages with buffers, their class has a size in whole pages.
         let is_class =
             *bytes == class || *bytes == SizeClasses::FINE.class(held.size().next_multiple_of(page), page).unwrap_or(0);
         of_class += usize::from(is_class);
@@ -187,7 +187,7 @@ pub fn seed_003_03_common_sizes_have_blocks_of_few_exact_sizes<G: Gpu>(rig: &mut
             held.size()
         );
     }
-    // Not all: the first requests of a class get ranges of their exact size.
+    // The first requests of a class get ranges of their exact size, so not all sizes are those of a class.
     assert!(of_class * 5 >= held.len() * 4, "{of_class} of {} are in pools", held.len());
     assert!(block_sizes.len() <= 18, "few sizes of blocks: {block_sizes:?}");
     let lost: u64 = held.iter().zip(&bytes).map(|((held, _), bytes)| bytes - held.size()).sum();
@@ -200,9 +200,9 @@ pub fn seed_003_03_each_block_of_a_pool_has_the_alignment_of_its_request<G: Gpu>
     let plain = needs(rig, 256);
     let mut held = Vec::new();
     let aligned = [(300, 256), (700, 512), (100, 4 * KIB), (5000, 4 * KIB), (1000, 16 * KIB)];
-    // The classes that these sizes alone would select get their pools first.
+    // The classes that the sizes alone would select get their pools first.
     for (size, alignment) in aligned.map(|(size, _)| (size, 16)).into_iter().chain(aligned) {
-        // Allocations with a number are recorded one by one and the others are not: the two take different paths.
+        // Allocations with user data take another path than those without.
         for number in 0..40 {
             let needs = Requirements { size, alignment, prefers_dedicated: false, ..plain };
             let user_data = if number % 2 == 0 { held.len() as u64 + 1 } else { 0 };
@@ -218,12 +218,13 @@ pub fn seed_003_03_each_block_of_a_pool_has_the_alignment_of_its_request<G: Gpu>
         let Some((_, alignment)) = (range.user_data as usize).checked_sub(1).map(|at| &held[at]) else { continue };
         multiples += usize::from(range.bytes % alignment == 0);
     }
-    // The first sixteen of a class get ranges of their exact size.
+    // The first sixteen requests of a class get ranges of their exact size.
     assert!(multiples >= held.len() / 4, "{multiples} of {}", held.len() / 2);
     no_overlap(&held.into_iter().map(|(held, _)| held).collect::<Vec<_>>());
 }
 
-/// A pool's key is its memory type, its resource class and its size. Allocations with different keys are never mixed.
+/// A pool has one memory type, one resource class and one slot size. Allocations that differ in any of them are in
+/// different pools.
 pub fn seed_003_04_pools_are_of_one_memory_type_class_and_size<G: Gpu>(rig: &mut Rig<G>) {
     let held: Vec<_> = [true, false].into_iter().flat_map(|is_numbered| of_every_key(rig, 25, is_numbered)).collect();
     let capabilities = rig.memory.device().capabilities();
@@ -278,14 +279,14 @@ pub fn seed_003_05_a_full_pool_leads_to_the_next_one<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(rig.memory.statistics().total().range_count, 0);
 }
 
-/// Freed slots of any pool of the chain are reused before another pool is created.
+/// All freed slots of a size class are reused before another pool is created.
 pub fn seed_003_05_the_chain_is_followed_to_what_was_freed<G: Gpu>(rig: &mut Rig<G>) {
     let needs = needs(rig, 1100);
     let class = SizeClasses::FINE.class(needs.size, needs.alignment).expect("a class");
     let allocate = |count: usize| (0..count).map(|_| rig.memory.allocate(needs, on_device()).expect("there is room"));
     // SAFETY: no submission uses them.
     let free = |gone: Vec<Allocation<G::Device>>| gone.into_iter().for_each(|gone| unsafe { gone.destroy_now() });
-    // The first allocations of a class are separate ranges. Once there were many, all are slots of pools.
+    // The first allocations of a class are ranges. After many of them, all further ones are slots of pools.
     free(allocate(1500).collect());
     let mut held: Vec<_> = allocate(1500).collect();
     assert_eq!(rig.memory.statistics().total().used_bytes(), 1500 * class, "each is a block of a pool");
@@ -298,7 +299,7 @@ pub fn seed_003_05_the_chain_is_followed_to_what_was_freed<G: Gpu>(rig: &mut Rig
         held.extend(allocate(1500 - held.len()));
         seen.extend(places(&held));
     }
-    // The allowed surplus: the rest of the last pool, and the threads' caches.
+    // The surplus that is allowed: free slots of the last pool, and slots in the caches of threads.
     assert!(seen.len() <= 1500 + 2 * 256, "{} places: no pool was made while others had room", seen.len());
     assert_eq!(rig.memory.statistics().calls.allocate_memory, calls, "no memory was asked for");
     no_overlap(&held);
@@ -318,7 +319,7 @@ pub fn seed_003_06_limits_and_budgets_are_obeyed<G: Gpu>(rig: &mut Rig<G>) {
     let more = Requirements { size: budget.headroom_bytes() / (64 * KIB) * (64 * KIB) + 64 * KIB, ..plain };
     let before = rig.memory.statistics().calls.allocate_memory;
     let refused = rig.memory.allocate(more, only);
-    // A size beyond every memory object is reported as too large, with or without a budget.
+    // With or without a budget, a size that exceeds every memory object is reported as too large.
     let is_refused = match refused {
         Err(Error::OverBudget { size, .. }) => size == more.size,
         Err(Error::TooLarge { size, max }) => size == more.size && size > max,
@@ -332,7 +333,7 @@ pub fn seed_003_06_limits_and_budgets_are_obeyed<G: Gpu>(rig: &mut Rig<G>) {
         rig.memory.budgets().heap(heap).usage_bytes >= rig.memory.budgets().heap(heap).reserved_bytes.min(plain.size)
     );
     drop(held);
-    // The caller's own limit applies to the byte, on every device, because it needs no more memory than that.
+    // The caller's limit holds exactly, on every device, because the allocations need no additional memory.
     let mut heap_bytes_max = [u64::MAX; 16];
     heap_bytes_max[heap as usize] = 4 << 20;
     let (limited, _timelines) = rig.allocator(AllocatorDesc { heap_bytes_max, ..Default::default() });
@@ -353,7 +354,7 @@ pub fn seed_003_06_limits_and_budgets_are_obeyed<G: Gpu>(rig: &mut Rig<G>) {
     drop(allocate(4 << 20).expect("it was freed"));
 }
 
-/// Many allocations at once, so that most have an offset: first ranges, then slots of pools.
+/// There are many allocations, so most have an offset: first ranges, then slots of pools.
 pub fn seed_003_07_memory_and_offset_or_a_typed_failure<G: Gpu>(rig: &mut Rig<G>) {
     const COUNT: u64 = 40;
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;

@@ -48,8 +48,8 @@ fn copy<D: Device>(from: &BufferLocation<D>, to: &BufferLocation<D>, size: u64) 
     Command::CopyBuffer { src, src_offset: from.offset(), dst, dst_offset: to.offset(), size }
 }
 
-/// Dynamic buffers are uploads, others default buffers, for small, big and large sizes. The memory type and the bytes
-/// of each are read back.
+/// Dynamic buffers are placed in upload memory, all other buffers in default memory, for small, big and large sizes.
+/// The memory type is checked, and the bytes are read back.
 pub fn seed_004_01_dynamic_buffers_are_uploads_and_others_default_on_one_path<G: Gpu>(rig: &mut Rig<G>) {
     let bounds = PlacementDesc { big_upload_bytes_max: MIB, default_buffer_bytes_max: MIB, ..Default::default() };
     let placement = policy(rig, bounds);
@@ -90,7 +90,7 @@ fn table<G: Gpu>(rig: &mut Rig<G>, desc: PlacementDesc, table: &[(u64, Route)]) 
         let held = [figures.upload_small, figures.upload_big].map(|pool| pool.range_count);
         let wanted = [Route::UploadSmall, Route::UploadBig].map(|way| usize::from(way == route));
         assert_eq!(held, wanted, "{size} bytes: the allocator that contains them");
-        // A block of a pool may have dedicated memory too.
+        // A block of a pool may also be dedicated memory.
         assert!(route != Route::StandAlone || dedicated >= 1, "{size} bytes");
         assert_eq!(desc.upload_route(size, 256), route);
         let alone = if route == Route::StandAlone { LocationKind::StandAlone } else { LocationKind::Suballocated };
@@ -117,7 +117,7 @@ pub fn seed_004_10_big_uploads_end_at_64_mib_or_where_it_is_set<G: Gpu>(rig: &mu
     table(rig, defaults, &[(64 * MIB - 1, UploadBig), (64 * MIB, UploadBig), (64 * MIB + 1, StandAlone)]);
     let set = PlacementDesc { small_upload_bytes_max: 1000, big_upload_bytes_max: 5000, ..defaults };
     table(rig, set, &[(1001, UploadBig), (4999, UploadBig), (5000, UploadBig), (5001, StandAlone)]);
-    // A full pool gets another block.
+    // If a pool is full, it gets another block.
     let placement = policy(rig, PlacementDesc { big_block_bytes: MIB, ..defaults });
     let held = [600 * KIB; 3].map(|size| make(&placement, dynamic(size)));
     assert!(held.iter().all(|held| held.route() == UploadBig && held.kind() == LocationKind::Suballocated));
@@ -127,8 +127,8 @@ pub fn seed_004_10_big_uploads_end_at_64_mib_or_where_it_is_set<G: Gpu>(rig: &mu
     drop(held);
     placement.end_frame();
     assert_eq!(placement.figures().upload_big.range_count, 0);
-    // The shared upload buffers do not have every usage. Other usages do not fit the pool (or some devices' upload
-    // heaps).
+    // The shared upload buffers lack some usages. A buffer with another usage does not fit into them (or, on some
+    // devices, into any upload heap).
     let unfit = BufferRequest { usage: BufferUsage::STORAGE, ..dynamic(100) };
     let routed = policy(rig, defaults).create_buffer(&unfit).map(|buffer| buffer.route());
     assert!(matches!(routed, Ok(StandAlone) | Err(Error::Device(_) | Error::NoMemoryType { .. })), "{routed:?}");
@@ -143,7 +143,7 @@ pub fn default_buffers_end_where_it_is_set_whatever_their_strategy<G: Gpu>(rig: 
     }
 }
 
-/// The thresholds that seeds 4-9 and 4-10 do not cover: textures, by their measured size; alignments; pages.
+/// Thresholds that seeds 4-9 and 4-10 do not cover: the measured size of textures, alignments, and pages.
 pub fn what_goes_where_on_both_sides_of_the_other_thresholds<G: Gpu>(rig: &mut Rig<G>) {
     use Route::{StandAlone, Textures, UploadBig, UploadSmall};
     use TextureKind::{RenderTarget, Sampled, SmallSampled, Storage};
@@ -154,7 +154,7 @@ pub fn what_goes_where_on_both_sides_of_the_other_thresholds<G: Gpu>(rig: &mut R
         let measured = policy(rig, open).plan_texture(&desc).expect("a plain texture");
         let (_, route, needs) = measured;
         let (bytes, own) = (needs.size, route == StandAlone);
-        // Largest small texture, largest texture in a pool, route.
+        // Maximum size of a small texture, maximum size of a texture in a pool, and route.
         let table = [
             (bytes, bytes, Textures(kinds[0])),
             (bytes - 1, bytes, Textures(kinds[1])),
@@ -168,7 +168,7 @@ pub fn what_goes_where_on_both_sides_of_the_other_thresholds<G: Gpu>(rig: &mut R
             assert_eq!(placement.create_texture(&desc, "").expect("there is room").route(), route, "{usage:?}");
         }
     }
-    // A buddy cannot contain ranges with an alignment above its own size.
+    // A range with an alignment above the size of a buddy does not fit into it.
     let desc = PlacementDesc { small_block_bytes: 64 * KIB, small_upload_bytes_max: 64 * KIB, ..Default::default() };
     let aligned = |alignment| BufferRequest { alignment, ..dynamic(100) };
     for (alignment, route) in [(32 * KIB, UploadSmall), (64 * KIB, UploadSmall), (128 * KIB, UploadBig)] {
@@ -216,7 +216,7 @@ pub fn seed_004_03_default_buffers_go_to_the_first_pool_that_supports_them<G: Gp
     assert_eq!(pool(BufferUsage::VERTEX, Placed), 2, "the strategy counts");
     assert_eq!(pool(BufferUsage::INDIRECT, Suballocated), 1);
     assert_eq!(placement.figures().default_buffers.len(), 3);
-    // Partial support is not enough, and the first of several supporting pools is used.
+    // A pool must support all usages. If several do, the first one is used.
     let drawn = BufferUsage::VERTEX | BufferUsage::INDIRECT;
     assert_eq!(pool(drawn, Suballocated), 3, "one pool has the one usage, another the other");
     assert_eq!(pool(mesh, Placed), 4, "the placed pool has one of the two");
@@ -249,8 +249,8 @@ pub fn seed_004_04_a_texture_is_planned_without_memory_and_a_clear_value_only_fo
     assert_eq!(plan.map(|(_, route, _)| route), Ok(made.route()), "the route is the planned one");
 }
 
-/// The clear value reaches the driver through a pool, through dedicated memory and through a graph. Checked on a device
-/// that records it.
+/// A clear value reaches the driver through a pool, through dedicated memory and through a graph. The simulated device
+/// records it, so the test can check it there.
 pub fn seed_004_04_a_clear_value_reaches_the_driver_of_targets_alone<G: Gpu>(rig: &mut Rig<G>) {
     let color = ClearValue::color([0.25, 0.5, 0.75, 1.0]);
     let depth = ClearValue::depth(1.0);
@@ -268,7 +268,7 @@ pub fn seed_004_04_a_clear_value_reaches_the_driver_of_targets_alone<G: Gpu>(rig
             }
             assert!(placement.plan_texture(&desc).expect("a plain texture").0.wants_clear_value());
         }
-        // A clear value is refused by name if the texture cannot be cleared, or not in that way.
+        // If the texture cannot be cleared, or not with such a value, the clear value is refused by name.
         let wrong = [
             TextureDesc { clear_value: Some(color), ..texture_of(TextureUsage::SAMPLED, 256) },
             TextureDesc { clear_value: Some(color), ..texture_of(TextureUsage::STORAGE, 256) },
@@ -282,7 +282,7 @@ pub fn seed_004_04_a_clear_value_reaches_the_driver_of_targets_alone<G: Gpu>(rig
         }
         assert_eq!(rig.memory.statistics().calls, before, "no object was created");
     }
-    // A graph's textures have clear values too, with online placement over the same bytes and in planned frames.
+    // Textures of a graph have clear values too, with online placement over shared bytes and in planned frames.
     let placement = policy(rig, PlacementDesc::default());
     let mut transient = TransientAllocator::new(&rig.memory, TransientDesc::default());
     let other = TextureDesc { clear_value: Some(ClearValue::color([0.0; 4])), ..of_color };
@@ -312,7 +312,7 @@ pub fn seed_004_04_a_clear_value_reaches_the_driver_of_targets_alone<G: Gpu>(rig
         }
     }
     planned.finish(&[]);
-    // Textures with different clear values have different keys, so they are not recycled for each other.
+    // Textures with different clear values have different keys, so one is not recycled as the other.
     let key = |desc: &TextureDesc| {
         let device = rig.memory.device();
         let info = Create::<Textures>::describe(device, desc).expect("a plain texture");
@@ -351,7 +351,7 @@ pub fn seed_004_05_readback_buffers_lie_where_the_host_reads<G: Gpu>(rig: &mut R
         "it is cached if the device has cached memory"
     );
     assert_eq!(placement.figures(), Default::default(), "it is in no pool");
-    // The same description without readback uses the texture pools.
+    // Without readback, a texture with the same description is in a texture pool.
     let texture = placement.create_texture(&texture_of(TextureUsage::COPY_DST, 64), "t").expect("there is room");
     assert!(matches!(texture.route(), Route::Textures(_)), "{:?}", texture.route());
 }
@@ -373,7 +373,7 @@ pub fn seed_004_05_readback_textures_are_stand_alone_buffers<G: Gpu>(rig: &mut R
     let seen: Vec<_> = footprints.iter().map(|held| (held.layer, held.mip, held.width, held.height)).collect();
     let sides = |layer| [(layer, 0, 64, 64), (layer, 1, 32, 32), (layer, 2, 16, 16)];
     assert_eq!(seen, [sides(0), sides(1)].concat());
-    // The texels of each mip level of each layer are read back through it, at the offsets of the footprints.
+    // The texels of each mip level of each layer are read back at the offsets of the footprints.
     let texture = placement.create_texture(&desc, "of several").expect("there is room");
     let image = texture.texture().object().clone();
     let last = footprints.last().expect("there are six");
@@ -453,7 +453,7 @@ pub fn seed_004_06_textures_have_four_pools_by_kind<G: Gpu>(rig: &mut Rig<G>) {
         rig.memory.reclaim();
     }
     assert_eq!(counted(), [0; 4]);
-    // Both sides of the largest size that a pool takes.
+    // Two textures, one above and one below the maximum size of a pool's textures.
     let large = placement.create_texture(&texture_of(TextureUsage::SAMPLED, 1100), "large").expect("there is room");
     assert_eq!((large.route(), large.kind()), (Route::StandAlone, LocationKind::StandAlone));
     let fits = placement.create_texture(&texture_of(TextureUsage::SAMPLED, 900), "fits").expect("there is room");
@@ -474,7 +474,7 @@ pub fn seed_004_07_constants_of_several_frames_are_uploads_and_others_fast<G: Gp
     frame.discard();
 }
 
-/// Only the lifetime selects the route: the content and the call are the same.
+/// The content and the call are the same; only the lifetime selects the route.
 pub fn seed_004_07_constants_go_where_their_lifetime_says<G: Gpu>(rig: &mut Rig<G>) {
     use ConstantsLifetime::{MultiFrame, SingleDraw, SingleFrame};
     let placement = policy(rig, PlacementDesc::default());
@@ -524,7 +524,7 @@ pub fn seed_004_07_constants_go_where_their_lifetime_says<G: Gpu>(rig: &mut Rig<
     let mut read = vec![0; 1000];
     back.read(0, &mut read).expect("mapped");
     assert_eq!(read, (0..5).flat_map(|number| pattern(number, 200)).collect::<Vec<_>>());
-    // The frame is over: constants of several frames still exist, the pages do not.
+    // After the frame, its pages are released, and the constants for several frames remain.
     drop((writer, foreign));
     placement.end_frame();
     assert_eq!(counts(), [2, 1, 0]);
@@ -568,7 +568,7 @@ pub fn seed_004_11_a_multi_buddy_tries_each_buddy_and_else_adds_one<G: Gpu>(rig:
     assert_eq!(placement.figures().upload_small.block_count, 2);
     held.push(make(&placement, dynamic(1)));
     assert_eq!(placement.figures().upload_small.block_count, 3);
-    // Each of three buffers is used if it is the one with room.
+    // If one of several buffers has room, it is used, whichever it is.
     held.push(again);
     held.extend((0..3).map(|_| make(&placement, dynamic(64 * KIB))));
     for at in (0..held.len()).filter(|at| held[*at].size() > 1).collect::<Vec<_>>() {
@@ -597,7 +597,7 @@ pub fn seed_004_12_placed_and_suballocated<G: Gpu>(rig: &mut Rig<G>) {
     assert_ne!(name(&placed[0]), name(&placed[1]), "a resource each");
     assert_eq!((placed[0].offset(), placed[1].offset()), (0, 0));
     assert_eq!(rig.memory.statistics().calls.create_object, created + 2);
-    // Two ranges of one buffer have different bytes.
+    // Two ranges of one buffer have separate bytes.
     let [mut one, mut two] = [1_u8, 2].map(|_| make(&placement, dynamic(4 * KIB)));
     one.write(0, &pattern(1, 4096)).expect("mapped");
     two.write(0, &pattern(2, 4096)).expect("mapped");
@@ -638,7 +638,7 @@ pub fn seed_004_13_a_location_remembers_its_allocator<G: Gpu>(rig: &mut Rig<G>) 
         [figures.upload_small, figures.upload_big, default[0], default[1]]
     };
     let counts = |placement: &Placement<G::Device>| pools(placement).map(|pool| pool.range_count);
-    // More than one block of each allocator can hold.
+    // These requests need more than one block of each allocator.
     let requests = [dynamic(64 * KIB), dynamic(300 * KIB), sub, placed];
     let ask = || (0..20).map(|number| (number % 4, requests[number % 4]));
     let [here, there] = [&placement, &other]
@@ -656,7 +656,7 @@ pub fn seed_004_13_a_location_remembers_its_allocator<G: Gpu>(rig: &mut Rig<G>) 
         };
         assert_eq!((location.route(), location.kind()), (wanted, LocationKind::Suballocated));
     }
-    // Each is returned to its own pool, including the last one of a block.
+    // Each location is returned to its own pool, also the last one of a block.
     let mut left = [5; 4];
     for (pool, location) in here.into_iter().rev() {
         drop(location);
@@ -688,8 +688,8 @@ pub fn seed_004_14_a_full_page_of_fast_constants_is_let_go_of_and_another_comes<
     }
     rig.memory.reclaim();
     assert_eq!(pages(), 3, "four in a page; the full ones wait for the frame");
-    assert_eq!(placement.figures().fast_pages.block_count, 1, "of one buddy");
-    // A page of a pending frame is not written, whether it is full or the last one.
+    assert_eq!(placement.figures().fast_pages.block_count, 1, "all pages are in one buddy");
+    // The pages of a pending frame are not written, neither full ones nor the last one.
     let value = rig.submit_behind_gate(1, frame, &commands);
     let next = rig.timeline().begin();
     writer.begin(&next).expect("the frame is the allocator's own");
@@ -736,7 +736,8 @@ pub fn seed_004_18_letting_go_of_a_fast_location_does_nothing<G: Gpu>(rig: &mut 
     assert_eq!(placement.figures().fast_pages.range_count, 0);
 }
 
-/// Two queues each retire a page, the late queue first: its page stays, and the other page is released and reused.
+/// Two queues retire one page each, the late queue first. The page of the late queue stays; the other page is released
+/// and reused.
 pub fn seed_004_18_a_page_of_a_late_queue_stays_and_delays_no_other<G: Gpu>(rig: &mut Rig<G>) {
     let options = Options { queues: 2, shared_queues: true, ..rig.options.clone() };
     run_on::<G>(&options, |rig| {
@@ -781,8 +782,8 @@ pub fn seed_004_18_a_page_of_a_late_queue_stays_and_delays_no_other<G: Gpu>(rig:
     });
 }
 
-/// Submits an empty frame to each queue, with the last one behind the gate, and waits for the others. Returns the value
-/// of the last one.
+/// Submits an empty frame to each queue. The last frame waits for the gate; the others are waited for. Returns the
+/// value of the last frame.
 fn all_but_the_last<G: Gpu>(rig: &mut Rig<G>, frames: Vec<ringfence::Frame>) -> u64 {
     let values: Vec<_> = frames.iter().map(ringfence::Frame::value).collect();
     let last = frames.len() - 1;
@@ -871,8 +872,8 @@ pub fn seed_004_16_stand_alone_and_aliased_are_deleted_later_and_aliased_memory_
     assert_eq!(rig.memory.statistics().total().dedicated_count, held - 1);
 }
 
-/// A caller that knows that the device is done can destroy at once: a stand-alone resource with its memory, a placed
-/// one with its range.
+/// If the caller knows that the device is done, it can destroy at once: a stand-alone resource with its memory, or a
+/// placed resource with its range.
 pub fn seed_004_16_what_stands_alone_is_destroyed_at_once_where_that_is_asked_for<G: Gpu>(rig: &mut Rig<G>) {
     let placement = policy(rig, PlacementDesc { texture_bytes_max: 4 * MIB, ..Default::default() });
     let alone = make(&placement, dynamic(64 * MIB + 1));
@@ -882,7 +883,7 @@ pub fn seed_004_16_what_stands_alone_is_destroyed_at_once_where_that_is_asked_fo
     let pooled = placement.create_texture(&texture_of(TextureUsage::SAMPLED, 256), "pooled").expect("there is room");
     assert_eq!((alone.kind(), texture.kind()), (LocationKind::StandAlone, LocationKind::StandAlone));
     let own = u64::from(pooled.kind() == LocationKind::StandAlone);
-    // The open frame holds none of them.
+    // The open frame does not delay the destruction.
     let frame = rig.timeline().begin();
     let figures = || {
         let calls = rig.memory.statistics().calls;
@@ -944,15 +945,15 @@ pub fn seed_004_19_deleted_after_the_submitted_work_of_all_queues<G: Gpu>(rig: &
     assert_eq!(placement.end_frame().objects, 2);
 }
 
-/// Each of three queues in turn is the late one. This also works on real drivers with one queue: each of the three then
-/// has its own fence, and the late one is submitted last.
+/// Each of three queues is the late one once. Drivers with one queue are tested too: the three queues of the test then
+/// share it, each has its own fence, and the late one is submitted last.
 pub fn seed_004_19_deleted_whichever_of_several_queues_is_the_last<G: Gpu>(rig: &mut Rig<G>) {
     const QUEUES: usize = 3;
     let options = Options { queues: QUEUES, shared_queues: true, ..rig.options.clone() };
     run_on::<G>(&options, |rig| {
         assert_eq!(rig.timelines.len(), QUEUES, "the device has three queues, or they share one");
         let placement = policy(rig, PlacementDesc::default());
-        // The resources are dropped before the submissions, and then after them.
+        // In the first three rounds, the resources are dropped before the submissions; in the others, after them.
         for number in 0..2 * QUEUES {
             let late = number % QUEUES;
             let alone = make(&placement, dynamic(64 * MIB + 1));
@@ -980,13 +981,14 @@ pub fn seed_004_19_deleted_whichever_of_several_queues_is_the_last<G: Gpu>(rig: 
     });
 }
 
-/// Describes blocks of a few MiB, because each allocator creates one.
+/// Describes blocks of a few MiB: each allocator creates one.
 fn small_blocks() -> PlacementDesc {
     let bytes = 2 * MIB;
     PlacementDesc { default_block_bytes: bytes, texture_block_bytes: bytes, ..Default::default() }
 }
 
-/// Makes one request to each allocator. The page belongs to a frame that is over afterwards.
+/// Makes one request to each allocator. The page of fast constants belongs to a frame that is discarded before the
+/// return.
 fn one_of_each<D: Device>(placement: &Placement<D>, timeline: &ringfence::Timeline<D>) -> impl Sized + use<D> {
     let buffers = [
         make(placement, dynamic(100)),
@@ -1004,7 +1006,7 @@ fn one_of_each<D: Device>(placement: &Placement<D>, timeline: &ringfence::Timeli
     (buffers, textures, writer)
 }
 
-/// Returns a figure of each allocator: uploads, default buffers, textures, fast pages.
+/// Returns a figure of each allocator, in this order: uploads, default buffers, textures, fast pages.
 fn each<D: Device>(placement: &Placement<D>, figure: impl Fn(&PoolFigures) -> usize) -> Vec<usize> {
     let figures = placement.figures();
     let uploads = [&figures.upload_small, &figures.upload_big].into_iter();
@@ -1017,7 +1019,7 @@ fn sum<D: Device>(placement: &Placement<D>, figure: impl Fn(&PoolFigures) -> usi
     each(placement, figure).iter().sum()
 }
 
-/// The end of a frame frees ranges, and later blocks, of each allocator, every time.
+/// The end of every frame frees ranges of each allocator and, later, its blocks.
 pub fn seed_004_20_the_end_of_a_frame_cleans_every_allocator<G: Gpu>(rig: &mut Rig<G>) {
     let placement = policy(rig, PlacementDesc { idle_frames: 1, ..small_blocks() });
     let ranges = || each(&placement, |pool| pool.range_count);
@@ -1025,7 +1027,7 @@ pub fn seed_004_20_the_end_of_a_frame_cleans_every_allocator<G: Gpu>(rig: &mut R
     for _ in 0..2 {
         let pooled = one_of_each(&placement, rig.timeline());
         let held = ranges();
-        // A texture may be stand-alone; buffers and pages never are.
+        // Textures may be stand-alone. Buffers and pages are not.
         assert!(held[..4] == [1; 4] && held[4..8].iter().all(|count| *count <= 1) && held[8] == 1, "{held:?}");
         assert_eq!(blocks(), held, "a block for each");
         drop(pooled);
@@ -1043,13 +1045,13 @@ pub fn seed_004_23_an_empty_block_goes_after_a_lag_of_frames_without_use<G: Gpu>
     drop(one_of_each(&placement, rig.timeline()));
     let held = blocks(&placement);
     assert!(held >= 5);
-    // Blocks that are used in every frame are never freed.
+    // A block that is used in every frame is not freed.
     for _ in 0..10 {
         drop(one_of_each(&placement, rig.timeline()));
         assert_eq!(placement.end_frame().blocks, 0);
         assert_eq!(blocks(&placement), held);
     }
-    // The last use was in the frame that just ended; the blocks are freed in the third frame after it.
+    // The blocks were last used in the frame that just ended. They are freed in the third frame after it.
     let went: Vec<_> = (0..5).map(|_| placement.end_frame().blocks).collect();
     assert_eq!(went, [0, 0, held, 0, 0]);
     assert_eq!(blocks(&placement), 0);
@@ -1077,8 +1079,8 @@ pub fn seed_004_21_freed_only_when_the_fence_of_its_frame_is_complete<G: Gpu>(ri
     later.discard();
     drop(target);
     placement.end_frame();
-    // Resources that are dropped between two frames wait for the first frame, on every route; those dropped after the
-    // second frame began wait for the second.
+    // On every route, resources that are dropped between two frames wait for the first frame. Resources that are
+    // dropped after the second frame began wait for the second.
     let requests = [dynamic(100), of_usage(256, BufferUsage::VERTEX), placed, alone];
     let [early, late] = [0; 2].map(|_| requests.map(|request| make(&placement, request)));
     let first = rig.timeline().begin();
@@ -1155,7 +1157,7 @@ pub fn bad_placement_requests_are_typed_errors_and_change_nothing<G: Gpu>(rig: &
     rig.memory.debug().validate().expect("the allocator is sound");
 }
 
-/// A range of a shared buffer grows beyond its pool and keeps its bytes, while the device still reads the old one.
+/// A range of a shared buffer outgrows its pool while the device still reads the old range. It keeps its bytes.
 pub fn a_buffer_is_resized_across_routes_with_its_bytes<G: Gpu>(rig: &mut Rig<G>) {
     let placement = policy(rig, PlacementDesc { default_buffer_bytes_max: 64 * KIB, ..Default::default() });
     let bytes = pattern(6, 4096);

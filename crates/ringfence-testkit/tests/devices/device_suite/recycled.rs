@@ -1,4 +1,4 @@
-//! Recycled objects on every device: an object contains the writes of its current owner.
+//! Recycled objects on every device. An object contains only the writes of its current owner.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use crate::device_suite::rig::{Rig, copy, pattern};
 const SIDE: u32 = 32;
 const FRAMES: u64 = 40;
 
-/// A frame in flight: its readback buffers, and their expected contents.
+/// A frame in flight, with its readback buffers and their expected contents.
 struct Pending<G: Gpu> {
     value: u64,
     seed: u64,
     back: [Buffer<G::Device>; 3],
 }
 
-/// Writes a pattern to a texture (by way of a buffer), to a buffer, and to a small buffer. All are dropped before the
-/// device has begun.
+/// Writes a pattern to a texture (through a buffer), a buffer and a small buffer, and copies all of them to readback
+/// buffers. Drops the three before the device has begun.
 fn frame<G: Gpu>(rig: &mut Rig<G>, seed: u64) -> Pending<G> {
     let region = rig.region(SIDE, SIDE, 0);
     let bytes = region.row_bytes * u64::from(SIDE);
@@ -98,8 +98,8 @@ pub fn recycled_objects_hold_what_each_owner_writes<G: Gpu>(rig: &mut Rig<G>) {
     assert_eq!(rig.memory.statistics().recycled_count, 0);
 }
 
-/// A recycled texture does not inherit its owner's clear value. In Vulkan an image has no clear value, so two textures
-/// with equal images may differ in it.
+/// A recycled texture does not inherit the clear value of its previous owner. Vulkan images have no clear value, so
+/// textures with equal images can have different clear values.
 pub fn what_only_the_owner_knows_of_a_texture_is_not_the_next_owners<G: Gpu>(rig: &mut Rig<G>) {
     let plain = TextureDesc { width: 64, height: 64, usage: TextureUsage::RENDER_TARGET, ..TextureDesc::default() };
     let cleared = TextureDesc { clear_value: Some(ClearValue::color([0.5; 4])), ..plain };

@@ -1,5 +1,5 @@
-//! Released resources are in no later descriptor set: work that is bound later may run longer than the released
-//! resource lives.
+//! A released resource is in no descriptor set that is bound later, because work with such a set may run longer than
+//! the resource exists.
 //!
 //! ```text
 //!   frame 1 ── bound ── behind gate 1 ──────────▶ complete ─▶ reclaim: the first buffer, texture and views are destroyed
@@ -37,7 +37,7 @@ fn storage<G: Gpu>(rig: &Rig<G>, name: &str) -> Buffer<G::Device> {
     buffer(&rig.memory, BYTES, usage, Location::Device, name)
 }
 
-/// Fills a buffer through its slot, behind a value of the gate.
+/// Submits work that fills a buffer through its slot once the gate reaches `gate`. Returns the frame's value.
 fn submit<G: Gpu>(
     rig: &mut Rig<G>,
     heap: &Heap<G>,
@@ -95,7 +95,7 @@ fn released_between_two_frames<G: Gpu>(rig: &mut Rig<G>, recycle: bool) {
     let later = submit(rig, &heap, frame, to, (2, 2));
     rig.gpu.open_gate(1).expect("the device is not lost");
     assert!(rig.timeline().wait(earlier, PATIENCE).expect("the device is not lost"));
-    // The resources of the first frame are destroyed while the second one is in flight.
+    // While the second frame is in flight, the resources of the first frame are destroyed.
     (0..3).for_each(|_| _ = rig.memory.reclaim());
     rig.memory.budgets().trim();
     rig.gpu.open_gate(2).expect("the device is not lost");
@@ -111,7 +111,7 @@ pub fn what_is_recycled_is_in_no_set_that_was_bound_later<G: Gpu>(rig: &mut Rig<
     released_between_two_frames(rig, true);
 }
 
-/// As above, for a buffer that its owner destroys at once after waiting for the device.
+/// A buffer that is destroyed at once, after a wait for the device, is in no set that is bound later either.
 pub fn what_is_destroyed_at_once_is_in_no_set_that_is_bound_later<G: Gpu>(rig: &mut Rig<G>) {
     let types = ViewTypes::STORAGE_BUFFER;
     let desc = ShaderVisibleDesc { types, frame_slots: 6, persistent_slots: 4, chunk_slots: 2, ..Default::default() };
@@ -120,7 +120,7 @@ pub fn what_is_destroyed_at_once_is_in_no_set_that_is_bound_later<G: Gpu>(rig: &
     let table = table.expect("there is room");
     let desc = ringfence::descriptor::CpuHeapDesc { types, block_slots: 16, ..Default::default() };
     let cpu = ringfence::descriptor::CpuDescriptorHeap::new(&rig.memory, desc).expect("a small block");
-    // Requested more than once, so that it is recycled.
+    // The buffer is requested several times, so that the last one is a recycled object.
     let first = (0..3).map(|_| storage(rig, "first")).last().expect("three");
     let second = storage(rig, "second");
     let [gone, entry] = [words(&first), words(&second)].map(|view| table.insert(&view).expect("room").into_index());

@@ -1,4 +1,4 @@
-//! The statistics of an upload ring, beyond the conformance suite.
+//! Statistics of an upload ring that the conformance suite does not check.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use ringfence_testkit::Gpu;
 use ringfence_testkit::conformance::upload::{WAIT, copy_from, ring};
 use ringfence_testkit::rig::{PATIENCE, Rig, pattern};
 
-/// A write waits for all submissions whose space it needs, and each wait is counted once.
+/// A write waits for each submission that occupies space it needs. Each wait is counted once.
 pub fn seed_001_11_every_wait_of_a_write_is_counted<G: Gpu>(rig: &mut Rig<G>) {
     const COUNT: usize = 16;
     let ring = ring(rig, COUNT as u64 * 256, WAIT);
@@ -22,7 +22,7 @@ pub fn seed_001_11_every_wait_of_a_write_is_counted<G: Gpu>(rig: &mut Rig<G>) {
     ring.write(&[1; COUNT * 256], 256).expect("all are complete in the end");
     let (held, all_ns) = (ring.snapshot(), began.elapsed().as_nanos() as u64);
     assert!(held.wait_count <= COUNT as u64 && held.wait_ns <= all_ns, "{held:?} in {all_ns} ns");
-    // On a real device, polling may find some submissions complete. The simulated device's clock only advances in
+    // On a real device, polling may find some submissions complete. On the simulated device, the clock advances only in
     // waits.
     assert!(G::NAME != "sim" || held.wait_count == COUNT as u64, "{held:?}");
     rig.submit(frame, &[]);

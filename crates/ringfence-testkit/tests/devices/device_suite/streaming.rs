@@ -1,4 +1,4 @@
-//! Resources that grow and shrink while they are in use: all texels of a volume's mip levels are kept, and a buffer has
+//! Resources that grow and shrink while they are in use. A volume keeps all texels of its mip levels, and a buffer has
 //! the described size.
 
 use ringfence::defrag::DefragDesc;
@@ -46,7 +46,7 @@ fn fill<G: Gpu>(rig: &mut Rig<G>, texture: &Texture<G::Device>, mip: u32) {
     rig.run(&[Command::CopySubresource { buffer, texture, part, into_texture: true, discard: true }]);
 }
 
-/// Checks that a mip level contains the texels that `fill` writes to a level of its width.
+/// Checks that a mip level contains the texels that `fill` writes to a mip level of the same width.
 fn check<G: Gpu>(rig: &mut Rig<G>, texture: &Texture<G::Device>, mip: u32) {
     let part = part(rig, texture.desc().expect("portable"), mip);
     let back = rig.buffer(bytes_of(&part) as u64, Location::Readback, "slices back");

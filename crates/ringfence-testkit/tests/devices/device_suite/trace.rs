@@ -1,4 +1,4 @@
-//! Traces: the recorded events match the events that happened, and the rest of a damaged trace can be read.
+//! Traces. The recorded events are those that happened. Of a damaged trace, the intact part can be read.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use ringfence_testkit::fixture::Recording;
 
 use crate::device_suite::rig::{Rig, buffer};
 
-/// Creates and drops buffers over some frames, on several threads. Returns the buffers that are left.
+/// Creates and drops buffers over some frames, on several threads. Returns the buffers that remain.
 fn churn<D: Device>(memory: &Allocator<D>, timeline: &Timeline<D>) -> Vec<Buffer<D>> {
     let usage = BufferUsage::COPY_DST;
     let mut kept = Vec::new();
@@ -38,7 +38,7 @@ fn churn<D: Device>(memory: &Allocator<D>, timeline: &Timeline<D>) -> Vec<Buffer
         let (keep, dropped): (Vec<_>, Vec<_>) = made.into_iter().enumerate().partition(|(index, _)| index % 9 == 0);
         kept.extend(keep.into_iter().map(|(_, buffer)| buffer));
         drop(dropped);
-        // Never submitted: its end releases the objects that waited for it.
+        // This frame is not submitted. Discarding it releases the objects that waited for it.
         held.discard();
         memory.reclaim();
     }
@@ -50,11 +50,11 @@ fn sorted(mut blocks: Vec<BlockSnapshot>) -> Vec<BlockSnapshot> {
     blocks
 }
 
-/// Returns the parts of a snapshot that a trace knows.
+/// Removes the parts of a snapshot that a trace does not record.
 fn comparable(snapshot: Snapshot) -> Snapshot {
     let mut snapshot = Snapshot { blocks: sorted(snapshot.blocks), ..snapshot };
     snapshot.calls.wait = 0;
-    // An allocator that serves small sizes from pools counts chunks; a trace counts ranges.
+    // For pools of small sizes, the allocator counts whole chunks, but the trace counts ranges.
     snapshot.types.iter_mut().for_each(|held| held.statistics.range_bytes_high_water = 0);
     snapshot.heaps.iter_mut().for_each(|heap| (heap.usage_bytes, heap.budget_bytes) = (None, None));
     snapshot
@@ -81,7 +81,7 @@ fn state(events: &[Event]) -> State {
     state
 }
 
-/// Returns a whole trace and the snapshot at its end.
+/// Records a trace. Returns it with the snapshot at its end.
 fn recorded<G: Gpu>(rig: &mut Rig<G>) -> (Vec<u8>, Snapshot) {
     recorded_of(rig, AllocatorDesc::default())
 }
@@ -106,8 +106,7 @@ pub fn a_trace_ends_in_the_state_that_the_allocator_is_in<G: Gpu>(rig: &mut Rig<
     ends_in(&bytes, snapshot);
 }
 
-/// With guards, the first byte of the owner's range differs from the first byte of the whole range. Both must be
-/// recorded correctly.
+/// With guards, the owner's range begins after the start of the whole range. Both offsets must be recorded correctly.
 pub fn a_trace_of_ranges_with_guards_ends_in_the_state_that_the_allocator_is_in<G: Gpu>(rig: &mut Rig<G>) {
     let (bytes, snapshot) =
         recorded_of(rig, AllocatorDesc { debug: DebugDesc::everything(), ..AllocatorDesc::default() });
@@ -181,7 +180,7 @@ pub fn a_trace_tells_of_rings_names_and_plans<G: Gpu>(rig: &mut Rig<G>) {
     let gone = UploadRing::new(&memory, UploadDesc { capacity: 4 << 10, name: "gone", ..Default::default() });
     memory.reclaim();
     drop(gone);
-    // A slot of a pool, a range of a block, dedicated memory; with and without a previous name.
+    // A slot of a pool, a range of a block, and dedicated memory are renamed; some had a name before, some had none.
     let make = |size, name| buffer(&memory, size, BufferUsage::COPY_DST, Location::Device, name);
     let mut named = [make(256, "before"), make(256, ""), make(300_000, "before"), make(200 << 20, "")];
     for (buffer, name) in named.iter_mut().zip(["slot", "other slot", "range", "own"]) {

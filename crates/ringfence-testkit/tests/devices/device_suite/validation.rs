@@ -1,17 +1,17 @@
-//! A run without validation layers is reported as such and does not look like a run without errors. A test of the suite
-//! runs in a separate process that finds no layers.
+//! If there are no validation layers, a run reports that, so it does not look like a run without errors. A test of the
+//! suite runs in a separate process that finds no layers.
 #![cfg(all(feature = "vulkan", not(windows)))]
 
 use std::process::{Command, Output};
 
-/// Runs a test of this program in an environment in which the loader finds no layers.
+/// Runs a test of this program in a process in which the Vulkan loader finds no layers.
 fn without_layers(required: bool) -> Output {
     let nowhere = std::env::temp_dir().join(format!("ringfence-no-layers-{}-{required}", std::process::id()));
     std::fs::create_dir_all(&nowhere).expect("a folder for temporary files");
     let mut test = Command::new(std::env::current_exe().expect("this program"));
     test.args(["--exact", "device_suite::vulkan::memory::names_show_in_the_snapshot", "--test-threads", "1"]);
     test.env("VK_LAYER_PATH", &nowhere).env_remove("RINGFENCE_NO_VALIDATION");
-    // Its layers must not appear in the report of this run.
+    // The report of this run must not mention the layers of that process.
     test.env_remove("RINGFENCE_TEST_REPORT");
     match required {
         true => test.env("RINGFENCE_REQUIRE_VALIDATION", "1"),

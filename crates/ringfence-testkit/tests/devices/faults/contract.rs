@@ -1,5 +1,4 @@
-//! Checks the source text of the contract: the injector knows every fallible function, and forwards all functions, so
-//! that it hides none from the library.
+//! Checks the source text of the contract: the injector knows every fallible function and forwards every function.
 
 use ringfence::device::fault::Call;
 
@@ -33,7 +32,7 @@ fn functions(source: &str, of: &str) -> Vec<(String, bool)> {
     found
 }
 
-/// Returns `true` if a table of forwarded functions contains the function: a signature without a body.
+/// Returns `true` if a table of forwarded functions contains the function, as a signature without a body.
 fn is_in_table(text: &str, name: &str) -> bool {
     let heads = [format!("fn {name}("), format!("fn {name}<")];
     let mut signatures = heads.iter().flat_map(|head| text.split(head.as_str()).skip(1));
@@ -55,7 +54,7 @@ fn the_injector_knows_every_call_of_the_contract_that_can_fail() {
     let known: Vec<_> = Call::ALL.iter().map(|call| call.function()).collect();
     for (name, can_fail) in &functions {
         assert_eq!(known.contains(&name.as_str()), *can_fail, "{name}");
-        // A function without a device argument is forwarded to the inner type.
+        // A function that takes no device is forwarded to the type of the inner device.
         let calls = [format!("inner.{name}("), format!("D::{name}(")];
         let is_called = |text: &str| calls.iter().any(|call| text.contains(call));
         let forwarded = injectors.iter().any(|text| is_called(text) || is_in_table(text, name));

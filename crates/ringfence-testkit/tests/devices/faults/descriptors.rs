@@ -87,7 +87,7 @@ pub fn tables_and_bindless<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     table.validate().expect("sound");
     heap.validate().expect("sound");
     drop(view);
-    // The viewed resources are dropped first, the heap before its table.
+    // The viewed resources are dropped before their views, and the heap before its table.
     drop(shown);
     drop((persistent, heap, slots, cpu, table));
     stage.memory.reclaim();
@@ -97,7 +97,7 @@ pub fn tables_and_bindless<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
 pub fn heap_that_grows<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let shown = storage(stage)?;
     let trial = stage.trial();
-    // Including the growth, this is at most the smallest slot count of the drivers.
+    // Together with the growth, every driver has as many slots.
     let desc = ShaderVisibleDesc { frame_slots: 12, slots_max: 28, ..visible() };
     let heap = trial.run(|| ShaderVisibleHeap::<Behind<G>>::new(&stage.memory, desc))?;
     let mut persistent = trial.run(|| heap.allocate(8))?;

@@ -8,7 +8,7 @@ use ringfence_testkit::{Command, Gpu};
 use crate::faults::{COPIED, KIB, MIB};
 use ringfence_testkit::faults::{Outcome, Stage, copy, pattern};
 
-/// Exports and imports buffers, alone and in the block of a pool. The bytes are the same on both sides.
+/// Exports and imports a buffer with its own memory and a buffer in a block of a pool. Both sides have the same bytes.
 pub fn shared_memory<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let bytes = pattern(31, 4 * KIB);
     let source = stage.filled(&bytes)?;

@@ -1,5 +1,4 @@
-//! Scenarios of frames and their resources: transient resources, placement, replaced resources, and the end of an
-//! allocator's life.
+//! Scenarios of frames: transient resources, placement, replaced resources, and the drop of an allocator.
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, TextureUsage, Textures};
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
@@ -156,7 +155,7 @@ pub fn replaced_and_resized<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     Ok(())
 }
 
-/// A separate allocator is dropped while the device works: it waits, and leaves no objects.
+/// Drops a separate allocator while the device works. The drop waits for the device and leaves no objects.
 pub fn teardown<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let trial = stage.trial();
     stage.gpu.wait_idle()?;
@@ -171,7 +170,7 @@ pub fn teardown<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         })
     };
     let (from, to, kept) = (make(Location::Upload)?, make(Location::Device)?, make(Location::Upload)?);
-    // The stage uses the same fence: one value completes both frames.
+    // The stage uses the same fence, so one value completes both frames.
     let (mine, theirs) = (timeline.begin(), stage.timelines[0].begin());
     assert!(mine.value() <= theirs.value());
     let copied = [copy::<G>(&from, &to, KIB)];
@@ -184,7 +183,7 @@ pub fn teardown<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     Ok(())
 }
 
-/// If the progress cannot be read, the library assumes no progress.
+/// If the value of a fence cannot be read, the library assumes that no work has completed.
 pub fn progress<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let trial = stage.trial();
     for _ in 0..3 {

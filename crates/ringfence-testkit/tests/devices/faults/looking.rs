@@ -1,5 +1,5 @@
-//! Debugging while driver calls fail: guards, fills and histories stay right, and no fault is reported as an error of
-//! the program.
+//! Debugging while driver calls fail. Guards, fills and histories stay correct, and a fault is not reported as a
+//! mistake of the program.
 
 use ringfence::debugging::DebugDesc;
 use ringfence::device::fault::Call;
@@ -11,7 +11,7 @@ use crate::faults::{COPIED, KIB, MIB};
 use ringfence_testkit::faults::{Outcome, Stage, pattern};
 use ringfence_testkit::rig::PATIENCE;
 
-/// A separate allocator with all checks enabled allocates, writes and frees ranges in every location.
+/// Allocates, writes and frees ranges in every location, in a separate allocator with all checks.
 pub fn debugging<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let trial = stage.trial();
     let desc = AllocatorDesc { debug: DebugDesc::everything(), device_block_bytes_max: 4 * MIB, ..Default::default() };

@@ -1,4 +1,4 @@
-//! Scenarios of memory: buffers and textures, blocks, pools, dedicated memory.
+//! Scenarios of memory: buffers and textures, blocks, pools, and dedicated memory.
 
 use ringfence::device::{BufferDesc, BufferUsage, Driver, Requirements, ResourceClass, TextureDesc, TextureUsage};
 use ringfence::{AllocationDesc, Dedicated, Error, Location, PoolDesc};
@@ -100,7 +100,7 @@ pub fn aliasing<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     stage.expect(&second, &bytes)
 }
 
-/// Allocates memory for a resource that the program places itself.
+/// Allocates memory for a resource that the program itself places.
 pub fn memory_for_a_resource<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     use ringfence::device::{Buffers, Create};
     let trial = stage.trial();
@@ -115,7 +115,7 @@ pub fn memory_for_a_resource<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         let held = trial.run(|| unsafe { memory.allocate_for::<Buffers>(&unplaced, needs, desc) });
         let placed = held.and_then(|held| {
             let placed =
-                // SAFETY: the memory was made for it.
+                // SAFETY: the memory was allocated for the buffer.
                 trial.run(|| unsafe { Create::<Buffers>::place(device, &unplaced, held.memory(), held.offset()) });
             placed.map(|placed| (held, placed))
         });
@@ -186,7 +186,7 @@ pub fn pools<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     stage.expect(&last, &bytes)
 }
 
-/// When memory runs short, the program's eviction callback is called, on any thread.
+/// If memory is short, the program's eviction callback is called, on any thread.
 pub fn eviction<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let spare = stage.buffer(MIB, Location::Device)?;
     let spare = std::sync::Mutex::new(Some(spare));
@@ -196,7 +196,7 @@ pub fn eviction<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     made.map(drop)
 }
 
-/// A plan makes as few driver calls as possible, and changes nothing.
+/// A plan makes only the driver calls that it needs, and changes nothing.
 pub fn plans<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let trial = stage.trial();
     let before = stage.memory.statistics().total();

@@ -11,7 +11,7 @@ use ringfence_testkit::faults::{Outcome, Stage, copy, pattern};
 
 const SIZE: u64 = 64 << 10;
 
-/// One of two blocks is emptied into the other. A failed move leaves its buffer unchanged.
+/// Empties one of two blocks into the other. A failed move leaves its buffer unchanged.
 pub fn defragmentation<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let trial = stage.trial();
     let bytes = pattern(3, SIZE);
@@ -52,7 +52,7 @@ pub fn defragmentation<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     Ok(())
 }
 
-/// Unused memory is evicted, and becomes resident again with its bytes. If the system manages residency, no memory is
+/// Unused memory is evicted, and becomes resident with the same bytes. If the system manages residency, no memory is
 /// evicted.
 pub fn residency<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let trial = stage.trial();

@@ -1,4 +1,4 @@
-//! Scenarios of uploads and readbacks: rings that wait and grow, writers, texels, results, constants.
+//! Scenarios of uploads and readbacks: rings that wait or grow, writers, texels, results, and constants.
 
 use ringfence::device::{BufferUsage, TextureDesc, TextureUsage};
 use ringfence::upload::SubmitError;
@@ -27,7 +27,7 @@ fn copy_staged<G: Gpu>(staged: &Staged<Behind<G>>, to: &FaultyBuffer<G>, at: u64
     }
 }
 
-/// Six frames use a ring with space for two: writes poll, and wait.
+/// Six frames use a ring that has space for two, so writes poll and wait.
 pub fn ring_that_waits<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let ring = ring(stage, 4 * KIB, WhenFull::Wait { timeout: PATIENCE })?;
     let target = stage.buffer(12 * KIB, Location::Device)?;
@@ -44,7 +44,7 @@ pub fn ring_that_waits<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     stage.expect(&target, &expected)
 }
 
-/// A ring doubles, and a writer takes pages of it.
+/// A ring doubles its size, and a writer uses pages of it.
 pub fn ring_that_grows<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let ring = ring(stage, 4 * KIB, WhenFull::grow(64 * KIB))?;
     let target = stage.buffer(16 * KIB, Location::Device)?;
@@ -117,7 +117,7 @@ pub fn transfer_queue<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     stage.expect(&target, &bytes)
 }
 
-/// Dynamic, static and fast constants, with pools that grow.
+/// Creates dynamic, static and fast constants. Their pools grow.
 pub fn constants<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let trial = stage.trial();
     let desc = ConstantsDesc {

@@ -1,5 +1,5 @@
-//! A real driver with altered answers and recorded calls, for memory types, limits and failures that no available
-//! driver has.
+//! A real driver whose answers are altered and whose calls are recorded. It has memory types, limits and failures that
+//! no available driver has.
 //!
 //! ```text
 //!   Device ──▶ ash's tables ──▶ a function of this file ── answer altered, call recorded ──▶ the driver
@@ -14,15 +14,15 @@ use ringfence::vulkan::{Device, DeviceDesc, Features};
 
 use crate::vulkan_backend::bare::with_raw_device;
 
-/// The alterations of the driver's answers.
+/// The alterations to the driver's answers.
 #[derive(Clone, Copy)]
 pub struct Altered {
-    /// Additional memory types behind the driver's own, each in its own heap. Their memory comes from the driver's
-    /// first type.
+    /// Memory types that are added after those of the driver, each with its own heap. Their memory comes from the
+    /// driver's first type.
     pub types: &'static [(vk::MemoryPropertyFlags, vk::MemoryHeapFlags)],
     pub limits: fn(&mut vk::PhysicalDeviceLimits),
     pub can_map: bool,
-    /// The memory types that accept dma-bufs, as bits.
+    /// Returns the memory types that can import dma-bufs, as a bit mask.
     pub dma_buf_types: fn(own: u32) -> u32,
 }
 
@@ -65,8 +65,8 @@ pub fn noted() -> Noted {
     with(|state| state.noted.clone())
 }
 
-/// Runs a test with a Vulkan 1.2 device that is described with these features, although only timeline semaphores are
-/// enabled on the driver; and with the number of the driver's memory types.
+/// Runs a test on a Vulkan 1.2 device. Its description has `features`, but only timeline semaphores are enabled on the
+/// driver. The second argument of `run` is the number of the driver's memory types.
 pub fn with_altered_device(altered: Altered, features: Features, run: impl FnOnce(&Device, u32)) {
     let mut twelve = vk::PhysicalDeviceVulkan12Features::default().timeline_semaphore(true);
     let info = vk::DeviceCreateInfo::default().push_next(&mut twelve);
@@ -78,8 +78,8 @@ pub fn with_altered_device(altered: Altered, features: Features, run: impl FnOnc
         STATE.set(Some(state));
         // SAFETY: the functions have the types of their names; all other functions are the driver's own.
         let (instance, device) = unsafe { tables(raw) };
-        // SAFETY: they were created from each other, with timeline semaphores, and outlive the call; other features
-        // only use functions of this file.
+        // SAFETY: the handles belong together, have timeline semaphores, and outlive the call. Other features are used
+        // only through functions of this file.
         let wrapped =
             unsafe { Device::new(&instance, physical, device, DeviceDesc { features, ..Default::default() }) };
         run(&wrapped.expect("Vulkan 1.2"), own);
@@ -195,7 +195,7 @@ unsafe extern "system" fn allocate_memory(
     _: *const vk::AllocationCallbacks<'_>,
     memory: *mut vk::DeviceMemory,
 ) -> vk::Result {
-    // SAFETY: the caller's pointers are valid; of the chained structures only a handle matters here.
+    // SAFETY: the caller's pointers are valid. Of the chained structures, only an imported handle is used.
     let info = unsafe {
         #[cfg(unix)]
         close_imported((*info).p_next.cast());
@@ -219,15 +219,14 @@ unsafe extern "system" fn allocate_memory(
     })
 }
 
-/// Closes a handle that now belongs to the driver.
+/// Closes an imported handle, which belongs to the driver after the import.
 ///
 /// # Safety
 /// The chain must be valid.
 #[cfg(unix)]
 unsafe fn close_imported(mut next: *const vk::BaseInStructure<'_>) {
     use std::os::fd::{FromRawFd, OwnedFd};
-    // SAFETY: the structures of a chain start with the same fields, and the caller transfers ownership of the
-    // descriptor.
+    // SAFETY: all structures of a chain start with the same fields. The caller transfers ownership of the descriptor.
     unsafe {
         while !next.is_null() {
             if (*next).s_type == vk::StructureType::IMPORT_MEMORY_FD_INFO_KHR {
@@ -241,7 +240,7 @@ unsafe fn close_imported(mut next: *const vk::BaseInStructure<'_>) {
 unsafe extern "system" fn free_memory(_: vk::Device, memory: vk::DeviceMemory, _: *const vk::AllocationCallbacks<'_>) {
     with(|state| {
         state.noted.live_memories -= 1;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promises are those that the function requires.
         unsafe { state.device.free_memory(memory, None) };
     });
 }
@@ -258,7 +257,7 @@ unsafe extern "system" fn map_memory(
         if !state.altered.can_map {
             return vk::Result::ERROR_MEMORY_MAP_FAILED;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promises are those that the function requires.
         match unsafe { state.device.map_memory(memory, offset, size, flags) } {
             Ok(at) => {
                 // SAFETY: the caller's pointer is valid.
@@ -270,7 +269,7 @@ unsafe extern "system" fn map_memory(
     })
 }
 
-/// Drops the chained structures, because no extension is enabled on the driver.
+/// Ignores the chained structures, because no extension is enabled on the driver.
 unsafe extern "system" fn create_buffer(
     _: vk::Device,
     info: *const vk::BufferCreateInfo<'_>,
@@ -314,7 +313,7 @@ unsafe extern "system" fn create_sampler(
 unsafe extern "system" fn destroy_sampler(_: vk::Device, sampler: vk::Sampler, _: *const vk::AllocationCallbacks<'_>) {
     with(|state| {
         state.noted.live_samplers -= u64::from(sampler != vk::Sampler::null());
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promises are those that the function requires.
         unsafe { state.device.destroy_sampler(sampler, None) };
     });
 }

@@ -1,5 +1,5 @@
-//! A device from an instance without extensions and layers, and with no feature except timeline semaphores: the minimum
-//! that the backend must support.
+//! A device without extensions, layers and features, except timeline semaphores: the minimum that the backend must
+//! support.
 
 use ash::vk;
 use ringfence::device::{
@@ -10,7 +10,7 @@ use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, Error};
 
 use crate::vulkan_backend::rig;
 
-/// Runs a test with the first device of a Vulkan 1.2 instance, if there is one.
+/// Runs a test on the first device of a Vulkan 1.2 instance, if there is one.
 fn with_bare_device(run: impl FnOnce(&Device)) {
     let mut features = vk::PhysicalDeviceVulkan12Features::default().timeline_semaphore(true);
     let info = vk::DeviceCreateInfo::default().push_next(&mut features);
@@ -21,7 +21,7 @@ fn with_bare_device(run: impl FnOnce(&Device)) {
     });
 }
 
-/// Runs a test with a device of an instance without extensions. Both are destroyed afterwards.
+/// Runs a test on a device of an instance without extensions. Destroys both afterwards.
 pub fn with_raw_device(
     api_version: u32,
     info: vk::DeviceCreateInfo<'_>,
@@ -72,8 +72,8 @@ fn buffers_without_usage_and_unannounced_device_addresses_are_refused() {
     });
 }
 
-/// A program that places its resources itself gets memory from any Vulkan version, and an error for features of newer
-/// versions.
+/// A program that places its own resources can allocate memory with any Vulkan version. It gets an error for functions
+/// that need a newer version.
 #[test]
 fn memory_alone_takes_no_more_than_vulkan_1_0() {
     with_raw_device(vk::API_VERSION_1_0, vk::DeviceCreateInfo::default(), |instance, physical, raw| {

@@ -1,4 +1,4 @@
-//! Recycled textures and buffers that are described with chained structures: each owner gets an object with its own
+//! Recycled textures and buffers with chained structures in their description. Each owner gets an object with its own
 //! description.
 
 use ash::vk;
@@ -13,8 +13,8 @@ const UNORM: vk::Format = vk::Format::R8G8B8A8_UNORM;
 const SRGB: [vk::Format; 2] = [UNORM, vk::Format::R8G8B8A8_SRGB];
 const UINT: [vk::Format; 2] = [UNORM, vk::Format::R8G8B8A8_UINT];
 
-/// Creates a texture for views of these formats, creates a view of each, and releases the texture. The validation
-/// layers report a view with a format that the image does not allow.
+/// Creates a texture for views of these formats and a view of each format, then drops the texture. The validation
+/// layers report a view whose format the image does not allow.
 fn viewed_as(memory: &Allocator, device: &ash::Device, formats: &[vk::Format]) -> vk::Image {
     let mut list = vk::ImageFormatListCreateInfo::default().view_formats(formats);
     let plain = TextureInfo::new(UNORM, 64, 64, vk::ImageUsageFlags::SAMPLED | vk::ImageUsageFlags::TRANSFER_DST);
@@ -82,8 +82,8 @@ fn what_several_queue_families_share_is_recycled() {
     rig.close();
 }
 
-/// Views with the image's own format may not support every usage of an image with extended usage, so it gets no safe
-/// views.
+/// An image with extended usage gets no safe views, because a view with the image's own format may not support all of
+/// its usages.
 #[test]
 fn an_image_of_extended_usage_has_no_portable_description() {
     let Some(rig) = Rig::open() else { return };
@@ -102,7 +102,7 @@ fn an_image_of_extended_usage_has_no_portable_description() {
     rig.close();
 }
 
-/// Such descriptions are refused before they reach the driver.
+/// Capture and replay, and sharing that is not enabled, are refused before they reach the driver.
 #[test]
 fn capture_and_replay_and_sharing_that_is_not_enabled_are_refused() {
     let Some(rig) = Rig::open() else { return };

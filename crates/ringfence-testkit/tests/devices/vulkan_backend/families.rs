@@ -1,12 +1,13 @@
-//! Uploads on a queue of one family, used on a queue of another: ownership goes with them, and back.
+//! Resources are uploaded on a queue of one family and used on a queue of another. Their ownership is transferred there
+//! and back.
 //!
 //! ```text
 //!   copy family   copies ▌ release ─┐                       ┌─▶ acquire ▌ copies to a part ▌ release ─┐
 //!   main family                     └─▶ acquire ▌ reads ▌ release                                     └─▶ acquire ▌ reads
 //! ```
 //!
-//! On a device with one family (Mesa's software driver) both queues are the same and ownership is not transferred. The
-//! validation layers report a release without its acquire, wrong layouts and unordered work in either case.
+//! On a device with one family (Mesa's software driver), both queues are the same, and ownership is not transferred. On
+//! every device, the validation layers report a release without its acquire, wrong layouts and unordered work.
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ const SIDE: u32 = 64;
 const TEXEL_BYTES: usize = (SIDE * SIDE * 4) as usize;
 const BYTES: usize = 4096;
 
-/// A queue of a family, with its own timeline.
+/// A queue of a family, with a timeline semaphore.
 pub(super) struct Queue {
     family: u32,
     device: ash::Device,
@@ -54,7 +55,7 @@ impl Queue {
         }
     }
 
-    /// Submits recorded commands, after the other queue has reached a value.
+    /// Records and submits commands. They start once the other queue has reached the value in `wait`.
     pub(super) fn submit(&self, wait: Option<(&Self, u64)>, signal: u64, record: impl FnOnce(vk::CommandBuffer)) {
         let buffer = vk::CommandBufferAllocateInfo::default().command_pool(self.pool).command_buffer_count(1);
         let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
@@ -93,7 +94,7 @@ impl Drop for Queue {
     }
 }
 
-/// The destination resources of uploads, and the buffer that their contents are read back into.
+/// The destinations of uploads, and the buffer to which they are read back.
 struct Uploaded<'a> {
     layout: vk::ImageLayout,
     copy: &'a Queue,
@@ -145,8 +146,8 @@ impl<'a> Uploaded<'a> {
         unsafe { CopyRecorder::new(&queue.device, commands) }.texture_layout(self.layout)
     }
 
-    /// Uploads bytes to an offset of the buffer, and a square of texels to the corner of the texture. If the main queue
-    /// owned both, the upload waits for the value at which it has released them.
+    /// Uploads bytes to an offset of the buffer, and a square of texels to a corner of the texture. If the main queue
+    /// owned both, the upload waits for `released`, the value with which the main queue has released them.
     fn upload(
         &self,
         transfer: &mut TransferQueue<Device>,
@@ -176,7 +177,8 @@ impl<'a> Uploaded<'a> {
         point.expect("submitted").expect("something was gathered")
     }
 
-    /// Reads both back on the main queue, which then releases them. Returns the value of the release.
+    /// Reads buffer and texture back on the main queue, which then releases them. Returns the value of the release, and
+    /// the bytes.
     fn read(&self, uploaded: SyncPoint) -> (u64, Vec<u8>) {
         let frame = self.timeline.begin();
         let value = frame.value();
@@ -244,7 +246,7 @@ impl<'a> Uploaded<'a> {
 
 #[test]
 fn uploads_go_from_one_queue_family_to_another_and_back() {
-    // A machine with a GPU of several families may have no validation layers. The bytes are still checked there.
+    // A machine with several families may have no validation layers. The bytes are checked without them.
     let strict = std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_some();
     let bare = |error| if strict { Err(error) } else { VulkanGpu::open(&Options::default()) };
     let gpu = match VulkanGpu::open(&Rig::options()).or_else(bare) {
@@ -266,7 +268,7 @@ fn uploads_go_from_one_queue_family_to_another_and_back() {
             let uploaded = world.upload(&mut transfer, (&bytes, 0), (&texels, SIDE), None);
             let (value, read) = world.read(uploaded);
             assert!(read == [&bytes[..], &texels[..]].concat(), "{layout:?}: the first upload");
-            // A part of each is uploaded; the rest is kept across both transfers of ownership.
+            // A part of each resource is uploaded again. The rest must survive both transfers of ownership.
             let (part, corner) = (pattern(1000, 3), pattern(16 * 16 * 4, 4));
             let uploaded = world.upload(&mut transfer, (&part, 100), (&corner, 16), Some(value));
             bytes[100..1100].copy_from_slice(&part);

@@ -1,5 +1,5 @@
-//! Heaps of plain sets, whose slots must not outlive the viewed resources: the cost of that, and that no thread
-//! restores a view that another thread has released.
+//! Heaps of plain sets. Their slots must be cleared when a viewed resource is released. The tests measure the cost of
+//! that, and check that a copy on one thread does not restore a view that another thread has cleared.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -61,11 +61,11 @@ fn a_copy_of_slots_does_not_bring_back_what_was_released_meanwhile() {
         let desc = HeapDesc { kind, types, slots: SLOTS, layout_slots: SLOTS, shader_visible: false, name };
         device.make_heap(&desc).expect("a heap").0
     };
-    // A release reaches the heap that was created first before the other one.
+    // A release clears the heap that was created first before the other heap.
     let (dst, src) = (heap("to"), heap("from"));
     let rounds = 1000;
     let (begun, done) = (AtomicU32::new(0), AtomicU32::new(0));
-    // No sleep: the other thread must run while slots are copied.
+    // This loop does not sleep: the other thread must run while slots are copied.
     let reaches = |count: &AtomicU32, round| {
         while count.load(Ordering::Acquire) < round {
             std::hint::spin_loop();

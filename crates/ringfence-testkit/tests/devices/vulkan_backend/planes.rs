@@ -1,5 +1,5 @@
-//! Moves of textures with formats that have no portable name: multi-planar formats, for which the library does not know
-//! the copies (Mesa's software driver of version 22 has none), and others, for which the whole description is compared.
+//! Moves of textures whose format has no portable name. For multi-planar formats, the library does not know the copies
+//! (version 22 of Mesa's software driver has no such formats). For others, the whole description is compared.
 
 use ash::vk;
 use ringfence::defrag::{Defrag, DefragDesc, DefragPass, MoveError};
@@ -22,7 +22,7 @@ fn info(format: vk::Format, usage: vk::ImageUsageFlags) -> TextureInfo<'static> 
     TextureInfo::new(format, 64, 64, usage)
 }
 
-/// Starts a move of a texture with this description within a pool, and calls `check` with the pass and the texture.
+/// Begins a move of a texture with this description in a pool. Calls `check` with the pass and the texture.
 fn in_a_move(info: &TextureInfo<'_>, check: impl FnOnce(&mut DefragPass<'_, ringfence::vulkan::Device>, &mut Texture)) {
     let Ok(gpu) = VulkanGpu::open(&Rig::options()).inspect_err(super::rig::skip) else { return };
     let memory = Allocator::over(gpu.device(), AllocatorDesc::default());

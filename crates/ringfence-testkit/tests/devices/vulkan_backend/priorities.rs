@@ -1,5 +1,5 @@
-//! Priorities that reach the driver: two functions of a device's table are replaced, to observe the arguments. The
-//! priorities are not passed on, because the driver may not support the extensions.
+//! Priorities that reach the driver. Two functions in the table of a device are replaced, to observe their arguments.
+//! They do not pass the priorities on, because the driver may lack the extensions.
 
 use std::sync::{Mutex, OnceLock};
 
@@ -11,12 +11,12 @@ use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, PoolDesc};
 
 use crate::vulkan_backend::bare::with_raw_device;
 
-/// A call with a priority.
+/// A call that the test observes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Sent {
-    /// Memory was allocated, with a priority or without.
+    /// Memory was allocated, with this priority or without one.
     Allocated(Option<f32>),
-    /// The priority of existing memory was changed, identified by its handle.
+    /// The priority of existing memory was changed: its handle, and the new priority.
     Changed(u64, f32),
 }
 
@@ -56,7 +56,7 @@ unsafe extern "system" fn find(device: vk::Device, name: *const std::ffi::c_char
     // SAFETY: names of functions are C strings.
     if unsafe { std::ffi::CStr::from_ptr(name) } == c"vkSetDeviceMemoryPriorityEXT" {
         let change: vk::PFN_vkSetDeviceMemoryPriorityEXT = change;
-        // SAFETY: a pointer to a function; the caller that looked this name up calls it with its real type.
+        // SAFETY: both are pointers to functions. The caller that looked this name up calls it with its real type.
         return Some(unsafe {
             std::mem::transmute::<vk::PFN_vkSetDeviceMemoryPriorityEXT, unsafe extern "system" fn()>(change)
         });
@@ -65,7 +65,7 @@ unsafe extern "system" fn find(device: vk::Device, name: *const std::ffi::c_char
     unsafe { FIND.get().expect("it was looked up")(device, name) }
 }
 
-/// Returns the same device with the observing functions.
+/// Returns the same device with a function table that records the calls.
 fn telling(instance: &ash::Instance, device: &ash::Device) -> (ash::Instance, ash::Device) {
     let (mut of_instance, mut of_device) = (instance.fp_v1_0().clone(), device.fp_v1_0().clone());
     FIND.get_or_init(|| of_instance.get_device_proc_addr);
@@ -88,8 +88,8 @@ fn priorities_reach_the_driver_when_memory_is_made_and_when_they_change() {
             features.set(Features::MEMORY_PRIORITY, at_allocation);
             features.set(Features::PAGEABLE_DEVICE_LOCAL_MEMORY, at_any_time);
             let desc = DeviceDesc { features, ..Default::default() };
-            // SAFETY: they were created from each other, with timeline semaphores, and outlive the call. The functions
-            // above do not pass priorities to the driver, because their extensions are not enabled.
+            // SAFETY: the handles belong together, have timeline semaphores, and outlive the call. The functions above
+            // pass no priorities to the driver, whose extensions are not enabled.
             let device = unsafe { Device::new(&instance, physical, raw.clone(), desc) }.expect("Vulkan 1.2");
             let listens = match (at_allocation, at_any_time) {
                 (_, true) => MemoryPriority::AtAnyTime,

@@ -1,5 +1,5 @@
-//! Requests that Vulkan forbids are refused by name before they reach the driver. The driver decides only rules that it
-//! alone knows.
+//! Requests that Vulkan forbids are refused by name before they reach the driver. The driver decides only rules that
+//! only it knows.
 
 use ash::vk::{self, MemoryHeapFlags as HeapFlags, MemoryPropertyFlags as Flags};
 use ringfence::device::descriptors::{Descriptors, HeapDesc, HeapKind, PortableView, SamplerDesc, ViewTypes};
@@ -30,7 +30,8 @@ fn rule<T>(made: Result<T, Error>) -> &'static str {
     }
 }
 
-/// Memory that was dedicated to a resource accepts only that resource; dedicated memory without a resource accepts any.
+/// Memory that was allocated for one resource accepts only that resource. Dedicated memory without a resource accepts
+/// any.
 #[test]
 fn memory_that_was_made_for_one_resource_takes_no_other() {
     let Some(rig) = Rig::open() else { return };
@@ -40,7 +41,7 @@ fn memory_that_was_made_for_one_resource_takes_no_other() {
     let texture = Create::<Textures>::describe(&rig.device, &texture).expect("a plain texture");
     let buffer = BufferInfo::new(256, vk::BufferUsageFlags::TRANSFER_DST);
     let expected = "a resource in memory that was allocated for another";
-    // SAFETY: the device described them; each is discarded, unbound, before its memory is freed.
+    // SAFETY: the descriptions come from the device. Each object is discarded, unbound, before its memory is freed.
     unsafe {
         let (image, needs) = Create::<Textures>::prepare(&rig.device, &texture).expect("a plain texture");
         let mut of_image = memory.allocate_for::<Textures>(&image, needs, desc).expect("there is room");
@@ -67,7 +68,7 @@ fn memory_that_was_made_for_one_resource_takes_no_other() {
 const PROTECTED: &str = "memory of a protected type without Features::PROTECTED_MEMORY";
 const COHERENT: &str = "memory of a device-coherent type without Features::DEVICE_COHERENT_MEMORY";
 const TILE: &str = "memory of a tile memory heap";
-/// Memory types behind the driver's own.
+/// Memory types that are added after those of the driver.
 const SPECIAL: [(Flags, HeapFlags); 3] = [
     (Flags::from_raw(Flags::DEVICE_LOCAL.as_raw() | Flags::PROTECTED.as_raw()), HeapFlags::DEVICE_LOCAL),
     (Flags::from_raw(Flags::DEVICE_LOCAL.as_raw() | Flags::DEVICE_COHERENT_AMD.as_raw()), HeapFlags::DEVICE_LOCAL),
@@ -99,7 +100,7 @@ fn memory_types_that_take_a_feature_are_refused_without_it() {
                         assert_eq!(memory.allocate(bits, desc).expect("it is enabled").memory_type(), memory_type);
                     }
                 }
-                // With other types to choose from.
+                // The request allows other memory types too.
                 let preferring = AllocationDesc { preferred: property, ..Default::default() };
                 let taken = memory.allocate(PLAIN, preferring).expect("there is another").memory_type();
                 assert_eq!(taken < own, features.is_empty(), "{property:?} in {taken}");
@@ -148,7 +149,7 @@ fn more_samplers_than_the_device_allows_are_refused_with_numbers() {
     });
 }
 
-/// The memory of placeholders and descriptor buffers, which is not the allocator's, counts towards the limit.
+/// The memory of placeholders and descriptor buffers, which the allocator does not own, counts towards the limit.
 #[test]
 fn the_memory_of_descriptor_heaps_counts_with_all_other() {
     const MAX: u64 = 6;
@@ -197,7 +198,7 @@ mod imported {
     use super::*;
 
     const SHARING: Features = Features::EXTERNAL_MEMORY_FD.union(Features::EXTERNAL_MEMORY_DMA_BUF);
-    /// One memory type behind the driver's own.
+    /// One memory type that is added after those of the driver.
     const ONE_MORE: Altered = Altered {
         types: &[(Flags::DEVICE_LOCAL, HeapFlags::DEVICE_LOCAL)],
         limits: |_| {},
@@ -209,7 +210,7 @@ mod imported {
         File::open("/dev/null").expect("every Unix has it").into()
     }
 
-    /// Describes shared memory of another device, with this memory type there.
+    /// Describes memory that another device shares, with its memory type there.
     fn shared(memory_type: u32) -> SharedMemory {
         let (identity, memory_bytes, size) = ([7; 32], 65_536, 65_536);
         SharedMemory { kind: ShareKind::DmaBuf, identity, memory_bytes, memory_type, is_tied: false, offset: 0, size }
@@ -217,7 +218,7 @@ mod imported {
 
     fn import(memory: &Allocator, from: &SharedMemory) -> Result<Allocation<Device>, ShareError> {
         let desc = AllocationDesc { location: Location::Device, ..Default::default() };
-        // SAFETY: the handle's memory belongs to the altered driver, which accepts any.
+        // SAFETY: the handle comes from no real memory; the altered driver accepts any handle.
         unsafe { sharing::import_memory(memory, handle(), from, ResourceClass::Buffer, desc) }
     }
 
@@ -226,7 +227,7 @@ mod imported {
         for (index, dma_buf_types) in [(0, (|_| 0b1) as fn(u32) -> u32), (1, |own| 1 << own)] {
             with_altered_device(Altered { dma_buf_types, ..ONE_MORE }, SHARING, |device, own| {
                 let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-                // Memory types of the other device, which may have more.
+                // Memory types of the other device, which may have more types than this one.
                 for theirs in [0, 1, own, 31, 77] {
                     let imported = import(&memory, &shared(theirs)).expect("the driver takes it");
                     assert_eq!(imported.memory_type(), index * own, "{theirs} there");
@@ -237,7 +238,7 @@ mod imported {
         }
     }
 
-    /// The type is one that the resource also allows.
+    /// The memory type is one that both the dma-buf and the buffer allow.
     #[test]
     fn a_dma_buf_with_a_buffer_is_taken_for_a_type_of_both() {
         with_altered_device(Altered { dma_buf_types: |own| 1 << own | 1, ..ONE_MORE }, SHARING, |device, own| {
@@ -245,7 +246,7 @@ mod imported {
             let info = Create::<Buffers>::describe(device, &BufferDesc { size: 4096, usage: BufferUsage::COPY_SRC });
             let info = info.expect("a plain buffer");
             for theirs in [0, own, 77] {
-                // SAFETY: the handle's memory belongs to the altered driver, which accepts any.
+                // SAFETY: the handle comes from no real memory; the altered driver accepts any handle.
                 let made = unsafe {
                     sharing::import_buffer(&memory, &info, handle(), &shared(theirs), AllocationDesc::default())
                 };
@@ -264,7 +265,7 @@ mod imported {
         });
     }
 
-    /// The host cannot access it, but all other uses work.
+    /// The host cannot access the imported memory, but all other uses work.
     #[test]
     fn imported_memory_that_cannot_be_mapped_is_imported_all_the_same() {
         const SEEN: &[(Flags, HeapFlags)] = &[(Flags::from_raw(0b110), HeapFlags::empty())];

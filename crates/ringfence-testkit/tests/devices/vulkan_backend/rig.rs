@@ -1,5 +1,5 @@
-//! A device with validation, and its resources, which are destroyed when the test ends: the minimum that replaces an
-//! allocator. Every resource has its own memory, unless a test says otherwise.
+//! A device with validation, and resources that are destroyed when the test ends, without an allocator. Every resource
+//! has its own memory unless a test says otherwise.
 
 use ash::vk;
 use ringfence::device::{
@@ -10,7 +10,7 @@ use ringfence::vulkan::{BufferInfo, Device, Memory};
 use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Command, Gpu, OpenError, Options, TextureRegion};
 
-/// A device, and the objects created with it.
+/// A device, and the objects that were created with it.
 pub struct Rig {
     pub device: Device,
     pub gpu: VulkanGpu,
@@ -47,7 +47,7 @@ impl Rig {
         Some(Self { device, gpu, memories: vec![], buffers: vec![], textures: vec![], submitted: 0 })
     }
 
-    /// Destroys all objects. The validation layers must not have reported a message during the whole test.
+    /// Destroys all objects. Fails if the validation layers have reported a message during the test.
     pub fn close(mut self) {
         self.gpu.wait_idle().expect("the device is not lost");
         // SAFETY: the device is idle, and each object is destroyed once, resources before their memory.
@@ -67,7 +67,7 @@ impl Rig {
         self.gpu.wait_idle().expect("the device is not lost");
     }
 
-    /// Returns the first host-visible type among these bits.
+    /// Returns the first host-visible memory type among these bits.
     pub fn host_type(&self, memory_type_bits: u32) -> Option<u32> {
         let types = &self.device.capabilities().memory_types;
         (0..types.len() as u32).find(|&index| {
@@ -76,7 +76,7 @@ impl Rig {
         })
     }
 
-    /// Returns the memory types without special properties.
+    /// Returns the memory types that are not protected, special or lazily allocated.
     pub fn plain_types(&self) -> Vec<u32> {
         let special = MemoryProperties::PROTECTED | MemoryProperties::SPECIAL | MemoryProperties::LAZILY_ALLOCATED;
         let types = (0..).zip(&self.device.capabilities().memory_types);
@@ -90,7 +90,7 @@ impl Rig {
         TextureRegion { buffer_offset: 0, row_bytes, mip, layer, width, height, texel_bytes }
     }
 
-    /// Records two copies that overlap without a barrier between them. Does not submit them.
+    /// Records two copies that overlap, without a barrier between them. Does not submit them.
     pub fn unsynchronized_copies(&self, buffer: Buffer) {
         let device = self.device.raw();
         let copy = |src_offset, dst_offset| [vk::BufferCopy { src_offset, dst_offset, size: 16 }];
@@ -114,16 +114,17 @@ impl Rig {
         self.buffer(size, usage, None).expect("buffers can be in host-visible memory")
     }
 
-    /// Creates a buffer in a memory type, or in any host-visible one; `None` if the buffer cannot use the type.
+    /// Creates a buffer in a memory type, or in any host-visible type if `None`. Returns `None` if the buffer does not
+    /// allow the type.
     pub fn buffer(&mut self, size: u64, usage: BufferUsage, memory_type: Option<u32>) -> Option<Buffer> {
         let info = Create::<Buffers>::describe(&self.device, &BufferDesc { size, usage }).expect("a plain buffer");
-        // SAFETY: the device described it.
+        // SAFETY: the description comes from the device.
         let (raw, needs) = unsafe { Create::<Buffers>::prepare(&self.device, &info) }.expect("a plain buffer");
         let Some(memory_type) = memory_type.or_else(|| self.host_type(needs.memory_type_bits)) else {
             panic!("no host-visible type")
         };
         if needs.memory_type_bits & (1 << memory_type) == 0 {
-            // SAFETY: it was not used.
+            // SAFETY: the buffer is unused.
             unsafe { Create::<Buffers>::discard(&self.device, raw) };
             return None;
         }
@@ -138,7 +139,7 @@ impl Rig {
         let mut bits = u32::MAX;
         for &size in sizes {
             let info = Create::<Buffers>::describe(&self.device, &BufferDesc { size, usage }).expect("a plain buffer");
-            // SAFETY: the device described it.
+            // SAFETY: the description comes from the device.
             let (raw, needs) = unsafe { Create::<Buffers>::prepare(&self.device, &info) }.expect("a plain buffer");
             let offset = u64::next_multiple_of(end, needs.alignment);
             end = offset + needs.size;
@@ -150,15 +151,15 @@ impl Rig {
         prepared.into_iter().map(|(raw, size, offset, _)| self.place(raw, size, memory, offset)).collect()
     }
 
-    /// Creates a buffer with dedicated memory, which the driver knows as such.
+    /// Creates a buffer in memory that is dedicated to it (`VkMemoryDedicatedAllocateInfo`).
     pub fn dedicated_buffer(&mut self, size: u64, usage: BufferUsage) -> Buffer {
         let info = Create::<Buffers>::describe(&self.device, &BufferDesc { size, usage }).expect("a plain buffer");
         self.buffer_from(&info, true)
     }
 
-    /// Creates a host-visible buffer from the backend's own description.
+    /// Creates a host-visible buffer from a description of the backend.
     pub fn buffer_from(&mut self, info: &BufferInfo<'_>, dedicated: bool) -> Buffer {
-        // SAFETY: the test's description is valid.
+        // SAFETY: the test passes a valid description.
         let (raw, needs) = unsafe { Create::<Buffers>::prepare(&self.device, info) }.expect("a plain buffer");
         let memory_type = self.host_type(needs.memory_type_bits).expect("buffers can be in host-visible memory");
         if !dedicated {
@@ -173,10 +174,10 @@ impl Rig {
         self.own(placed, info.raw().size, self.memories.len() - 1, 0)
     }
 
-    /// Creates a texture in the first type that it allows.
+    /// Creates a texture in the first memory type that it allows.
     pub fn texture(&mut self, desc_of: &TextureDesc, dedicated: bool) -> vk::Image {
         let info = Create::<Textures>::describe(&self.device, desc_of).expect("a plain texture");
-        // SAFETY: the device described it.
+        // SAFETY: the description comes from the device.
         let (raw, needs) = unsafe { Create::<Textures>::prepare(&self.device, &info) }.expect("a plain texture");
         let memory_type = needs.memory_type_bits.trailing_zeros();
         let texture = if dedicated {
@@ -187,7 +188,7 @@ impl Rig {
             placed.object
         } else {
             let memory = self.memory(memory_type, &needs, needs.size);
-            // SAFETY: the memory was allocated for it.
+            // SAFETY: the memory was allocated for the texture.
             let placed = unsafe { Create::<Textures>::place(&self.device, &raw, &self.memories[memory], 0) };
             placed.expect("a texture can be bound").object
         };
@@ -207,12 +208,12 @@ impl Rig {
         unsafe { Create::<Buffers>::set_name(&self.device, &buffer.raw, name) };
     }
 
-    /// Writes through the mapping, and flushes.
+    /// Writes bytes through the mapping, and flushes them.
     pub fn write(&self, buffer: Buffer, bytes: &[u8]) {
         assert!(bytes.len() as u64 <= buffer.size);
         let memory = &self.memories[buffer.memory];
         let mapped = buffer.mapped.expect("the host sees this buffer").as_ptr();
-        // SAFETY: the buffer has `bytes.len()` mapped bytes, and the device is idle; the flushed range is inside the
+        // SAFETY: the buffer has `bytes.len()` mapped bytes, and the device is idle. The flushed range is inside the
         // memory.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), mapped, bytes.len());
@@ -222,7 +223,7 @@ impl Rig {
         }
     }
 
-    /// Reads the buffer's first bytes.
+    /// Returns the first `size` bytes of a buffer.
     pub fn read(&self, buffer: Buffer, size: u64) -> Vec<u8> {
         assert!(size <= buffer.size);
         let mut bytes = vec![0; size as usize];
@@ -264,7 +265,7 @@ fn desc(memory_type: u32, needs: &Requirements) -> MemoryDesc<'static> {
     }
 }
 
-/// Reports that a test is skipped, or fails it if Vulkan is required.
+/// Reports that a test is skipped. Fails the test if Vulkan is required.
 pub fn skip(error: &OpenError) {
     assert!(std::env::var_os("RINGFENCE_REQUIRE_VULKAN").is_none(), "Vulkan is required: {error}");
     ringfence_testkit::report::skipped(error);

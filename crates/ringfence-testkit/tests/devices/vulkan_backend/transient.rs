@@ -1,5 +1,4 @@
-//! The barriers of transient memory on Vulkan: recorded from their table, they separate passes that share bytes.
-//! Synchronization validation checks that.
+//! The barriers of transient memory on Vulkan separate passes that share bytes. Synchronization validation checks that.
 
 use std::time::Duration;
 
@@ -14,8 +13,9 @@ use ringfence_testkit::vulkan::VulkanGpu;
 use super::families::Queue;
 use super::rig::Rig;
 
-/// Runs three passes: one copies into two buffers, a compute pass reuses the bytes of one, and another copy pass those
-/// of the other. `after` is the second scope of the memory barriers. Returns the messages of the layers.
+/// Runs three passes: the first copies into two buffers, a compute pass reuses the bytes of one buffer, and a second
+/// copy pass reuses the bytes of the other. `after` is the second scope of the memory barriers. Returns the messages of
+/// the layers.
 fn three_passes(after: (vk::PipelineStageFlags, vk::AccessFlags)) -> Option<Vec<String>> {
     let gpu = VulkanGpu::open(&Rig::options()).inspect_err(super::rig::skip).ok()?;
     let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
@@ -80,7 +80,7 @@ fn a_dependency_is_for_all_that_comes_and_not_for_its_pass_alone() {
 }
 
 /// Records a transition that discards a whole texture, as in the table of barriers, and a clear. `source` is the source
-/// access.
+/// access of the transition.
 fn discard_and_clear(device: &ash::Device, commands: vk::CommandBuffer, image: vk::Image, source: vk::AccessFlags) {
     let range = vk::ImageSubresourceRange {
         aspect_mask: vk::ImageAspectFlags::COLOR,
@@ -107,8 +107,8 @@ fn discard_and_clear(device: &ash::Device, commands: vk::CommandBuffer, image: v
     }
 }
 
-/// Uses two textures in a pass, and reuses their bytes in the next pass and in the one after it. Records only the
-/// barriers of the table, and returns the messages of the layers.
+/// Uses two textures in a pass; the next two passes reuse their bytes. Records only the barriers of the table. Returns
+/// the messages of the layers.
 fn textures_in_three_passes(source: vk::AccessFlags) -> Option<Vec<String>> {
     let gpu = VulkanGpu::open(&Rig::options()).inspect_err(super::rig::skip).ok()?;
     let memory = Allocator::over(gpu.device(), AllocatorDesc::default());

@@ -1,6 +1,6 @@
-//! Safe descriptions over the whole range of their values: accepted descriptions break no rule of valid usage
-//! (validation is silent), and refused ones are refused by name and change nothing. The seed is printed;
-//! `RINGFENCE_SEED` sets it.
+//! Random safe descriptions over the whole range of their values. Accepted descriptions break no rule of valid usage
+//! (the validation layers are silent). Refused descriptions are refused by name and change nothing. The seed is
+//! printed; `RINGFENCE_SEED` sets it.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -19,33 +19,33 @@ use crate::vulkan_backend::rig::Rig;
 
 const BUFFERS: u32 = 4_000;
 const TEXTURES: u32 = 20_000;
-/// Resources up to this size also get memory.
+/// Maximum size of resources that are also bound to memory, in bytes.
 const PLACED_BYTES_MAX: u64 = 1 << 20;
 
-/// Reasons that occur on every device. Reasons about features that most devices have are left out.
+/// Reasons that occur on every device. Reasons that depend on features are left out.
 const BUFFER_REASONS: [&str; 4] = [
-    "a buffer has at least one byte",
-    "a buffer has at least one usage",
+    "a buffer must have at least one byte",
+    "a buffer must have at least one usage",
     "a buffer of this size",
     "usage flags of a buffer that only BufferInfo::from_raw accepts",
 ];
 const TEXTURE_REASONS: [&str; 22] = [
-    "a texture is at least one texel wide",
-    "a texture has at least one mip level",
-    "a texture has at least one array layer",
-    "a texture has at least one usage",
+    "a texture must be at least one texel wide",
+    "a texture must have at least one mip level",
+    "a texture must have at least one array layer",
+    "a texture must have at least one usage",
     "usage flags of a texture that only TextureInfo::from_raw accepts",
-    "a transient attachment has only attachment usages",
-    "a transient attachment has an attachment usage",
-    "the number of samples is a power of two",
+    "a transient attachment must have only attachment usages",
+    "a transient attachment must have an attachment usage",
+    "the number of samples must be a power of two",
     "a format that only TextureInfo::from_raw accepts",
     "more mip levels than the size allows",
-    "a texture with several samples has one mip level",
-    "storage textures have one sample",
-    "a Y'CbCr texture has one mip level",
-    "a Y'CbCr texture has one layer",
-    "a Y'CbCr texture of halved width has an even width",
-    "a Y'CbCr texture of halved height has an even height",
+    "a texture with several samples must have one mip level",
+    "storage textures must have one sample",
+    "a Y'CbCr texture must have one mip level",
+    "a Y'CbCr texture must have one layer",
+    "a Y'CbCr texture of halved width must have an even width",
+    "a Y'CbCr texture of halved height must have an even height",
     "an attachment of this width",
     "an attachment of this height",
     "a texture of this width",
@@ -54,7 +54,7 @@ const TEXTURE_REASONS: [&str; 22] = [
     "a texture with this many samples",
 ];
 
-/// Numbers that depend only on the seed (SplitMix64).
+/// Random numbers that depend only on the seed (SplitMix64).
 struct Dice(u64);
 
 impl Dice {
@@ -84,7 +84,7 @@ impl Dice {
         values[self.below(values.len() as u64) as usize]
     }
 
-    /// Returns random bits: mostly a few of the `plain` ones, sometimes one other bit, or any bits.
+    /// Returns random bits: mostly some of the `plain` bits; sometimes another bit, or any bits.
     fn bits(&mut self, plain: u32) -> u32 {
         let few = self.any() as u32 & self.any() as u32 & plain;
         match self.below(16) {
@@ -139,7 +139,7 @@ impl Dice {
     fn texture(&mut self) -> TextureInfo<'static> {
         let (width, height) = (self.extent(), self.extent());
         let height = if self.one_in(3) { width } else { height };
-        // Only some are transient attachments, because these allow few other usages.
+        // Only one in eight may be a transient attachment, because these allow few other usages.
         let plain = if self.one_in(8) { 0xff } else { 0xbf };
         let usage = vk::ImageUsageFlags::from_raw(self.bits(plain));
         let info = TextureInfo::new(self.format(), width, height, usage);
@@ -153,7 +153,7 @@ struct Outcome {
     taken: u32,
     placed: u32,
     refused: BTreeMap<&'static str, u32>,
-    /// Other errors of the driver, such as out of memory.
+    /// Other errors of the driver, such as lack of memory.
     failed: u32,
 }
 
@@ -187,9 +187,9 @@ fn device_error(error: Error) -> DeviceError {
     }
 }
 
-/// A device, an allocator over it, and the random numbers.
+/// A device, an allocator, and the random numbers.
 struct Trial {
-    /// Dropped before its device.
+    /// Declared first, because it must be dropped before its device.
     memory: Allocator<ringfence::vulkan::Device>,
     rig: Rig,
     dice: Dice,
@@ -202,7 +202,7 @@ impl Trial {
         Some(Self { memory, rig, dice: Dice::seeded() })
     }
 
-    /// Returns the live allocations, their bytes, and the number of created objects.
+    /// Returns the number of live allocations, their bytes, and the number of created objects.
     fn state(&self) -> (u64, u64, u64) {
         let held = self.memory.statistics();
         let total = held.total();
@@ -318,7 +318,7 @@ fn safe_texture_descriptions_are_valid_or_refused_by_name() {
     trial.close();
 }
 
-/// Portable descriptions follow the same rules.
+/// Portable descriptions are valid or refused by name, like native ones.
 #[test]
 fn portable_descriptions_are_valid_or_refused_by_name() {
     use ringfence::device::{Dimension, Format};
@@ -340,7 +340,7 @@ fn portable_descriptions_are_valid_or_refused_by_name() {
         USAGES.into_iter().for_each(|flag| usage = if dice.one_in(3) { usage | flag } else { usage });
         let format = if dice.one_in(2) { dice.of(&PLAIN) } else { dice.of(Format::ALL) };
         let dimension = if dice.one_in(2) { Dimension::D2 } else { dice.of(&DIMENSIONS) };
-        // Half of them have the extent that their dimension requires; all others are refused.
+        // Half of the descriptions have the extent that their dimension requires; most others are refused.
         let fits = dice.one_in(2);
         let (width, mut height, mut depth) = (dice.extent(), dice.extent(), if fits { 1 } else { dice.count(9) });
         let (mips, mut layers, samples) = (dice.count(12), dice.count(9), dice.samples().as_raw());
@@ -392,7 +392,8 @@ fn a_raw_description_that_safe_code_changes_is_checked() {
     assert_eq!(
         refused,
         Err(Error::Device(
-            DeviceError::invalid("the number of samples is a power of two").with(Numbers::AtMost { given: 3, max: 64 })
+            DeviceError::invalid("the number of samples must be a power of two")
+                .with(Numbers::AtMost { given: 3, max: 64 })
         ))
     );
     trial.memory.create_texture(&of(1), AllocationDesc::default()).map(drop).expect("it is still valid");

@@ -1,4 +1,4 @@
-//! Views of different dimensions in one heap, read by one shader, with every descriptor model.
+//! One shader reads views of different dimensions in one heap, with every descriptor model.
 
 use std::time::Duration;
 
@@ -20,14 +20,14 @@ use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Gpu, OpenError, Options};
 
 const BYTES: u64 = 256;
-/// The result, a view of each dimension, and the faces of the cube as layers.
+/// Number of slots: the result, a view of each dimension, and the faces of the cube as layers.
 const SLOTS: u32 = 8;
 const SAMPLERS: u32 = 2;
 const PATIENCE: Duration = Duration::from_secs(30);
 const FORMAT: vk::Format = vk::Format::R8G8B8A8_UNORM;
 
-/// The dimension of a view, its number of layers, and the red value of its first layer or slice. It increases by one
-/// with each layer or slice.
+/// The dimension of a view, its number of layers, and the red value of its first layer or slice. Each further layer or
+/// slice has a red value that is larger by one.
 const VIEWS: [(vk::ImageViewType, u32, u8); 6] = [
     (vk::ImageViewType::TYPE_2D, 1, 10),
     (vk::ImageViewType::TYPE_2D_ARRAY, 2, 20),
@@ -36,10 +36,10 @@ const VIEWS: [(vk::ImageViewType, u32, u8); 6] = [
     (vk::ImageViewType::TYPE_1D, 1, 50),
     (vk::ImageViewType::CUBE_ARRAY, 12, 60),
 ];
-/// Number of views for which a heap of plain sets has an array, unless `DeviceDesc::plain_views` names more.
+/// Number of views for which a heap of plain sets has an array by default (see `DeviceDesc::plain_views`).
 const USUAL: usize = 4;
 
-/// Returns the views that the device shows in this test.
+/// Returns the views that the shader reads on this device.
 fn views(device: &Device) -> &'static [(vk::ImageViewType, u32, u8)] {
     let binding = |view_type| device.descriptor_binding(vk::DescriptorType::SAMPLED_IMAGE, view_type, FORMAT);
     let shown = VIEWS.iter().take_while(|(view_type, ..)| binding(*view_type).is_some()).count();
@@ -47,7 +47,7 @@ fn views(device: &Device) -> &'static [(vk::ImageViewType, u32, u8)] {
     &VIEWS[..shown]
 }
 
-/// Opens a device with this descriptor model. If there is none, reports that and returns `None`.
+/// Opens a device with this descriptor model. If the device lacks it, reports that and returns `None`.
 fn open(model: DescriptorModel, placeholders: bool) -> Option<VulkanGpu> {
     let options = Options { descriptors: Some(model), placeholders, ..crate::vulkan_backend::rig::Rig::options() };
     match VulkanGpu::open(&options) {
@@ -103,8 +103,8 @@ fn plain_sets_refuse_views_without_an_array_by_name() {
     assert_eq!(gpu.close(), Vec::<String>::new());
 }
 
-/// Several two-dimensional layers are an array and a single layer is a plain view, for any number of layers of the
-/// texture. Six sampled layers of a cube are a cube.
+/// For any number of layers of the texture, several layers are shown as an array, and a single layer as a plain view.
+/// Six layers of a cube are shown as a cube if they are sampled.
 #[test]
 fn the_natural_view_of_a_cube_is_a_cube_and_of_other_layers_an_array() {
     let Some(gpu) = open(DescriptorModel::PlainSets, false) else { return };
@@ -211,7 +211,7 @@ fn image(memory: &Allocator<Device>, view_type: vk::ImageViewType, layers: u32, 
         .array_layers(layers)
         .samples(vk::SampleCountFlags::TYPE_1)
         .usage(vk::ImageUsageFlags::TRANSFER_DST | vk::ImageUsageFlags::SAMPLED);
-    // SAFETY: it is valid, and every device supports such images.
+    // SAFETY: the description is valid, and every device supports such images.
     let info = unsafe { TextureInfo::from_raw(info) };
     memory.create_texture(&info, AllocationDesc::default()).expect("there is room")
 }
@@ -234,7 +234,7 @@ fn view(of: &Texture<Device>, view_type: vk::ImageViewType, layers: u32, format:
         .subresource_range(range(0, layers));
     let layout = vk::ImageLayout::GENERAL;
     let view = vulkan::View::Image { descriptor_type: vk::DescriptorType::SAMPLED_IMAGE, info, layout };
-    // SAFETY: the image is alive as long as the view is used, and allows it.
+    // SAFETY: the image is alive while the view is used, and its description allows the view.
     unsafe { View::native(view, HeapKind::Resources) }
 }
 
@@ -287,7 +287,7 @@ fn read_all(model: DescriptorModel, placeholders: bool) {
     back.read(0, &mut bytes).expect("it is mapped");
     let found: Vec<_> = bytes.chunks_exact(4).map(|word| word[0]).collect();
     assert_eq!(found[..6], [10, 21, 30, 35, 40, 33], "{model:?}");
-    // The row, and face -z of the second cube.
+    // The red values of the one-dimensional view, and of face -z of the second cube.
     let expected: &[u8] = if views.len() == VIEWS.len() { &[50, 71] } else { &[] };
     assert_eq!(found[6..6 + expected.len()], *expected, "{model:?}");
     drop((binding, run, samplers, heap, sampler_heap, images, back));
@@ -296,7 +296,7 @@ fn read_all(model: DescriptorModel, placeholders: bool) {
     assert_eq!(gpu.close(), Vec::<String>::new(), "{model:?}");
 }
 
-/// The objects that the submission needs until it is complete.
+/// Objects that the submission needs until it is complete.
 struct Made {
     pool: vk::CommandPool,
     layout: vk::PipelineLayout,
@@ -322,7 +322,7 @@ fn submit(gpu: &VulkanGpu, binding: &mut Binding<Device>, images: &[Texture<Devi
     let bounds = [HeapKind::Resources, HeapKind::Samplers].map(|kind| *binding.bound(kind).expect("both are bound"));
     let (layout, pipeline) = pipeline(&device, &bounds);
     let point = vk::PipelineBindPoint::COMPUTE;
-    // SAFETY: all objects belong to the device and are alive; the layout has the heaps' set layouts at 0 and 1; no
+    // SAFETY: all objects belong to the device and are alive. The layout has the heaps' set layouts at 0 and 1. No
     // other thread uses the queue.
     unsafe {
         let family = vk::CommandPoolCreateInfo::default().queue_family_index(gpu.queue_family());
@@ -350,7 +350,8 @@ fn submit(gpu: &VulkanGpu, binding: &mut Binding<Device>, images: &[Texture<Devi
     }
 }
 
-/// Fills an image layer by layer, and transitions it to the layout for shader reads.
+/// Clears layer `i` of an image to the level `red + i`. The image is in the layout `GENERAL` afterwards, and shaders
+/// may read it.
 ///
 /// # Safety
 /// The command buffer must be in the recording state, and the image must belong to the device.

@@ -1,4 +1,4 @@
-//! Three-dimensional textures from the backend's own descriptions, in the pools of the placement policy.
+//! Three-dimensional textures from descriptions of the backend, in the pools of the placement policy.
 
 use ash::vk;
 use ringfence::placement::{LocationKind, Placement, PlacementDesc, Route, TextureKind};
@@ -19,7 +19,7 @@ fn volume(side: u32, usage: vk::ImageUsageFlags) -> TextureInfo<'static> {
         .samples(vk::SampleCountFlags::TYPE_1)
         .tiling(vk::ImageTiling::OPTIMAL)
         .usage(usage | vk::ImageUsageFlags::TRANSFER_DST);
-    // SAFETY: every device supports such images; the sides are within Vulkan's required minimum limit (256).
+    // SAFETY: every device supports such images, with sides of up to 256 texels.
     unsafe { TextureInfo::from_raw(raw) }
 }
 
