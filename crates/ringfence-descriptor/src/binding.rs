@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ringfence_core::sync::SyncPoint;
 use smallvec::SmallVec;
 
-use super::state::{Core, Epoch, Retired};
+use super::heap_state::{Core, HeapVersion, Retired};
 use super::{DescriptorError, ShaderVisibleHeap, SlotAllocator};
 use crate::device::descriptors::{Descriptors, HeapKind};
 use ringfence_memory::lifetime::Frame;
@@ -28,7 +28,7 @@ pub struct Binding<D: Descriptors> {
 /// One heap of a binding.
 struct Bound<D: Descriptors> {
     core: Arc<Core<D>>,
-    epoch: Arc<Epoch<D>>,
+    version: Arc<HeapVersion<D>>,
     raw: D::Bound,
 }
 
@@ -47,18 +47,18 @@ impl<D: Descriptors> Binding<D> {
     /// After an error, the heaps of the binding are released.
     pub fn and<A: SlotAllocator>(mut self, heap: &ShaderVisibleHeap<D, A>) -> Result<Self, DescriptorError> {
         let kind = heap.kind();
-        let owner = heap.keeper.shared.owner();
+        let owner = heap.heap_owner.shared.owner();
         if *self.owner.get_or_insert(owner) != owner {
             return Err(DescriptorError::Foreign);
         }
         if self.is_set || self.bound(kind).is_some() {
             return Err(DescriptorError::AlreadyBound { kind });
         }
-        let core = Arc::clone(&heap.keeper.state.core);
-        let epoch = Arc::clone(core.epochs.read().of(self.frame));
+        let core = Arc::clone(&heap.heap_owner.state.core);
+        let version = Arc::clone(core.versions.read().of(self.frame));
         // SAFETY: the heap belongs to the device and is shader-visible.
-        let raw = unsafe { heap.keeper.shared.device.bind_heap(epoch.heap.object()) }?;
-        self.bound.push(Bound { core, epoch, raw });
+        let raw = unsafe { heap.heap_owner.shared.device.bind_heap(version.heap.object()) }?;
+        self.bound.push(Bound { core, version, raw });
         Ok(self)
     }
 
@@ -84,8 +84,8 @@ impl<D: Descriptors> Binding<D> {
 
 impl<D: Descriptors> Drop for Binding<D> {
     fn drop(&mut self) {
-        for Bound { core, epoch, raw } in self.bound.drain(..) {
-            core.waiting.retire(&self.frame.into(), Retired::Bound(epoch, raw));
+        for Bound { core, version, raw } in self.bound.drain(..) {
+            core.waiting.retire(&self.frame.into(), Retired::Bound(version, raw));
         }
     }
 }

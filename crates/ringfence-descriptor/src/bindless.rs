@@ -26,7 +26,7 @@ use ringfence_core::free_list::FreeList;
 use ringfence_core::range::Invalid;
 
 use super::cpu::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc};
-use super::state::{Keeper, State, release_passed};
+use super::heap_state::{HeapOwner, State, release_passed};
 use super::{DescriptorError, DescriptorSnapshot, Persistent, Region, ShaderVisibleHeap, SlotAllocator, View, region};
 use crate::device::descriptors::Descriptors;
 use ringfence_memory::Allocator;
@@ -91,7 +91,7 @@ impl BindlessIndex {
 #[must_use = "the entry is removed when this is dropped"]
 pub struct BindlessEntry<D: Descriptors, A: SlotAllocator = FreeList> {
     state: Arc<TableState<D, A>>,
-    keeper: Arc<Keeper<D, A>>,
+    heap_owner: Arc<HeapOwner<D, A>>,
     index: BindlessIndex,
 }
 
@@ -115,7 +115,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessEntry<D, A> {
         // SAFETY: each field is dropped once, here, and not used again, because `this` is never dropped.
         unsafe {
             std::ptr::drop_in_place(&raw mut this.state);
-            std::ptr::drop_in_place(&raw mut this.keeper);
+            std::ptr::drop_in_place(&raw mut this.heap_owner);
         }
         index
     }
@@ -126,7 +126,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessEntry<D, A> {
     /// # Errors
     /// As [`BindlessTable::replace`]. After an error, the old entry is unchanged.
     pub fn replace(&mut self, view: &View<'_, D>) -> Result<(), DescriptorError> {
-        self.index = self.state.replace(&self.keeper, self.index, view)?;
+        self.index = self.state.replace(&self.heap_owner, self.index, view)?;
         Ok(())
     }
 }
@@ -140,10 +140,10 @@ impl<D: Descriptors, A: SlotAllocator> From<&BindlessEntry<D, A>> for BindlessIn
 impl<D: Descriptors, A: SlotAllocator> Drop for BindlessEntry<D, A> {
     fn drop(&mut self) {
         if is_locked() {
-            let (state, keeper, index) = (Arc::clone(&self.state), Arc::clone(&self.keeper), self.index);
-            run_unlocked(move || state.end_entry(&keeper, index));
+            let (state, heap_owner, index) = (Arc::clone(&self.state), Arc::clone(&self.heap_owner), self.index);
+            run_unlocked(move || state.end_entry(&heap_owner, index));
         } else {
-            self.state.end_entry(&self.keeper, self.index);
+            self.state.end_entry(&self.heap_owner, self.index);
         }
     }
 }
@@ -158,7 +158,7 @@ impl<D: Descriptors, A: SlotAllocator> fmt::Debug for BindlessEntry<D, A> {
 /// slots.
 pub struct BindlessTable<D: Descriptors, A: SlotAllocator = FreeList> {
     state: Arc<TableState<D, A>>,
-    keeper: Arc<Keeper<D, A>>,
+    heap_owner: Arc<HeapOwner<D, A>>,
     /// CPU-only heap for the views of pending updates.
     staging: CpuDescriptorHeap<D>,
 }
@@ -218,7 +218,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         heap: &ShaderVisibleHeap<D, A>,
         desc: BindlessDesc,
     ) -> Result<Self, DescriptorError> {
-        if !std::ptr::eq(&**memory.shared(), &*heap.keeper.shared) {
+        if !std::ptr::eq(&**memory.shared(), &*heap.heap_owner.shared) {
             return Err(DescriptorError::Foreign);
         }
         let longest = heap.longest_free();
@@ -233,7 +233,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
             ..Default::default()
         };
         let staging = CpuDescriptorHeap::new(memory, staging)?;
-        let keeper = Arc::clone(&heap.keeper);
+        let heap_owner = Arc::clone(&heap.heap_owner);
         static TABLES: AtomicU64 = AtomicU64::new(0);
         let entries = Entries {
             table: TABLES.fetch_add(1, Ordering::Relaxed),
@@ -245,17 +245,17 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
             removed: vec![false; capacity as usize].into_boxed_slice(),
         };
         let state = Arc::new(TableState {
-            heap: Arc::clone(&keeper.state),
+            heap: Arc::clone(&heap_owner.state),
             base: run.start(),
             clear_freed: desc.clear_freed,
-            is_snapshot: keeper.shared.device.descriptor_support().is_snapshot(),
+            is_snapshot: heap_owner.shared.device.descriptor_support().is_snapshot(),
             entries: Lock::new(entries),
             waiting: RetireBin::new(),
             returned: Lock::new(Vec::new()),
             run: Lock::new(Some(Arc::new(run))),
         });
-        keeper.shared.add_heap(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
-        Ok(Self { state, keeper, staging })
+        heap_owner.shared.add_heap(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
+        Ok(Self { state, heap_owner, staging })
     }
 
     /// Adds an entry, which lives until the returned value is dropped.
@@ -265,12 +265,12 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     /// longer uses them.
     pub fn insert(&self, view: &View<'_, D>) -> Result<BindlessEntry<D, A>, DescriptorError> {
         let index = self.insert_index(view)?;
-        Ok(BindlessEntry { state: Arc::clone(&self.state), keeper: Arc::clone(&self.keeper), index })
+        Ok(BindlessEntry { state: Arc::clone(&self.state), heap_owner: Arc::clone(&self.heap_owner), index })
     }
 
     /// As [`BindlessTable::insert`], but returns an index without ownership.
     pub(super) fn insert_index(&self, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
-        self.state.insert(&self.keeper, view)
+        self.state.insert(&self.heap_owner, view)
     }
 
     /// Removes an entry by its index ([`BindlessEntry::into_index`]). Its slot is freed once every submission that has
@@ -280,14 +280,14 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     /// # Errors
     /// The entry was removed, or belongs to another table.
     pub fn remove(&self, index: BindlessIndex) -> Result<(), DescriptorError> {
-        self.state.remove(&self.keeper, index)
+        self.state.remove(&self.heap_owner, index)
     }
 
     /// Revives a removed entry, in its slot and with its view, under a new generation. Returns `None` if the slot is
     /// already free or has another entry.
     pub(super) fn revive(&self, index: BindlessIndex) -> Option<BindlessIndex> {
         let generation = self.state.entries.lock().revive(self.state.base, index)?;
-        let Keeper { shared, state: heap } = &*self.keeper;
+        let HeapOwner { shared, state: heap } = &*self.heap_owner;
         shared.record(|| Event::BindlessInserted { heap: heap.number, slot: index.slot.into() });
         Some(BindlessIndex { generation, ..index })
     }
@@ -315,7 +315,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
         self.state.check(index)?;
         let mut staged = self.staging.allocate(1)?;
         staged.write(0, view)?;
-        let shared = &self.keeper.shared;
+        let shared = &self.heap_owner.shared;
         if self.state.is_snapshot {
             return self.state.show(&shared.device, index, &staged);
         }
@@ -331,7 +331,7 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     /// # Errors
     /// As [`BindlessTable::insert`] and [`BindlessTable::remove`]. After an error, the old entry is unchanged.
     pub fn replace(&self, index: BindlessIndex, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
-        self.state.replace(&self.keeper, index, view)
+        self.state.replace(&self.heap_owner, index, view)
     }
 
     /// Returns `true` if no update or removal is pending.
@@ -384,8 +384,8 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
-    fn insert(&self, keeper: &Keeper<D, A>, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
-        let Keeper { shared, state: heap } = keeper;
+    fn insert(&self, heap_owner: &HeapOwner<D, A>, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
+        let HeapOwner { shared, state: heap } = heap_owner;
         let (begun, table) = {
             let mut entries = self.entries.lock();
             (entries.begin(), entries.table)
@@ -402,9 +402,9 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
         Ok(BindlessIndex { slot: at, generation, table })
     }
 
-    fn remove(&self, keeper: &Keeper<D, A>, index: BindlessIndex) -> Result<(), DescriptorError> {
+    fn remove(&self, heap_owner: &HeapOwner<D, A>, index: BindlessIndex) -> Result<(), DescriptorError> {
         let (slot, generation) = self.entries.lock().end(self.base, index)?;
-        let Keeper { shared, state: heap } = keeper;
+        let HeapOwner { shared, state: heap } = heap_owner;
         // Recorded before another entry can get the slot.
         shared.record(|| Event::BindlessRemoved { heap: heap.number, slot: index.slot.into() });
         shared.retire_into(&self.waiting, Retired::Slot(slot, generation));
@@ -413,24 +413,24 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
 
     fn replace(
         &self,
-        keeper: &Keeper<D, A>,
+        heap_owner: &HeapOwner<D, A>,
         index: BindlessIndex,
         view: &View<'_, D>,
     ) -> Result<BindlessIndex, DescriptorError> {
         self.check(index)?;
-        let new = self.insert(keeper, view)?;
-        self.remove(keeper, index).inspect_err(|_| {
-            let _ = self.remove(keeper, new);
+        let new = self.insert(heap_owner, view)?;
+        self.remove(heap_owner, index).inspect_err(|_| {
+            let _ = self.remove(heap_owner, new);
         })?;
         Ok(new)
     }
 
     /// Removes the entry of a dropped owner. If the table was dropped earlier, does nothing, because the slots belong
     /// to the heap.
-    fn end_entry(&self, keeper: &Keeper<D, A>, index: BindlessIndex) {
+    fn end_entry(&self, heap_owner: &HeapOwner<D, A>, index: BindlessIndex) {
         if self.run.lock().is_some() {
             // The program may have removed the entry by its index.
-            let _ = self.remove(keeper, index);
+            let _ = self.remove(heap_owner, index);
         }
     }
 

@@ -26,8 +26,8 @@ use ringfence_core::buddy::Buddy;
 use ringfence_core::range::{AllocError, Allocate, FreeError, Invalid};
 use ringfence_lockfree::thread_cache::{self, BATCH_MAX, ThreadCaches, batch};
 
-use super::singles::{BoxedRun, Held, Slots};
-use super::state::release_passed;
+use super::heap_state::release_passed;
+use super::single_slots::{BoxedRun, Held, Slots};
 use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAllocator, View, region};
 use crate::device::descriptors::{CpuHandle, Descriptors, HeapDesc, HeapKind, ViewTypes};
 use ringfence_memory::Allocator;
@@ -75,18 +75,18 @@ impl Default for CpuHeapDesc<'_> {
 ///
 /// Cheap to clone; clones share one state. All threads may allocate. `A` is the range allocator of the heaps.
 pub struct CpuDescriptorHeap<D: Descriptors, A: SlotAllocator = Buddy> {
-    keeper: Arc<Keeper<D, A>>,
+    heap_owner: Arc<HeapOwner<D, A>>,
     _open: Arc<Open<D, A>>,
 }
 
 impl<D: Descriptors, A: SlotAllocator> Clone for CpuDescriptorHeap<D, A> {
     fn clone(&self) -> Self {
-        Self { keeper: Arc::clone(&self.keeper), _open: Arc::clone(&self._open) }
+        Self { heap_owner: Arc::clone(&self.heap_owner), _open: Arc::clone(&self._open) }
     }
 }
 
 /// State that handles and allocations share. After the last of them is dropped, the heaps can be destroyed.
-pub(super) struct Keeper<D: Descriptors, A: SlotAllocator> {
+pub(super) struct HeapOwner<D: Descriptors, A: SlotAllocator> {
     shared: Arc<Shared<D>>,
     state: Arc<State<D, A>>,
 }
@@ -94,14 +94,14 @@ pub(super) struct Keeper<D: Descriptors, A: SlotAllocator> {
 /// State that the handles share. When the last handle is dropped, the caches are emptied, so that no cached slot keeps
 /// a heap alive.
 struct Open<D: Descriptors, A: SlotAllocator> {
-    keeper: Arc<Keeper<D, A>>,
+    heap_owner: Arc<HeapOwner<D, A>>,
 }
 
 impl<D: Descriptors, A: SlotAllocator> Drop for Open<D, A> {
     fn drop(&mut self) {
-        let keeper = Arc::clone(&self.keeper);
+        let heap_owner = Arc::clone(&self.heap_owner);
         run_unlocked(move || {
-            let state = &keeper.state;
+            let state = &heap_owner.state;
             state.thread_caches.close(|_, single| state.slots.lock().give_back(single));
             state.slots.lock().close();
         });
@@ -167,8 +167,8 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
             closed: AtomicBool::new(false),
         });
         shared.add_heap(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
-        let keeper = Arc::new(Keeper { shared, state });
-        Ok(Self { _open: Arc::new(Open { keeper: Arc::clone(&keeper) }), keeper })
+        let heap_owner = Arc::new(HeapOwner { shared, state });
+        Ok(Self { _open: Arc::new(Open { heap_owner: Arc::clone(&heap_owner) }), heap_owner })
     }
 
     /// Allocates a run of consecutive slots.
@@ -179,7 +179,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     #[inline]
     pub fn allocate(&self, count: u32) -> Result<CpuDescriptors<D, A>, DescriptorError> {
         if count == 1
-            && let Some((single, _)) = self.keeper.state.thread_caches.take(SINGLES)
+            && let Some((single, _)) = self.heap_owner.state.thread_caches.take(SINGLES)
         {
             return Ok(self.handed_out(single));
         }
@@ -198,7 +198,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     #[inline]
     fn handed_out(&self, run: BoxedRun<D, A>) -> CpuDescriptors<D, A> {
         let descriptors = CpuDescriptors { run: Some(run) };
-        self.keeper.shared.record(|| Event::DescriptorsAllocated {
+        self.heap_owner.shared.record(|| Event::DescriptorsAllocated {
             heap: descriptors.heap().number(),
             first: descriptors.start().into(),
             count: descriptors.len().into(),
@@ -208,16 +208,16 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
 
     /// Allocates from the existing blocks. For a single slot, also takes a batch of slots for the thread's cache.
     fn allocate_from_slots(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, AllocError> {
-        let (keeper, state) = (&self.keeper, &self.keeper.state);
+        let (heap_owner, state) = (&self.heap_owner, &self.heap_owner.state);
         let is_single = (count, alignment) == (1, 1);
         let wanted = if is_single { state.thread_caches.wanted(SINGLES) } else { 0 };
         let mut slots = state.slots.lock();
-        let found = if is_single { slots.take_single(keeper) } else { slots.take(keeper, count, alignment) };
+        let found = if is_single { slots.take_single(heap_owner) } else { slots.take(heap_owner, count, alignment) };
         if found.is_err() {
             drop(slots);
             return self.allocate_without_caches(count, alignment);
         }
-        let mut singles = batch((0..wanted).map_while(|_| slots.take_single(keeper).ok()));
+        let mut singles = batch((0..wanted).map_while(|_| slots.take_single(heap_owner).ok()));
         drop(slots);
         if wanted > 0 {
             state.thread_caches.fill(SINGLES, &mut singles);
@@ -229,17 +229,17 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     /// Frees all cached slots, then allocates from the existing blocks. Called before a block is created.
     #[cold]
     fn allocate_without_caches(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, AllocError> {
-        let (keeper, state) = (&self.keeper, &self.keeper.state);
+        let (heap_owner, state) = (&self.heap_owner, &self.heap_owner.state);
         state.thread_caches.empty(|_, single| state.slots.lock().give_back(single));
         let mut slots = state.slots.lock();
         slots.give_singles_back(usize::MAX);
-        slots.take(keeper, count, alignment)
+        slots.take(heap_owner, count, alignment)
     }
 
     /// Creates a heap and allocates from it. Holds no lock during the creation, so another thread may create a heap at
     /// the same time.
     fn allocate_from_new_block(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, DescriptorError> {
-        let Keeper { shared, state } = &*self.keeper;
+        let HeapOwner { shared, state } = &*self.heap_owner;
         let slots = state.slots.lock().blocks.new_block_size(count);
         let slots = check_count(slots)?;
         let mut allocator = A::with_slots(slots);
@@ -268,19 +268,19 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         let mut slots = state.slots.lock();
         let id = slots.blocks.insert(Arc::clone(&heap), allocator);
         let allocation = BlockAllocation::new(id, range);
-        Ok(slots.boxed(Held { keeper: Arc::clone(&self.keeper), heap, allocation }))
+        Ok(slots.boxed(Held { heap_owner: Arc::clone(&self.heap_owner), heap, allocation }))
     }
 
     /// Returns the kind of the descriptors.
     #[must_use]
     pub fn kind(&self) -> HeapKind {
-        self.keeper.state.kind
+        self.heap_owner.state.kind
     }
 
     /// Returns the numbers of blocks, slots and free slots. O(blocks).
     #[must_use]
     pub fn statistics(&self) -> BlocksStatistics {
-        self.keeper.state.statistics()
+        self.heap_owner.state.statistics()
     }
 
     /// Checks every invariant of the structure. For tests.
@@ -288,7 +288,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     /// # Errors
     /// The first violated invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
-        let State { leftovers, slots, thread_caches, .. } = &*self.keeper.state;
+        let State { leftovers, slots, thread_caches, .. } = &*self.heap_owner.state;
         leftovers.validate()?;
         let slots = slots.lock();
         slots.validate()?;
@@ -315,7 +315,7 @@ impl<D: Descriptors, A: SlotAllocator> Allocate for CpuDescriptorHeap<D, A> {
     /// Drops the allocation. If it belongs to another heap, it is freed in that heap, and an error is returned.
     fn free(&mut self, allocation: CpuDescriptors<D, A>) -> Result<(), FreeError> {
         let (offset, size) = (allocation.start().into(), allocation.len() as u64);
-        let own = Arc::ptr_eq(&allocation.held().keeper, &self.keeper);
+        let own = Arc::ptr_eq(&allocation.held().heap_owner, &self.heap_owner);
         if own { Ok(()) } else { Err(FreeError::Foreign { offset, size }) }
     }
 }
@@ -389,7 +389,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
     /// allocator. After an error, the slot is unchanged.
     pub fn write(&mut self, index: u32, view: &View<'_, D>) -> Result<(), DescriptorError> {
         self.check_index(index)?;
-        let Keeper { shared, state } = &*self.held().keeper;
+        let HeapOwner { shared, state } = &*self.held().heap_owner;
         let view = view.describe(shared, state.kind, state.types)?;
         // SAFETY: the slot belongs to this allocation, which is borrowed exclusively. Shaders do not access the heap.
         // The view was checked, or the caller of `View::native` guarantees it.
@@ -416,7 +416,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
     pub fn all(&self) -> TableSource<'_, D> {
         let run = self.run();
         TableSource {
-            owner: &run.held().keeper.shared,
+            owner: &run.held().heap_owner.shared,
             heap: self.heap(),
             start: self.start(),
             first: 0,
@@ -499,7 +499,7 @@ fn release<D: Descriptors, A: SlotAllocator>(mut run: BoxedRun<D, A>) {
 /// Ends the use of the slots: removes their views and records the free in a trace.
 #[inline]
 fn end_use<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
-    let Keeper { shared, state } = &*run.held().keeper;
+    let HeapOwner { shared, state } = &*run.held().heap_owner;
     let Held { heap, allocation, .. } = run.held();
     let (first, count) = (allocation.offset(), allocation.size());
     // Recorded before the slots can be handed out again.
@@ -513,8 +513,8 @@ fn end_use<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
 
 /// Clears the slots. The driver's objects of their views are destroyed once no pending submission can use them.
 fn clear<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
-    let Held { keeper, heap, allocation } = run.held.as_ref().expect("present while slots are taken");
-    let (Keeper { shared, state }, start) = (&**keeper, allocation.offset() as u32);
+    let Held { heap_owner, heap, allocation } = run.held.as_ref().expect("present while slots are taken");
+    let (HeapOwner { shared, state }, start) = (&**heap_owner, allocation.offset() as u32);
     for (slot, content) in (start..).zip(&mut run.contents) {
         if std::mem::replace(content, UNWRITTEN) == UNWRITTEN {
             continue;
@@ -533,10 +533,10 @@ fn put_cached<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) -> Result<(
     if run.contents.len() != 1 {
         return Err(run);
     }
-    let Some(thread_cache) = run.held().keeper.state.thread_caches.mine().map(std::ptr::from_ref) else {
+    let Some(thread_cache) = run.held().heap_owner.state.thread_caches.mine().map(std::ptr::from_ref) else {
         return Err(run);
     };
-    // SAFETY: the run keeps the heap's keeper alive, and the keeper owns the thread cache.
+    // SAFETY: the run keeps the heap's heap_owner alive, and the heap_owner owns the thread cache.
     unsafe { thread_cache::put(thread_cache, SINGLES, || run, ()) }.map_err(|(run, ())| run())
 }
 
@@ -545,9 +545,9 @@ fn put_cached<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) -> Result<(
 #[cold]
 fn put_back<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) {
     // Keeps the lock alive, even if the last run is dropped here.
-    let keeper = Arc::clone(&run.held().keeper);
-    let older = (run.contents.len() == 1).then(|| keeper.state.thread_caches.older(SINGLES));
-    let mut slots = keeper.state.slots.lock();
+    let heap_owner = Arc::clone(&run.held().heap_owner);
+    let older = (run.contents.len() == 1).then(|| heap_owner.state.thread_caches.older(SINGLES));
+    let mut slots = heap_owner.state.slots.lock();
     older.into_iter().flatten().chain([run]).for_each(|run| slots.put(run));
 }
 
@@ -557,7 +557,7 @@ impl<D: Descriptors, A: SlotAllocator> fmt::Debug for CpuDescriptors<D, A> {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> Drop for Keeper<D, A> {
+impl<D: Descriptors, A: SlotAllocator> Drop for HeapOwner<D, A> {
     fn drop(&mut self) {
         self.state.closed.store(true, Ordering::Release);
     }

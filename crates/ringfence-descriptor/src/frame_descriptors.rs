@@ -19,7 +19,7 @@ use ringfence_core::ring::RingError;
 use ringfence_core::sync::SyncPoint;
 use smallvec::SmallVec;
 
-use super::state::{Epoch, Keeper, copy_runs, largest_free};
+use super::heap_state::{HeapOwner, HeapVersion, copy_runs, largest_free};
 use super::tables::{self, TableCache};
 use super::{DescriptorError, Region, SlotAllocator, TableSource, View};
 use crate::device::descriptors::{Descriptors, GpuHandle};
@@ -53,8 +53,8 @@ impl Table {
 /// [`ShaderVisibleHeap::frame_descriptors`](super::ShaderVisibleHeap::frame_descriptors). The slots are freed when the
 /// frame is complete.
 pub struct FrameDescriptors<'f, D: Descriptors, A: SlotAllocator> {
-    keeper: Arc<Keeper<D, A>>,
-    epoch: Arc<Epoch<D>>,
+    heap_owner: Arc<HeapOwner<D, A>>,
+    version: Arc<HeapVersion<D>>,
     frame: SyncPoint,
     /// Free slots of the present chunk: `next..end`.
     next: u32,
@@ -66,9 +66,9 @@ pub struct FrameDescriptors<'f, D: Descriptors, A: SlotAllocator> {
 }
 
 impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
-    pub(super) fn new(keeper: Arc<Keeper<D, A>>, epoch: Arc<Epoch<D>>, frame: SyncPoint) -> Self {
-        let tables = keeper.state.spare_tables.lock().pop().unwrap_or_default();
-        Self { keeper, epoch, frame, next: 0, end: 0, tables, _frame: PhantomData }
+    pub(super) fn new(heap_owner: Arc<HeapOwner<D, A>>, version: Arc<HeapVersion<D>>, frame: SyncPoint) -> Self {
+        let tables = heap_owner.state.spare_tables.lock().pop().unwrap_or_default();
+        Self { heap_owner, version, frame, next: 0, end: 0, tables, _frame: PhantomData }
     }
 
     /// Creates a table with copies of CPU-only descriptors, in order. If the frame already has an identical table,
@@ -79,9 +79,9 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
     /// If it is full, wait until frames are complete, or create the heap with a larger region
     /// ([`VisibleStatistics`](super::VisibleStatistics)).
     pub fn table(&mut self, sources: &[TableSource<'_, D>]) -> Result<Table, DescriptorError> {
-        let keeper = Arc::clone(&self.keeper);
-        let (shared, state) = (&keeper.shared, &keeper.state);
-        let len = keeper.check_sources(sources)?;
+        let heap_owner = Arc::clone(&self.heap_owner);
+        let (shared, state) = (&heap_owner.shared, &heap_owner.state);
+        let len = heap_owner.check_sources(sources)?;
         let contents = sources.iter().flat_map(|source| source.contents.iter().copied());
         let hash = tables::hash(contents.clone());
         if let Some(start) = self.find(hash, contents.clone()) {
@@ -92,10 +92,10 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
         let runs = sources.iter().map(|source| (source.heap.object(), source.start, source.contents.len() as u32));
         // SAFETY: only this value uses the slots, and no submitted work reads them. The sources were checked, and are
         // borrowed, so no thread writes them.
-        unsafe { copy_runs(&shared.device, self.epoch.heap.object(), start, runs) };
+        unsafe { copy_runs(&shared.device, self.version.heap.object(), start, runs) };
         self.tables.add(hash, contents.clone(), start);
         if let Some(mut frames) = state.frames.try_lock() {
-            frames.of((self.frame, self.epoch.number)).add(hash, contents, start);
+            frames.of((self.frame, self.version.number)).add(hash, contents, start);
         }
         state.count_table(false);
         Ok(Table { start, len, frame: self.frame })
@@ -107,8 +107,8 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
     /// As [`FrameDescriptors::table`]; or the driver refuses a view. If the driver refuses a view, the slots stay
     /// unused until the frame is complete.
     pub fn table_of(&mut self, views: &[View<'_, D>]) -> Result<Table, DescriptorError> {
-        let keeper = Arc::clone(&self.keeper);
-        let (shared, state) = (&keeper.shared, &keeper.state);
+        let heap_owner = Arc::clone(&self.heap_owner);
+        let (shared, state) = (&heap_owner.shared, &heap_owner.state);
         let count = u32::try_from(views.len()).unwrap_or(u32::MAX);
         if count == 0 {
             return Err(DescriptorError::ZeroCount);
@@ -119,7 +119,7 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
         let start = self.take(count)?;
         for (slot, view) in (start..).zip(&described) {
             // SAFETY: only this value uses the slots, and no submitted work reads them. The views were checked.
-            let leftover = unsafe { shared.device.write_view(self.epoch.heap.object(), slot, view) }?;
+            let leftover = unsafe { shared.device.write_view(self.version.heap.object(), slot, view) }?;
             state.retire_leftover(shared, leftover);
         }
         state.count_table(false);
@@ -138,15 +138,15 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
             table.frame,
             self.frame
         );
-        self.epoch.heap.gpu_handle(table.start).expect("the heap is shader-visible")
+        self.version.heap.gpu_handle(table.start).expect("the heap is shader-visible")
     }
 
     fn find(&mut self, hash: u64, contents: impl Iterator<Item = u64> + Clone) -> Option<u32> {
         if let Some(start) = self.tables.find(hash, contents.clone()) {
             return Some(start);
         }
-        let mut frames = self.keeper.state.frames.try_lock()?;
-        frames.of((self.frame, self.epoch.number)).find(hash, contents)
+        let mut frames = self.heap_owner.state.frames.try_lock()?;
+        frames.of((self.frame, self.version.number)).find(hash, contents)
     }
 
     /// Takes slots from the present chunk, or from a new one. The rest of the old chunk is freed when the frame is
@@ -161,7 +161,7 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
     }
 
     fn take_chunk(&self, count: u32) -> Result<(u32, u32), DescriptorError> {
-        let (shared, state) = (&self.keeper.shared, &self.keeper.state);
+        let (shared, state) = (&self.heap_owner.shared, &self.heap_owner.state);
         let wanted = count.max(state.chunk_slots);
         if let Some(chunk) = self.try_chunk(wanted) {
             return Ok(chunk);
@@ -180,7 +180,7 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
     }
 
     fn try_chunk(&self, count: u32) -> Option<(u32, u32)> {
-        match self.keeper.state.ring.lock().allocate(count.into(), 1, &self.frame) {
+        match self.heap_owner.state.ring.lock().allocate(count.into(), 1, &self.frame) {
             Ok(range) => Some((range.offset() as u32, range.end() as u32)),
             Err(RingError::Full { .. } | RingError::TooLarge { .. }) => None,
             Err(RingError::ZeroSize | RingError::BadAlignment { .. }) => unreachable!("a chunk has slots"),
@@ -192,7 +192,7 @@ impl<D: Descriptors, A: SlotAllocator> Drop for FrameDescriptors<'_, D, A> {
     fn drop(&mut self) {
         let mut tables = std::mem::take(&mut self.tables);
         tables.clear();
-        let state = Arc::clone(&self.keeper.state);
+        let state = Arc::clone(&self.heap_owner.state);
         run_unlocked(move || state.spare_tables.lock().push(tables));
     }
 }

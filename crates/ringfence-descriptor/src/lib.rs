@@ -60,11 +60,11 @@ mod d3d12;
 mod desc;
 mod frame_descriptors;
 mod heap;
+mod heap_state;
 mod persistent;
 mod samplers;
-mod singles;
-mod slots;
-mod state;
+mod single_slots;
+mod slot_allocator;
 mod tables;
 mod view;
 mod visible;
@@ -86,7 +86,7 @@ pub(crate) use ringfence_memory::memory::region;
 #[cfg(test)]
 use ringfence_sim as sim;
 pub use samplers::{Sampler, SamplerTable};
-pub use slots::SlotAllocator;
+pub use slot_allocator::SlotAllocator;
 pub use view::View;
 pub use visible::ShaderVisibleHeap;
 

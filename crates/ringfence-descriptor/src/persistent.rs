@@ -8,14 +8,14 @@ use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::free_list::FreeList;
 use smallvec::SmallVec;
 
-use super::state::{Keeper, Retired};
+use super::heap_state::{HeapOwner, Retired};
 use super::{DescriptorError, SlotAllocator, TableSource, View};
 use crate::device::descriptors::Descriptors;
 
 /// A run of persistent slots. Each slot is written once; to change a slot, allocate another run. Dropping the run
 /// releases the slots, which are freed once every submission that had begun at the drop is complete.
 pub struct Persistent<D: Descriptors, A: SlotAllocator = FreeList> {
-    pub(super) keeper: Arc<Keeper<D, A>>,
+    pub(super) heap_owner: Arc<HeapOwner<D, A>>,
     pub(super) allocation: BlockAllocation,
     pub(super) start: u32,
     /// One bit for each written slot.
@@ -43,7 +43,7 @@ impl<D: Descriptors, A: SlotAllocator> Persistent<D, A> {
     /// `index` is outside the run, the slot was already written, or the heap does not support the view.
     pub fn write(&mut self, index: u32, view: &View<'_, D>) -> Result<(), DescriptorError> {
         self.check_unwritten(index, 1)?;
-        let Keeper { shared, state } = &*self.keeper;
+        let HeapOwner { shared, state } = &*self.heap_owner;
         // SAFETY: the slot belongs to this run and was not written since the run was allocated, so no submitted work
         // reads it.
         unsafe { state.write_slot(shared, self.start + index, view) }?;
@@ -60,8 +60,8 @@ impl<D: Descriptors, A: SlotAllocator> Persistent<D, A> {
     /// - A source has another kind, other types or another allocator than this heap, or has a slot that was never
     ///   written.
     pub fn copy(&mut self, index: u32, sources: &[TableSource<'_, D>]) -> Result<(), DescriptorError> {
-        let Keeper { shared, state } = &*self.keeper;
-        let count = self.keeper.check_sources(sources)?;
+        let HeapOwner { shared, state } = &*self.heap_owner;
+        let count = self.heap_owner.check_sources(sources)?;
         self.check_unwritten(index, count)?;
         // SAFETY: as in `write`; the sources are borrowed, so no thread writes them.
         unsafe { state.copy_to_slots(&shared.device, self.start + index, sources) };
@@ -85,7 +85,7 @@ impl<D: Descriptors, A: SlotAllocator> Persistent<D, A> {
 
 impl<D: Descriptors, A: SlotAllocator> Drop for Persistent<D, A> {
     fn drop(&mut self) {
-        let Keeper { shared, state } = &*self.keeper;
+        let HeapOwner { shared, state } = &*self.heap_owner;
         state.waiting_slots.fetch_add(self.allocation.size(), Ordering::Relaxed);
         shared.retire_into(&state.core.waiting, Retired::Range(self.allocation));
     }

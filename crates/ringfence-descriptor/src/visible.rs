@@ -9,13 +9,13 @@
 //!   │ chunks        │                                          │ heap, the  │
 //!   └───────────────┴──────────────────────────────────────────┴ same slots ┘
 //!
-//!   grow():  epoch 0 ── frames begun before ──▶ retired
-//!            epoch 1 ── frames begun from now on
+//!   grow():  version 0 ── frames begun before ──▶ retired
+//!            version 1 ── frames begun from now on
 //! ```
 //!
 //! A heap that may grow keeps a CPU-only shadow of its persistent region, because no API allows reads of a
-//! shader-visible heap. A frame uses the same epoch from its begin to its end. A write to a persistent slot goes to
-//! every epoch that frames still use.
+//! shader-visible heap. A frame uses the same version from its begin to its end. A write to a persistent slot goes to
+//! every version that frames still use.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use ringfence_core::sync::SyncSet;
 use smallvec::SmallVec;
 
 use super::desc::{ShaderVisibleDesc, VisibleStatistics, check_desc};
-use super::state::{Core, Epoch, Epochs, Keeper, Retired, State};
+use super::heap_state::{Core, Epochs, HeapOwner, HeapVersion, Retired, State};
 use super::tables::FrameTables;
 use super::{Binding, DescriptorError, FrameDescriptors, Persistent, Region, SlotAllocator};
 use crate::device::descriptors::{Descriptors, GpuHandle, HeapKind, ViewTypes};
@@ -44,12 +44,12 @@ use ringfence_memory::trace::Event;
 /// Cheap to clone; clones refer to the same heap. All threads may use it. `A` is the range allocator of the persistent
 /// region.
 pub struct ShaderVisibleHeap<D: Descriptors, A: SlotAllocator = FreeList> {
-    pub(super) keeper: Arc<Keeper<D, A>>,
+    pub(super) heap_owner: Arc<HeapOwner<D, A>>,
 }
 
 impl<D: Descriptors, A: SlotAllocator> Clone for ShaderVisibleHeap<D, A> {
     fn clone(&self) -> Self {
-        Self { keeper: Arc::clone(&self.keeper) }
+        Self { heap_owner: Arc::clone(&self.heap_owner) }
     }
 }
 
@@ -94,8 +94,8 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
             frames: Lock::new(FrameTables::default()),
             core: Arc::new(Core {
                 kind: desc.kind,
-                epochs: SharedLock::new(Epochs {
-                    current: Arc::new(Epoch::new(&shared.device, &desc, (slots, 0, number))?),
+                versions: SharedLock::new(Epochs {
+                    current: Arc::new(HeapVersion::new(&shared.device, &desc, (slots, 0, number))?),
                     old: SmallVec::new(),
                 }),
                 waiting: RetireBin::new(),
@@ -114,7 +114,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         let state = Arc::new(state);
         state.trace_heap(&shared);
         shared.add_heap(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
-        Ok(Self { keeper: Arc::new(Keeper { shared, state }) })
+        Ok(Self { heap_owner: Arc::new(HeapOwner { shared, state }) })
     }
 
     /// Allocates a run of slots in the persistent region. The run lives until the returned value is dropped.
@@ -127,11 +127,11 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
 
     /// Returns the number of slots of the longest free run of the persistent region.
     pub(super) fn longest_free(&self) -> u32 {
-        self.keeper.state.persistent.lock().statistics().largest_free as u32
+        self.heap_owner.state.persistent.lock().statistics().largest_free as u32
     }
 
     fn allocate_aligned(&self, count: u32, alignment: u64) -> Result<Persistent<D, A>, DescriptorError> {
-        let Keeper { shared, state } = &*self.keeper;
+        let HeapOwner { shared, state } = &*self.heap_owner;
         let mut blocks = state.persistent.lock();
         let allocation = match blocks.try_allocate(count.into(), alignment) {
             Ok(allocation) => allocation,
@@ -148,7 +148,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         let (heap, first) = (state.number, start.into());
         shared.record(|| Event::DescriptorsAllocated { heap, first, count: count.into() });
         let written = SmallVec::from_elem(0, count.div_ceil(u64::BITS) as usize);
-        Ok(Persistent { keeper: Arc::clone(&self.keeper), allocation, start, written })
+        Ok(Persistent { heap_owner: Arc::clone(&self.heap_owner), allocation, start, written })
     }
 
     /// Creates an allocator of tables for a frame, for one recording thread.
@@ -157,12 +157,12 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     /// [`DescriptorError::Foreign`] if the frame belongs to another allocator.
     pub fn frame_descriptors<'f>(&self, frame: &'f Frame) -> Result<FrameDescriptors<'f, D, A>, DescriptorError> {
         self.check_frame(frame)?;
-        let epoch = Arc::clone(self.keeper.state.core.epochs.read().of(frame.point()));
-        Ok(FrameDescriptors::new(Arc::clone(&self.keeper), epoch, frame.point()))
+        let version = Arc::clone(self.heap_owner.state.core.versions.read().of(frame.point()));
+        Ok(FrameDescriptors::new(Arc::clone(&self.heap_owner), version, frame.point()))
     }
 
     fn check_frame(&self, frame: &Frame) -> Result<(), DescriptorError> {
-        if self.keeper.shared.owns(frame) { Ok(()) } else { Err(DescriptorError::Foreign) }
+        if self.heap_owner.shared.owns(frame) { Ok(()) } else { Err(DescriptorError::Foreign) }
     }
 
     /// Creates a binding of this heap for a command list of this frame. The binding must be set at the beginning of the
@@ -188,19 +188,19 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     /// - Another thread grows the heap at the same time.
     /// - The driver failed.
     pub fn grow(&self, more_slots: u32) -> Result<(), DescriptorError> {
-        let Keeper { shared, state } = &*self.keeper;
+        let HeapOwner { shared, state } = &*self.heap_owner;
         if more_slots == 0 {
             return Err(DescriptorError::ZeroCount);
         }
-        let before = Arc::clone(&state.core.epochs.read().current);
+        let before = Arc::clone(&state.core.versions.read().current);
         let slots = u64::from(before.heap.slots()) + u64::from(more_slots);
         if slots > u64::from(state.slots_max) {
             return Err(DescriptorError::TooMany { count: slots, max: state.slots_max.into() });
         }
-        let next = Epoch::new(&shared.device, &state.desc(), (slots as u32, before.number + 1, state.number))?;
-        let mut epochs = state.core.epochs.write();
-        if !Arc::ptr_eq(&epochs.current, &before) {
-            drop(epochs);
+        let next = HeapVersion::new(&shared.device, &state.desc(), (slots as u32, before.number + 1, state.number))?;
+        let mut versions = state.core.versions.write();
+        if !Arc::ptr_eq(&versions.current, &before) {
+            drop(versions);
             // SAFETY: no other thread has the new heap.
             unsafe { next.destroy(&shared.device) };
             return Err(DescriptorError::GrownMeanwhile);
@@ -208,10 +208,10 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         state.copy_shadow(&shared.device, &before, &next);
         let mut until = SyncSet::new();
         shared.begun(&mut until);
-        let old = std::mem::replace(&mut epochs.current, Arc::new(next));
-        state.core.waiting.retire(&until, Retired::Epoch(old.number));
-        epochs.old.push((until, old));
-        drop(epochs);
+        let old = std::mem::replace(&mut versions.current, Arc::new(next));
+        state.core.waiting.retire(&until, Retired::HeapVersion(old.number));
+        versions.old.push((until, old));
+        drop(versions);
         state.trace_heap(shared);
         state.persistent.lock().insert(before.heap.slots(), A::with_slots(more_slots));
         Ok(())
@@ -220,19 +220,19 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     /// Returns the kind of the descriptors.
     #[must_use]
     pub fn kind(&self) -> HeapKind {
-        self.keeper.state.kind
+        self.heap_owner.state.kind
     }
 
     /// Returns the view types of a heap of resources. CPU-only heaps that are copied to it must have the same types.
     #[must_use]
     pub fn types(&self) -> ViewTypes {
-        self.keeper.state.types
+        self.heap_owner.state.types
     }
 
     /// Returns the number of slots of the heap that new frames use.
     #[must_use]
     pub fn slots(&self) -> u32 {
-        self.keeper.state.core.epochs.read().current.heap.slots()
+        self.heap_owner.state.core.versions.read().current.heap.slots()
     }
 
     /// Returns the device handle of a slot, for command lists of this frame.
@@ -242,14 +242,14 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     #[must_use]
     pub fn gpu_handle(&self, slot: u32, frame: &Frame) -> GpuHandle {
         assert!(self.check_frame(frame).is_ok(), "the frame belongs to another allocator than the heap");
-        let epochs = self.keeper.state.core.epochs.read();
-        epochs.of(frame.point()).heap.gpu_handle(slot).expect("the heap is shader-visible")
+        let versions = self.heap_owner.state.core.versions.read();
+        versions.of(frame.point()).heap.gpu_handle(slot).expect("the heap is shader-visible")
     }
 
     /// Returns the statistics of the heap. Cheap enough for every frame.
     #[must_use]
     pub fn statistics(&self) -> VisibleStatistics {
-        let state = &self.keeper.state;
+        let state = &self.heap_owner.state;
         let ring = state.ring.lock();
         let (frame_slots, frame_used, frame_high_water) = (ring.capacity(), ring.used(), ring.high_water());
         drop(ring);
@@ -263,7 +263,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
             waiting_count: state.core.waiting.len() as u64,
             tables_made: state.tables_made.load(Ordering::Relaxed),
             tables_shared: state.tables_shared.load(Ordering::Relaxed),
-            heap_count: state.core.epochs.read().all().count() as u64,
+            heap_count: state.core.versions.read().all().count() as u64,
         }
     }
 
@@ -272,7 +272,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     /// # Errors
     /// The first violated invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
-        let state = &self.keeper.state;
+        let state = &self.heap_owner.state;
         state.core.waiting.validate()?;
         state.ring.lock().validate()?;
         state.persistent.lock().validate()
@@ -284,7 +284,7 @@ impl<D: Descriptors, A: SlotAllocator> Allocate for ShaderVisibleHeap<D, A> {
     type Error = DescriptorError;
 
     fn allocate(&mut self, size: u64, alignment: u64) -> Result<Persistent<D, A>, DescriptorError> {
-        let max = u64::from(self.slots() - self.keeper.state.frame_slots);
+        let max = u64::from(self.slots() - self.heap_owner.state.frame_slots);
         match u32::try_from(size) {
             Ok(count) if size <= max => self.allocate_aligned(count, alignment),
             _ => Err(DescriptorError::TooMany { count: size, max }),
@@ -294,7 +294,7 @@ impl<D: Descriptors, A: SlotAllocator> Allocate for ShaderVisibleHeap<D, A> {
     /// Drops the allocation. If it belongs to another heap, it is freed in that heap, and an error is returned.
     fn free(&mut self, allocation: Persistent<D, A>) -> Result<(), FreeError> {
         let (offset, size) = (allocation.start().into(), allocation.len().into());
-        let own = Arc::ptr_eq(&allocation.keeper.state, &self.keeper.state);
+        let own = Arc::ptr_eq(&allocation.heap_owner.state, &self.heap_owner.state);
         if own { Ok(()) } else { Err(FreeError::Foreign { offset, size }) }
     }
 }

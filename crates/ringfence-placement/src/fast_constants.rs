@@ -86,7 +86,7 @@ struct Page<D: Device> {
     address: Option<u64>,
 }
 
-struct Books<D: Device> {
+struct Locked<D: Device> {
     retired: RetireQueue<Page<D>>,
     /// Empty between calls. Kept to reuse its host memory.
     passed: Vec<Page<D>>,
@@ -117,7 +117,7 @@ struct State<D: Device> {
     name: String,
     cleaning: Cleaning,
     buddies: Arc<RangePool<D, Buddy>>,
-    books: Lock<Books<D>>,
+    books: Lock<Locked<D>>,
     polled: Lock<Passed>,
     written_bytes: AtomicU64,
 }
@@ -159,7 +159,7 @@ impl<D: Device> FastConstants<D> {
             desc: FastConstantsDesc { name: "", ..desc },
             cleaning,
             buddies,
-            books: Lock::new(Books {
+            books: Lock::new(Locked {
                 retired: RetireQueue::new(),
                 passed: Vec::new(),
                 in_use: 0,
@@ -287,7 +287,7 @@ impl<D: Device> State<D> {
     }
 }
 
-impl<D: Device> Books<D> {
+impl<D: Device> Locked<D> {
     /// Counts one more page as in use. Returns `false` if the limit is reached.
     fn take(&mut self, pages_max: u32) -> bool {
         let may = self.in_use < pages_max;

@@ -21,7 +21,7 @@ use ringfence_memory::{Error, ResourceKind};
 const COMMON_ALIGNMENT: u64 = 64 << 10;
 
 /// The heaps of one memory type and class, for small or for large alignments.
-type Part<D> = Arc<RangePool<D, Tlsf>>;
+type MemoryTypePool<D> = Arc<RangePool<D, Tlsf>>;
 
 /// A pool of heaps, in parts by memory type, class and alignment.
 pub(super) struct HeapPools<D: Device> {
@@ -32,7 +32,7 @@ pub(super) struct HeapPools<D: Device> {
     idle_frames: u64,
     /// Two parts for each arena (a memory type and a class): for alignments up to [`COMMON_ALIGNMENT`], and for larger
     /// ones.
-    parts: Box<[OnceLock<Part<D>>]>,
+    parts: Box<[OnceLock<MemoryTypePool<D>>]>,
 }
 
 impl<D: Device> HeapPools<D> {
@@ -50,7 +50,7 @@ impl<D: Device> HeapPools<D> {
     }
 
     /// Returns the part for an arena's memory type and class, and for an alignment.
-    fn part(&self, shared: &Shared<D>, arena: u32, alignment: u64) -> &Part<D> {
+    fn part(&self, shared: &Shared<D>, arena: u32, alignment: u64) -> &MemoryTypePool<D> {
         let index = arena as usize * 2 + usize::from(alignment > COMMON_ALIGNMENT);
         self.parts[index].get_or_init(|| tlsf_pool(shared, self.block_bytes, self.idle_frames))
     }
@@ -107,7 +107,7 @@ impl<D: Device> HeapPools<D> {
         Ok(Block { backing, memory, base: 0, mapped: None, address: None })
     }
 
-    pub(super) fn each_part(&self) -> impl Iterator<Item = &Part<D>> {
+    pub(super) fn each_part(&self) -> impl Iterator<Item = &MemoryTypePool<D>> {
         self.parts.iter().filter_map(OnceLock::get)
     }
 

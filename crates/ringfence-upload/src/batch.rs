@@ -24,7 +24,7 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-use super::arrivals::Arrivals;
+use super::pending_copies::PendingCopies;
 use super::segment::place_hash;
 use super::{Frames, Staged, Texels, UploadError};
 use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
@@ -68,7 +68,7 @@ pub struct UploadBatch<D: Device> {
     /// Granularity of texel copies on the queue, in blocks; 0 for whole mip levels.
     unit: [u32; 3],
     figures: BatchFigures,
-    arrivals: Arrivals,
+    arrivals: PendingCopies,
     /// The frames that the sources were staged for.
     frames: SmallVec<[Frames; 1]>,
     /// Handles of those frames in `frames` that were open when a copy was added. They make later checks cheap.
@@ -293,7 +293,7 @@ impl<D: Device> UploadBatch<D> {
             owner: 0,
             unit: [1; 3],
             figures: BatchFigures::default(),
-            arrivals: Arrivals::new(),
+            arrivals: PendingCopies::new(),
             frames: SmallVec::new(),
             open: SmallVec::new(),
         }

@@ -26,12 +26,12 @@
 //! | a write to a full ring | one driver call per timeline, and one wait per submission until the bytes fit |
 #![warn(missing_docs)]
 
-mod arrivals;
 mod batch;
 mod constants;
 mod error;
 mod fill;
 mod frames;
+mod pending_copies;
 mod readback;
 mod reserve;
 mod ring;

@@ -40,7 +40,7 @@ use ringfence_core::sync::{Progress, SyncSet};
 
 use super::fill::Filling;
 use super::segment::{Kept, Segment};
-use super::state::{Calm, Request, Reserved, RingState};
+use super::state::{Request, Reserved, RingState, ShrinkTimer};
 use super::{UploadError, WhenFull};
 use crate::device::Device;
 use ringfence_lockfree::pin::Pin;
@@ -247,7 +247,7 @@ impl<D: Device> RingState<D> {
             if is_first {
                 books.past_high_water = books.high_water();
                 books.ring = Ring::for_frames(capacity);
-                books.calm = Calm::default();
+                books.calm = ShrinkTimer::default();
                 self.generation.store(generation + 1, Ordering::Release);
                 std::mem::swap(&mut books.segment, &mut segment);
             }

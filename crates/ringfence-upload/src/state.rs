@@ -45,26 +45,26 @@ pub(super) struct Reserved<D: Device> {
 }
 
 /// Bookkeeping of a ring, protected by the lock `RingState::books`.
-pub(super) struct Books<D: Device> {
+pub(super) struct Locked<D: Device> {
     pub(super) ring: Ring<SyncSet>,
     pub(super) segment: Arc<Segment<D>>,
     pub(super) exchanged: Exchanged<D>,
     pub(super) pins: Pins,
     /// Largest high-water mark of the ring's earlier buffers, in bytes.
     pub(super) past_high_water: u64,
-    pub(super) calm: Calm,
+    pub(super) calm: ShrinkTimer,
 }
 
 /// Count of the consecutive calls of `reclaim` during which at most a quarter of a ring was in use.
 #[derive(Default)]
-pub(super) struct Calm {
+pub(super) struct ShrinkTimer {
     /// Largest number of bytes in use at the same time since the count was reset.
     peak: u64,
     /// Calls of `reclaim` since the count was reset.
     ticks: u32,
 }
 
-impl Calm {
+impl ShrinkTimer {
     /// Records the number of bytes in use.
     pub(super) fn note(&mut self, used: u64) {
         self.peak = self.peak.max(used);
@@ -82,7 +82,7 @@ impl Calm {
         self.ticks >= shrink_after.max(1)
     }
 
-    /// Returns `true` if the ring should shrink: the result of the last [`Calm::tick`].
+    /// Returns `true` if the ring should shrink: the result of the last [`ShrinkTimer::tick`].
     pub(super) fn is_over<D: Device>(&self, config: &Config<D>) -> bool {
         matches!(config.desc.when_full, WhenFull::Grow { shrink_after, .. } if self.ticks >= shrink_after.max(1))
     }
@@ -94,7 +94,7 @@ pub(crate) struct RingState<D: Device> {
     pub(super) config: Config<D>,
     /// Generation of the present buffer ([`Segment::generation`]), readable without the lock.
     pub(super) generation: AtomicU64,
-    pub(super) books: Lock<Books<D>>,
+    pub(super) books: Lock<Locked<D>>,
     /// Held by a thread while it creates the ring's next buffer, so that usually only one thread creates a buffer. It
     /// is not held while the program's code runs, so a second thread may create a buffer too, which is then dropped.
     /// Never taken while `books` is held.
@@ -126,13 +126,13 @@ impl<D: Device> RingState<D> {
         let config = Config { name, at, desc, short_pins, pair };
         let buffer = Segment::buffer(memory, &config, desc.capacity)?;
         let segment = Segment::around(buffer, memory, &config, desc.capacity, 0)?;
-        let books = Books {
+        let books = Locked {
             ring: Ring::for_frames(desc.capacity),
             segment: Arc::new(segment),
             exchanged: Exchanged::new(),
             pins: Pins::default(),
             past_high_water: 0,
-            calm: Calm::default(),
+            calm: ShrinkTimer::default(),
         };
         let state = Arc::new(Self {
             memory: memory.clone(),
@@ -263,7 +263,7 @@ impl<D: Device> RingState<D> {
     }
 }
 
-impl<D: Device> Books<D> {
+impl<D: Device> Locked<D> {
     fn reserve(
         &mut self,
         users: &SyncSet,

@@ -4,13 +4,13 @@ use ash::vk;
 
 use crate::error::failed;
 
-use super::chained;
 use super::device::Device;
 use super::external::{NOT_ENABLED, handle_type};
 use super::features::Features;
-use super::heaps::Resource;
 use super::info::BufferInfo;
 use super::memory::{Memory, Owner, requirements};
+use super::plain_heaps::Resource;
+use super::pnext_chain;
 use super::share_support::{check, tied};
 use super::valid;
 use ringfence_hal::sharing::{ShareKind, ShareSupport};
@@ -60,7 +60,7 @@ unsafe impl Create<Buffers> for Device {
         let families = (info.queue_family_index_count, info.p_queue_family_indices);
         // SAFETY: descriptions from safe code have no chained structures and no list of families. For other
         // descriptions, the caller of `from_raw` promises that both are valid.
-        unsafe { chained::key(&own, info.p_next, info.sharing_mode, families) }
+        unsafe { pnext_chain::key(&own, info.p_next, info.sharing_mode, families) }
     }
 
     /// Returns `None` if structures are chained, because chained structures may depend on the size.

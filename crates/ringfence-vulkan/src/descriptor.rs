@@ -49,7 +49,7 @@ use ringfence_hal::lock::Lock;
 use smallvec::SmallVec;
 
 use super::device::Device;
-use super::heaps::{Resource, ShowsResources};
+use super::plain_heaps::{Resource, ShowsResources};
 pub use bound::Bound;
 use bound::How;
 use bytes::Bytes;

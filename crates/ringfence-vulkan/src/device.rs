@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use ash::vk;
 
-use super::counted::Counts;
+use super::create_lock::CreateLock;
 use super::desc::DeviceDesc;
 use super::descriptor::facts::Facts;
 use super::features::Features;
-use super::heaps::{PlainHeaps, Resource};
 use super::image_support::ImageSupport;
-use super::objects::Turns;
+use super::object_limits::Counts;
+use super::plain_heaps::{PlainHeaps, Resource};
 use super::{capabilities, external, naming};
 use ringfence_hal::descriptors::DescriptorModel;
 use ringfence_hal::{DeviceError, MemoryPriority};
@@ -36,7 +36,7 @@ pub(super) struct Inner {
     pub(super) descriptors: Facts,
     pub(super) plain_heaps: PlainHeaps,
     pub(super) image_support: ImageSupport,
-    pub(super) turns: Turns,
+    pub(super) turns: CreateLock,
     /// `Some` if and only if the instance was created with `VK_EXT_debug_utils`.
     pub(super) debug_utils: Option<ash::ext::debug_utils::Device>,
     pub(super) sharing: external::Calls,
@@ -129,7 +129,7 @@ impl Device {
             None
         };
         let (instance, plain_heaps) = (instance.clone(), PlainHeaps::default());
-        let turns = Turns::of(found.driver);
+        let turns = CreateLock::of(found.driver);
         let counts = Counts::new(&found.capabilities, &descriptors);
         let inner = Inner {
             instance,

@@ -4,14 +4,14 @@ use ash::vk;
 
 use crate::error::failed;
 
-use super::chained;
 use super::device::Device;
 use super::external::{NOT_ENABLED, handle_type};
 use super::formats::{format, portable_format, texel_format};
-use super::heaps::Resource;
 use super::image_support::ImageQuery;
 use super::info::TextureInfo;
 use super::memory::{Memory, Owner, requirements};
+use super::plain_heaps::Resource;
+use super::pnext_chain;
 use super::share_support::{check, tied};
 use super::valid;
 use ringfence_hal::record::TextureParts;
@@ -72,7 +72,7 @@ unsafe impl Create<Textures> for Device {
         let families = (info.queue_family_index_count, info.p_queue_family_indices);
         // SAFETY: descriptions from safe code have no chained structures and no list of families. For other
         // descriptions, the caller of `from_raw` promises that both are valid.
-        unsafe { chained::key(&own, info.p_next, info.sharing_mode, families) }
+        unsafe { pnext_chain::key(&own, info.p_next, info.sharing_mode, families) }
     }
 
     /// Returns `None` for images with the initial layout `PREINITIALIZED`, because an image cannot return to that

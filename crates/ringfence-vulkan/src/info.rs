@@ -2,7 +2,7 @@
 
 use ash::vk::{self, TaggedStructure};
 
-use super::chained::structures;
+use super::pnext_chain::structures;
 
 /// Description of a buffer to create.
 ///

@@ -29,8 +29,7 @@
 
 mod buffer;
 mod capabilities;
-mod chained;
-mod counted;
+mod create_lock;
 mod desc;
 mod descriptor;
 mod device;
@@ -39,13 +38,14 @@ mod error;
 mod external;
 mod features;
 mod formats;
-mod heaps;
 mod image;
 mod image_support;
 mod info;
 mod memory;
 mod naming;
-mod objects;
+mod object_limits;
+mod plain_heaps;
+mod pnext_chain;
 mod record;
 mod share_support;
 mod sharing;

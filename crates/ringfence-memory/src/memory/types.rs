@@ -38,7 +38,7 @@ impl TypeOrder {
         Self {
             candidates: Location::ALL.map(|location| {
                 let desc = AllocationDesc { location, ..Default::default() };
-                by_wish(capabilities, &desc, u32::MAX).into_iter().map(u32::from).collect()
+                by_preference(capabilities, &desc, u32::MAX).into_iter().map(u32::from).collect()
             }),
             known_bits: (0..capabilities.memory_types.len()).fold(0, |bits, index| bits | 1 << index),
             always_bytes: least.unwrap_or(0).min(capabilities.memory_object_bytes_max),
@@ -78,14 +78,14 @@ impl TypeOrder {
     ) -> impl Iterator<Item = u32> + Clone + use<'a> {
         let allowed = bits & desc.memory_types;
         let is_plain = (desc.required | desc.preferred).is_empty();
-        let wished = if is_plain { SmallVec::new() } else { by_wish(capabilities, desc, allowed) };
+        let wished = if is_plain { SmallVec::new() } else { by_preference(capabilities, desc, allowed) };
         let plain = self.candidates(desc.location, if is_plain { allowed } else { 0 });
         wished.into_iter().map(u32::from).chain(plain)
     }
 }
 
 /// Returns the types among `allowed` that have the required properties. Types with the preferred properties come first.
-fn by_wish(capabilities: &Capabilities, desc: &AllocationDesc<'_>, allowed: u32) -> SmallVec<[u8; 32]> {
+fn by_preference(capabilities: &Capabilities, desc: &AllocationDesc<'_>, allowed: u32) -> SmallVec<[u8; 32]> {
     let held = |index: &u8| capabilities.properties(u32::from(*index));
     let never = NEVER.difference(desc.required | desc.preferred);
     let required = desc.location.required() | desc.required;

@@ -15,7 +15,7 @@ use crate::memory::{AllocationDesc, RawObject, Shared};
 use crate::resource::Allocation;
 
 /// The memory of the first page of a run: the memory object, and the offset in it.
-pub(super) type Behind<'a, D> = (&'a <D as crate::device::Driver>::Memory, u64);
+pub(super) type PageMemory<'a, D> = (&'a <D as crate::device::Driver>::Memory, u64);
 
 /// Consecutive pages with the same change.
 pub(super) struct Run<M> {
@@ -70,7 +70,7 @@ impl<D: Device> PageTable<D> {
         }
     }
 
-    pub(super) fn behind(&self, page: u64) -> Option<Behind<'_, D>> {
+    pub(super) fn behind(&self, page: u64) -> Option<PageMemory<'_, D>> {
         self.table.get(&page).map(|held| (held.memory(), held.offset()))
     }
 
@@ -128,9 +128,10 @@ impl<D: Device> PageTable<D> {
 
     /// Returns the changes of the next submission as runs of consecutive pages with consecutive memory. A page that
     /// satisfies `begins` begins a new run.
-    pub(super) fn binds(&self, begins: impl Fn(u64) -> bool) -> Vec<Run<Option<Behind<'_, D>>>> {
+    pub(super) fn binds(&self, begins: impl Fn(u64) -> bool) -> Vec<Run<Option<PageMemory<'_, D>>>> {
         let page_bytes = self.page.size;
-        let follows = |last: &Run<Option<Behind<'_, D>>>, next: Option<Behind<'_, D>>| match (last.change, next) {
+        let follows = |last: &Run<Option<PageMemory<'_, D>>>, next: Option<PageMemory<'_, D>>| match (last.change, next)
+        {
             (Some((held, first)), Some((memory, at))) => {
                 std::ptr::eq(held, memory) && first + last.count * page_bytes == at
             }

@@ -46,7 +46,7 @@ struct Pool<D: Device, V: ConstantViews<D>> {
     address: Option<u64>,
     slot_bytes: u64,
     heap: Option<V::Heap>,
-    /// For each slot, `true` if it is in use. Changed only under the lock of `Books`.
+    /// For each slot, `true` if it is in use. Changed only under the lock of `Locked`.
     in_use: Box<[AtomicBool]>,
 }
 
@@ -72,7 +72,7 @@ struct Place<D: Device, V: ConstantViews<D>> {
     slot: u32,
 }
 
-struct Books<D: Device, V: ConstantViews<D>> {
+struct Locked<D: Device, V: ConstantViews<D>> {
     /// Pools of each class. Large constants are not listed: each has a pool of its own.
     pools: [Pools<Arc<Pool<D, V>>>; LARGE],
     /// Released slots: class, index of the pool, slot.
@@ -83,7 +83,7 @@ struct Books<D: Device, V: ConstantViews<D>> {
     ticks: u64,
 }
 
-impl<D: Device, V: ConstantViews<D>> Books<D, V> {
+impl<D: Device, V: ConstantViews<D>> Locked<D, V> {
     fn take(&mut self, class: usize) -> Option<Place<D, V>> {
         let (pool, index, slot) = self.pools[class].take()?;
         pool.set_in_use(slot, true);
@@ -99,7 +99,7 @@ impl<D: Device, V: ConstantViews<D>> Books<D, V> {
 /// The static pools of [`ConstantBuffers`].
 pub(super) struct Statics<D: Device, V: ConstantViews<D>> {
     memory: Allocator<D>,
-    books: Lock<Books<D, V>>,
+    books: Lock<Locked<D, V>>,
     /// Held while a pool is created, so that two threads do not create a pool at the same time. Never taken while
     /// `books` is held.
     making: Lock<()>,
@@ -109,7 +109,7 @@ pub(super) struct Statics<D: Device, V: ConstantViews<D>> {
 
 impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
     pub(super) fn new(memory: &Allocator<D>, shrink_after: u32) -> Arc<Self> {
-        let books = Books {
+        let books = Locked {
             pools: [(); LARGE].map(|()| Pools::new()),
             retired: RetireQueue::new(),
             contents: Contents::new(),
@@ -183,7 +183,7 @@ impl<D: Device, V: ConstantViews<D>> Statics<D, V> {
 impl<D: Device, V: ConstantViews<D>> ReclaimRing for Statics<D, V> {
     fn reclaim(&self, passed: &Passed, device_lost: bool, is_short: bool) -> bool {
         let mut books = self.books.lock();
-        let Books { pools, retired, ticks, .. } = &mut *books;
+        let Locked { pools, retired, ticks, .. } = &mut *books;
         *ticks += u64::from(!is_short);
         let mut free = |(class, index, slot): (usize, usize, u32)| pools[class].free(index, slot, *ticks);
         if device_lost {

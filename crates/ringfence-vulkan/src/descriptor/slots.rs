@@ -14,7 +14,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::view::Slot;
-use crate::heaps::{Counts, Resource};
+use crate::plain_heaps::{Counts, Resource};
 
 /// The slots of a heap.
 #[derive(Default)]
@@ -107,7 +107,7 @@ mod tests {
     use ash::vk::{self, Handle};
 
     use super::*;
-    use crate::heaps::{PlainHeaps, ShowsResources};
+    use crate::plain_heaps::{PlainHeaps, ShowsResources};
 
     fn buffer(number: u64) -> Resource {
         Resource::Buffer(vk::Buffer::from_raw(number))

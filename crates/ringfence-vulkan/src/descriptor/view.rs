@@ -10,7 +10,7 @@ use super::kinds::{self, Kind};
 use crate::buffer::texel_usage;
 use crate::device::Device;
 use crate::features::Features;
-use crate::heaps::Resource;
+use crate::plain_heaps::Resource;
 use crate::{formats, record, valid};
 use ringfence_hal::descriptors::{
     AddressMode, BorderColour, BufferView, BufferViewKind, Compare, DescriptorModel, Filter, HeapKind, PortableView,

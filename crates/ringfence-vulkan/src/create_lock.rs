@@ -26,7 +26,7 @@ use ringfence_hal::DeviceError;
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// Lock that threads take before they create or destroy an object. Only devices with NVIDIA's driver have one.
-pub(super) struct Turns {
+pub(super) struct CreateLock {
     turn: Option<Lock<()>>,
     /// Number of the only thread that has made a call; [`NONE`] before the first call, [`SEVERAL`] once two threads
     /// have made calls.
@@ -43,7 +43,7 @@ fn this_thread() -> usize {
     NUMBER.with(|number| std::ptr::from_ref(number).addr())
 }
 
-impl Turns {
+impl CreateLock {
     /// Returns the turns for a device with this driver.
     pub(super) fn of(driver: vk::DriverId) -> Self {
         let turn = (driver == vk::DriverId::NVIDIA_PROPRIETARY).then(Lock::default);
@@ -115,14 +115,14 @@ mod tests {
 
     #[test]
     fn threads_take_turns_on_one_driver_and_wait_for_none_that_does_not_end() {
-        let turns = Turns::of(vk::DriverId::NVIDIA_PROPRIETARY);
+        let turns = CreateLock::of(vk::DriverId::NVIDIA_PROPRIETARY);
         assert!((0..3).all(|_| turns.wait().is_none()), "one thread needs no turn");
         std::thread::scope(|scope| _ = scope.spawn(|| assert!(turns.wait().is_some())));
         let turn = turns.wait().expect("no thread has it");
         assert!(turns.wait().is_none(), "this thread has it");
         drop(turn);
         assert!(turns.wait().is_some());
-        let turns = Turns::of(vk::DriverId::MESA_LLVMPIPE);
+        let turns = CreateLock::of(vk::DriverId::MESA_LLVMPIPE);
         std::thread::scope(|scope| _ = scope.spawn(|| assert!(turns.wait().is_none())));
         assert!(turns.wait().is_none());
     }

@@ -1,9 +1,9 @@
-//! State of a shader-visible heap: epochs of driver heaps, the regions, and retired objects.
+//! State of a shader-visible heap: versions of driver heaps, the regions, and retired objects.
 //!
 //! ```text
 //!   State ── persistent region, frame region              Persistent, FrameDescriptors, BindlessTable
-//!     └── Core ── epochs ── Epoch { heap, shadow }           Binding
-//!              └─ waiting: ranges, leftovers, bindings, old epochs ── reclaim ──▶ freed or destroyed
+//!     └── Core ── versions ── HeapVersion { heap, shadow }           Binding
+//!              └─ waiting: ranges, leftovers, bindings, old versions ── reclaim ──▶ freed or destroyed
 //! ```
 
 use std::sync::Arc;
@@ -56,12 +56,12 @@ pub(super) struct State<D: Descriptors, A: SlotAllocator> {
 }
 
 /// State that handles, allocations and bindings share.
-pub(super) struct Keeper<D: Descriptors, A: SlotAllocator> {
+pub(super) struct HeapOwner<D: Descriptors, A: SlotAllocator> {
     pub(super) shared: Arc<Shared<D>>,
     pub(super) state: Arc<State<D, A>>,
 }
 
-impl<D: Descriptors, A: SlotAllocator> Keeper<D, A> {
+impl<D: Descriptors, A: SlotAllocator> HeapOwner<D, A> {
     /// Checks that the heap accepts the sources. Returns the number of their descriptors.
     pub(super) fn check_sources(&self, sources: &[TableSource<'_, D>]) -> Result<u32, DescriptorError> {
         let Self { shared, state } = self;
@@ -75,10 +75,10 @@ impl<D: Descriptors, A: SlotAllocator> Keeper<D, A> {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> Drop for Keeper<D, A> {
+impl<D: Descriptors, A: SlotAllocator> Drop for HeapOwner<D, A> {
     /// Retires a mark that waits for every submission that has begun by now. The heap is destroyed after that.
     fn drop(&mut self) {
-        self.shared.retire_into(&self.state.core.waiting, Retired::Epoch(u64::MAX));
+        self.shared.retire_into(&self.state.core.waiting, Retired::HeapVersion(u64::MAX));
         self.state.closed.store(true, Ordering::Release);
     }
 }
@@ -86,12 +86,12 @@ impl<D: Descriptors, A: SlotAllocator> Drop for Keeper<D, A> {
 /// The part of the state that bindings keep alive. Its type does not depend on the range allocator.
 pub(super) struct Core<D: Descriptors> {
     pub(super) kind: HeapKind,
-    pub(super) epochs: SharedLock<Epochs<D>>,
+    pub(super) versions: SharedLock<Epochs<D>>,
     pub(super) waiting: RetireBin<Retired<D>>,
 }
 
 /// A heap of the driver, with the range of frames that use it.
-pub(super) struct Epoch<D: Descriptors> {
+pub(super) struct HeapVersion<D: Descriptors> {
     pub(super) number: u64,
     pub(super) heap: Heap<D>,
     /// CPU-only copy of the persistent region; `None` if the heap never grows.
@@ -99,19 +99,19 @@ pub(super) struct Epoch<D: Descriptors> {
 }
 
 pub(super) struct Epochs<D: Descriptors> {
-    pub(super) current: Arc<Epoch<D>>,
-    /// Older epochs, oldest first, each with the last frames that use it.
-    pub(super) old: SmallVec<[(SyncSet, Arc<Epoch<D>>); 1]>,
+    pub(super) current: Arc<HeapVersion<D>>,
+    /// Older versions, oldest first, each with the last frames that use it.
+    pub(super) old: SmallVec<[(SyncSet, Arc<HeapVersion<D>>); 1]>,
 }
 
 impl<D: Descriptors> Epochs<D> {
-    pub(super) fn of(&self, frame: SyncPoint) -> &Arc<Epoch<D>> {
+    pub(super) fn of(&self, frame: SyncPoint) -> &Arc<HeapVersion<D>> {
         let serves = |until: &SyncSet| until.value_on(frame.timeline).is_some_and(|last| frame.value <= last);
-        self.old.iter().find(|(until, _)| serves(until)).map_or(&self.current, |(_, epoch)| epoch)
+        self.old.iter().find(|(until, _)| serves(until)).map_or(&self.current, |(_, version)| version)
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = &Epoch<D>> {
-        self.old.iter().map(|(_, epoch)| &**epoch).chain([&*self.current])
+    pub(super) fn all(&self) -> impl Iterator<Item = &HeapVersion<D>> {
+        self.old.iter().map(|(_, version)| &**version).chain([&*self.current])
     }
 }
 
@@ -119,11 +119,11 @@ impl<D: Descriptors> Epochs<D> {
 pub(super) enum Retired<D: Descriptors> {
     Range(BlockAllocation),
     Leftover(D::Leftover),
-    Bound(Arc<Epoch<D>>, D::Bound),
-    Epoch(u64),
+    Bound(Arc<HeapVersion<D>>, D::Bound),
+    HeapVersion(u64),
 }
 
-impl<D: Descriptors> Epoch<D> {
+impl<D: Descriptors> HeapVersion<D> {
     pub(super) fn new(
         device: &D,
         desc: &ShaderVisibleDesc<'_>,
@@ -153,7 +153,7 @@ impl<D: Descriptors> Epoch<D> {
     }
 
     /// # Safety
-    /// No pending work uses the epoch.
+    /// No pending work uses the version.
     pub(super) unsafe fn destroy(self, device: &D) {
         // SAFETY: by the caller's promise; shaders do not access the shadow.
         unsafe {
@@ -179,13 +179,13 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     }
 
     /// Copies the persistent region to a larger heap that no frame uses yet.
-    pub(super) fn copy_shadow(&self, device: &D, from: &Epoch<D>, to: &Epoch<D>) {
+    pub(super) fn copy_shadow(&self, device: &D, from: &HeapVersion<D>, to: &HeapVersion<D>) {
         let (Some(src), Some(dst)) = (&from.shadow, &to.shadow) else { return };
         let to_shadow =
             ViewCopy { src: src.object(), src_start: 0, dst: dst.object(), dst_start: 0, count: src.slots() };
         let to_heap = ViewCopy { dst: to.heap.object(), dst_start: self.frame_slots, ..to_shadow };
         // SAFETY: the heaps belong to this device and have these slots. No frame uses the new heaps yet. A writer of
-        // the old shadow needs the lock of the epochs, which the caller holds exclusively.
+        // the old shadow needs the lock of the versions, which the caller holds exclusively.
         unsafe { device.copy_views(&[to_shadow, to_heap]) };
     }
 
@@ -201,19 +201,19 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
         view: &View<'_, D>,
     ) -> Result<(), DescriptorError> {
         let view = view.describe(shared, self.kind, self.types)?;
-        let epochs = self.core.epochs.read();
-        let first = match &epochs.current.shadow {
+        let versions = self.core.versions.read();
+        let first = match &versions.current.shadow {
             Some(shadow) => (shadow, slot - self.frame_slots),
-            None => (&epochs.current.heap, slot),
+            None => (&versions.current.heap, slot),
         };
         // SAFETY: the caller promises that the slot may be written. The view was checked.
         let leftover = unsafe { shared.device.write_view(first.0.object(), first.1, &view) }?;
-        if let Some(shadow) = &epochs.current.shadow {
+        if let Some(shadow) = &versions.current.shadow {
             let source = [(shadow.object(), slot - self.frame_slots, 1)];
             // SAFETY: as above; only the caller uses the shadow's slot too.
-            unsafe { self.copy_to_all(&shared.device, &epochs, source.into_iter(), slot) };
+            unsafe { self.copy_to_all(&shared.device, &versions, source.into_iter(), slot) };
         }
-        drop(epochs);
+        drop(versions);
         self.retire_leftover(shared, leftover);
         Ok(())
     }
@@ -223,14 +223,14 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     /// # Safety
     /// As [`State::write_slot`], and the sources were checked.
     pub(super) unsafe fn copy_to_slots(&self, device: &D, slot: u32, sources: &[TableSource<'_, D>]) {
-        let epochs = self.core.epochs.read();
+        let versions = self.core.versions.read();
         let runs = sources.iter().map(|part| (part.heap.object(), part.start, part.contents.len() as u32));
-        if let Some(shadow) = &epochs.current.shadow {
+        if let Some(shadow) = &versions.current.shadow {
             // SAFETY: by the caller's promise; only the caller uses the shadow's slots too.
             unsafe { copy_runs(device, shadow.object(), slot - self.frame_slots, runs.clone()) };
         }
         // SAFETY: by the caller's promise.
-        unsafe { self.copy_to_all(device, &epochs, runs, slot) };
+        unsafe { self.copy_to_all(device, &versions, runs, slot) };
     }
 
     /// # Safety
@@ -238,13 +238,13 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     unsafe fn copy_to_all<'a>(
         &self,
         device: &D,
-        epochs: &'a Epochs<D>,
+        versions: &'a Epochs<D>,
         runs: impl Iterator<Item = (&'a D::Heap, u32, u32)> + Clone,
         slot: u32,
     ) {
-        for epoch in epochs.all().filter(|epoch| slot < epoch.heap.slots()) {
+        for version in versions.all().filter(|version| slot < version.heap.slots()) {
             // SAFETY: by the caller's promise.
-            unsafe { copy_runs(device, epoch.heap.object(), slot, runs.clone()) };
+            unsafe { copy_runs(device, version.heap.object(), slot, runs.clone()) };
         }
     }
 
@@ -253,9 +253,9 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     /// # Safety
     /// As [`State::write_slot`], and no pending work uses the view through this slot.
     pub(super) unsafe fn clear_passed(&self, device: &D, slot: u32) {
-        let epochs = self.core.epochs.read();
-        let shadow = epochs.current.shadow.as_ref().map(|shadow| (shadow, slot - self.frame_slots));
-        let visible = epochs.all().map(|epoch| (&epoch.heap, slot));
+        let versions = self.core.versions.read();
+        let shadow = versions.current.shadow.as_ref().map(|shadow| (shadow, slot - self.frame_slots));
+        let visible = versions.all().map(|version| (&version.heap, slot));
         for (heap, slot) in visible.chain(shadow).filter(|(heap, slot)| *slot < heap.slots()) {
             // SAFETY: by the caller's promise, for the slot and for its view.
             unsafe { device.clear_view(heap.object(), slot).map(|leftover| device.discard_leftover(leftover)) };
@@ -295,7 +295,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
             owner: self.number,
             kind: self.kind as u32,
             shader_visible: true,
-            capacity: self.core.epochs.read().current.heap.slots().into(),
+            capacity: self.core.versions.read().current.heap.slots().into(),
             frame_capacity: self.frame_slots.into(),
             name: &self.name,
         });
@@ -315,12 +315,12 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
                 // SAFETY: every submission that had begun when the slot released it is complete.
                 unsafe { shared.device.discard_leftover(leftover) };
             }
-            Retired::Bound(epoch, bound) => {
+            Retired::Bound(version, bound) => {
                 // SAFETY: its frame is complete, and each binding is removed from the queue once.
-                unsafe { shared.device.unbind_heap(epoch.heap.object(), bound) };
+                unsafe { shared.device.unbind_heap(version.heap.object(), bound) };
             }
             Retired::Range(allocation) => self.free(shared, &allocation),
-            Retired::Epoch(number) => return self.end_epoch(&shared.device, number),
+            Retired::HeapVersion(number) => return self.end_version(&shared.device, number),
         }
         None
     }
@@ -345,18 +345,18 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     }
 
     /// Destroys an old heap whose frames are complete. If the program still has a binding of the heap, returns the
-    /// retired epoch, which the caller retires again.
-    fn end_epoch(&self, device: &D, number: u64) -> Option<Retired<D>> {
-        let mut epochs = self.core.epochs.write();
-        let at = epochs.old.iter().position(|(_, epoch)| epoch.number == number)?;
-        if Arc::strong_count(&epochs.old[at].1) > 1 {
-            return Some(Retired::Epoch(number));
+    /// retired version, which the caller retires again.
+    fn end_version(&self, device: &D, number: u64) -> Option<Retired<D>> {
+        let mut versions = self.core.versions.write();
+        let at = versions.old.iter().position(|(_, version)| version.number == number)?;
+        if Arc::strong_count(&versions.old[at].1) > 1 {
+            return Some(Retired::HeapVersion(number));
         }
-        let (_, epoch) = epochs.old.remove(at);
-        drop(epochs);
-        if let Some(epoch) = Arc::into_inner(epoch) {
+        let (_, version) = versions.old.remove(at);
+        drop(versions);
+        if let Some(version) = Arc::into_inner(version) {
             // SAFETY: the frames that used it are complete, and this is the last reference.
-            unsafe { epoch.destroy(device) };
+            unsafe { version.destroy(device) };
         }
         None
     }
@@ -364,13 +364,13 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     /// # Safety
     /// No pending work uses the heaps, and all handles are dropped.
     unsafe fn destroy_heaps(&self, shared: &Shared<D>) {
-        let mut epochs = self.core.epochs.write();
-        let old = epochs.old.drain(..).map(|(_, epoch)| epoch).collect::<Vec<_>>();
-        for epoch in old.iter().chain([&epochs.current]) {
+        let mut versions = self.core.versions.write();
+        let old = versions.old.drain(..).map(|(_, version)| version).collect::<Vec<_>>();
+        for version in old.iter().chain([&versions.current]) {
             // SAFETY: by the caller's promise; the object is not used again, since the state is closed.
             unsafe {
-                shared.device.destroy_heap(epoch.heap.object().clone());
-                if let Some(shadow) = &epoch.shadow {
+                shared.device.destroy_heap(version.heap.object().clone());
+                if let Some(shadow) = &version.shadow {
                     shared.device.destroy_heap(shadow.object().clone());
                 }
             }
@@ -442,7 +442,7 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
     fn snapshot(&self, into: &mut Vec<DescriptorSnapshot>) {
         let blocks = self.persistent.lock().statistics();
         let (name, kind) = (self.name.to_string(), self.kind.to_string());
-        let heap_count = self.core.epochs.read().all().count() as u64;
+        let heap_count = self.core.versions.read().all().count() as u64;
         let persistent = DescriptorSnapshot {
             name: name.clone(),
             kind: kind.clone(),
@@ -474,7 +474,7 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
 
     unsafe fn destroy(&self, shared: &Shared<D>) {
         self.core.waiting.release_all(|retired| {
-            if !matches!(retired, Retired::Epoch(_)) {
+            if !matches!(retired, Retired::HeapVersion(_)) {
                 self.release(shared, retired);
             }
         });

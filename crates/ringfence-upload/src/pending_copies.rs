@@ -18,7 +18,7 @@ type Delivery = delivery::Delivery<Leak>;
 /// The destinations of copies that are recorded together. A clone refers to the same copies: they arrive if the
 /// original or a clone is recorded in a frame that is submitted.
 #[derive(Default)]
-pub(super) struct Arrivals {
+pub(super) struct PendingCopies {
     delivery: Option<Arc<Delivery>>,
     /// Earlier deliveries, kept to reuse their host memory. Some may still wait for the end of their frames.
     spares: SmallVec<[Arc<Delivery>; 4]>,
@@ -31,7 +31,7 @@ pub(super) struct Exchanged {
     pub(super) user_data: u64,
 }
 
-impl Arrivals {
+impl PendingCopies {
     /// Returns a value without destinations.
     #[must_use]
     pub(super) fn new() -> Self {
@@ -122,7 +122,7 @@ impl Arrivals {
     }
 }
 
-impl Clone for Arrivals {
+impl Clone for PendingCopies {
     fn clone(&self) -> Self {
         Self { delivery: self.delivery.clone(), spares: SmallVec::new() }
     }

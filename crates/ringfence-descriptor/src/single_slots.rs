@@ -20,7 +20,7 @@ use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksStatistics};
 use ringfence_core::range::{AllocError, Invalid};
 use smallvec::SmallVec;
 
-use super::cpu::{Keeper, UNWRITTEN};
+use super::cpu::{HeapOwner, UNWRITTEN};
 use super::{Heap, SlotAllocator};
 use crate::device::descriptors::Descriptors;
 
@@ -44,7 +44,7 @@ pub(super) struct Run<D: Descriptors, A: SlotAllocator> {
 
 pub(super) struct Held<D: Descriptors, A: SlotAllocator> {
     /// Keeps the allocator and its heaps alive.
-    pub(super) keeper: Arc<Keeper<D, A>>,
+    pub(super) heap_owner: Arc<HeapOwner<D, A>>,
     pub(super) heap: Arc<Heap<D>>,
     pub(super) allocation: BlockAllocation,
 }
@@ -78,8 +78,8 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
     }
 
     /// Takes one slot.
-    pub(super) fn take_single(&mut self, keeper: &Arc<Keeper<D, A>>) -> Result<BoxedRun<D, A>, AllocError> {
-        let Some(single) = self.singles.pop() else { return self.take(keeper, 1, 1) };
+    pub(super) fn take_single(&mut self, heap_owner: &Arc<HeapOwner<D, A>>) -> Result<BoxedRun<D, A>, AllocError> {
+        let Some(single) = self.singles.pop() else { return self.take(heap_owner, 1, 1) };
         self.unused = self.unused.min(self.singles.len());
         Ok(single)
     }
@@ -87,13 +87,13 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
     /// Takes a run of slots from the blocks.
     pub(super) fn take(
         &mut self,
-        keeper: &Arc<Keeper<D, A>>,
+        heap_owner: &Arc<HeapOwner<D, A>>,
         count: u64,
         alignment: u64,
     ) -> Result<BoxedRun<D, A>, AllocError> {
         let allocation = self.blocks.try_allocate(count, alignment)?;
         let (heap, _) = self.blocks.get(allocation.block()).expect("the block of an allocation exists");
-        let held = Held { keeper: Arc::clone(keeper), heap: Arc::clone(heap), allocation };
+        let held = Held { heap_owner: Arc::clone(heap_owner), heap: Arc::clone(heap), allocation };
         Ok(self.boxed(held))
     }
 
@@ -123,7 +123,7 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
 
     /// Frees slots in the blocks. The caller keeps the heap alive during the call.
     pub(super) fn give_back(&mut self, mut run: BoxedRun<D, A>) {
-        let Held { keeper: _, heap, allocation } = run.held.take().expect("a run is freed once");
+        let Held { heap_owner: _, heap, allocation } = run.held.take().expect("a run is freed once");
         // Dropped first, so that the thread that removes the empty block later has the last reference to its heap.
         drop(heap);
         let freed = self.blocks.free(&allocation);
