@@ -17,10 +17,7 @@ mod scaling;
 #[allow(dead_code, reason = "each example uses a part")]
 mod shapes;
 
-use ringfence_alias::{
-    AliasPlan, Item, ItemClass, PlanCache, Policy, Problem, class_costs, lower_transitions, plan, plan_by, transitions,
-    verify,
-};
+use ringfence_alias::{AliasPlan, Item, Policy, Problem, lower_transitions, plan, plan_by, transitions, verify};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -28,7 +25,7 @@ use std::time::{Duration, Instant};
 /// Text around the tables.
 const HEAD: &str = include_str!("alias_cases/head.md");
 const FRAMES: &str = include_str!("alias_cases/frames.md");
-const REPEATED: &str = include_str!("alias_cases/repeated.md");
+const FIRST: &str = include_str!("alias_cases/first.md");
 const SCALING: &str = include_str!("alias_cases/scaling.md");
 const LIMITS: &str = include_str!("alias_cases/limits.md");
 // Results of other examples; the text names them.
@@ -76,10 +73,10 @@ fn main() {
     print!("{FRAMES}");
     show(&FRAME_HEAD.map(String::from));
     cases.iter().filter(|case| case.name.starts_with("frames")).for_each(Case::show_frame);
-    print!("{REPEATED}");
-    show(&["resources", "first plan µs", "lookup ns", "declared ns", "of that, the end ns"].map(String::from));
+    print!("{FIRST}");
+    show(&["resources", "first plan µs"].map(String::from));
     let frames = cases.iter().filter(|case| case.name.starts_with("frames"));
-    frames.chain(&[Case::generated(55), Case::generated(1_000)]).for_each(Case::show_repeated);
+    frames.chain(&[Case::generated(55), Case::generated(1_000)]).for_each(Case::show_first);
     print!("{SCALING}");
     let points = if names.is_empty() { scaling::points() } else { Vec::new() };
     scaling::table(&points);
@@ -155,6 +152,15 @@ fn processor() -> Option<Duration> {
 struct Case {
     name: String,
     items: Vec<Item>,
+    /// Class of each item: on Direct3D 12 heap tier 1, each class has heaps of its own.
+    classes: Vec<Class>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Buffer,
+    Texture,
+    RenderTarget,
 }
 
 /// Times at which plans were found.
@@ -170,7 +176,8 @@ struct Times {
 impl Case {
     fn read(folder: &Path, path: &Path) -> Self {
         let name = path.strip_prefix(folder).unwrap_or(path).with_extension("").display().to_string();
-        Self { name, items: read(path) }
+        let (items, classes) = read(path);
+        Self { name, items, classes }
     }
 
     fn generated(count: u64) -> Self {
@@ -183,7 +190,8 @@ impl Case {
             let lower = random(count);
             Item::new(1 + random(1 << 20), lower, lower + 1 + random(40))
         };
-        Self { name: format!("generated/{count}"), items: (0..count).map(|_| item()).collect() }
+        let items = (0..count).map(|_| item()).collect();
+        Self { name: format!("generated/{count}"), items, classes: vec![Class::Buffer; count as usize] }
     }
 
     /// Returns `true` for the cases that MiniMalloc's paper calls challenging.
@@ -271,11 +279,18 @@ impl Case {
     /// Prints the cost of a frame by class, and its barriers.
     fn show_frame(&self) {
         let mut left = CLASS_STEPS;
-        let costs = class_costs(&self.items, |_| countdown(&mut left)).expect("the items are valid");
-        let before = transitions(&self.items, &costs.together.offsets).len();
         let problem = self.problem();
+        let together = plan(&problem, |_| countdown(&mut left));
+        let mut apart = 0;
+        for class in [Class::Buffer, Class::Texture, Class::RenderTarget] {
+            let of_class = self.items.iter().zip(&self.classes).filter(|(_, other)| **other == class);
+            let items: Vec<Item> = of_class.map(|(item, _)| *item).collect();
+            let problem = Problem::new(&items).expect("the items are valid");
+            apart += plan(&problem, |_| countdown(&mut left)).height;
+        }
+        let before = transitions(&self.items, &together.offsets).len();
         let lower = |steps_max: u64| {
-            let (start, mut plan, mut steps) = (Instant::now(), costs.together.clone(), 0);
+            let (start, mut plan, mut steps) = (Instant::now(), together.clone(), 0);
             let left = lower_transitions(
                 &problem,
                 &mut plan,
@@ -285,7 +300,7 @@ impl Case {
                     steps < steps_max
                 },
             );
-            verify(&self.items, &plan.offsets, costs.together.height).expect("the plan is valid");
+            verify(&self.items, &plan.offsets, together.height).expect("the plan is valid");
             (left, start.elapsed(), steps)
         };
         let least =
@@ -295,9 +310,9 @@ impl Case {
         eprintln!("{}: {steps} steps", self.name);
         show(&[
             self.name.clone(),
-            costs.together.height.to_string(),
-            costs.apart_height().to_string(),
-            format!("{:.3}", costs.apart_height() as f64 / costs.together.height as f64),
+            together.height.to_string(),
+            apart.to_string(),
+            format!("{:.3}", apart as f64 / together.height as f64),
             before.to_string(),
             in_frame.to_string(),
             format!("{:.0}", 1e6 * time.as_secs_f64()),
@@ -306,38 +321,11 @@ impl Case {
         ]);
     }
 
-    /// Prints the time of the first plan of a new frame, and of the lookup of a frame like the last.
-    fn show_repeated(&self) {
+    /// Prints the time of the first plan of a new frame.
+    fn show_first(&self) {
         let first = (0..ROUNDS).map(|_| self.plan(0.0).1.first).min().unwrap_or_default();
-        let mut cache = PlanCache::new(8);
-        cache.insert(&self.items, self.plan(0.0).0);
-        let mut lookup = || {
-            const LOOKUPS: u32 = 10_000;
-            let start = Instant::now();
-            for _ in 0..LOOKUPS {
-                std::hint::black_box(cache.get(std::hint::black_box(&self.items)));
-            }
-            start.elapsed().as_nanos() / u128::from(LOOKUPS)
-        };
-        let lookup = (0..ROUNDS).map(|_| lookup()).min().unwrap_or_default();
-        // Timed separately: the time of declaring is the difference of `all` and `end`.
-        let mut declared = |is_timed_whole: bool| {
-            const FRAMES: u32 = 2_000;
-            let mut time = Duration::ZERO;
-            for _ in 0..FRAMES {
-                let whole = Instant::now();
-                let mut frame = cache.begin();
-                std::hint::black_box(&self.items).iter().for_each(|item| frame.take(*item));
-                let end = Instant::now();
-                std::hint::black_box(frame.plan());
-                time += if is_timed_whole { whole.elapsed() } else { end.elapsed() };
-            }
-            time.as_nanos() / u128::from(FRAMES)
-        };
-        let [end, all] = [false, true].map(|whole| (0..ROUNDS).map(|_| declared(whole)).min().unwrap_or_default());
         let name = format!("{} ({})", self.name, self.items.len());
-        let numbers = [lookup, all, end].map(|ns| ns.to_string());
-        show(&[vec![name, format!("{:.1}", 1e6 * first.as_secs_f64())], numbers.to_vec()].concat());
+        show(&[name, format!("{:.1}", 1e6 * first.as_secs_f64())]);
     }
 }
 
@@ -359,7 +347,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn read(path: &Path) -> Vec<Item> {
+fn read(path: &Path) -> (Vec<Item>, Vec<Class>) {
     let text = std::fs::read_to_string(path).expect("the case can be read");
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let head = lines.next().expect("a header line");
@@ -370,11 +358,11 @@ fn read(path: &Path) -> Vec<Item> {
     let item = |cells: Vec<&str>| {
         let number = |column: usize| cells[column].parse::<u64>().expect("a number");
         let class = match category.map(|column| cells[column]) {
-            Some("rtds") => ItemClass::RenderTarget,
-            Some("tex") => ItemClass::Texture,
-            _ => ItemClass::Buffer,
+            Some("rtds") => Class::RenderTarget,
+            Some("tex") => Class::Texture,
+            _ => Class::Buffer,
         };
-        Item { class, ..Item::new(number(size), number(lower), number(upper)).aligned(alignment.map_or(1, number)) }
+        (Item::new(number(size), number(lower), number(upper)).aligned(alignment.map_or(1, number)), class)
     };
-    lines.map(item).collect()
+    lines.map(item).unzip()
 }

@@ -28,18 +28,6 @@ impl Lifetime {
     }
 }
 
-/// Kind of resource that Direct3D 12 keeps in a separate heap on resource heap tier 1.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
-pub enum ItemClass {
-    /// A buffer.
-    #[default]
-    Buffer,
-    /// A texture that is neither a render target nor a depth buffer.
-    Texture,
-    /// A render target or a depth buffer.
-    RenderTarget,
-}
-
 /// A buffer or texture to plan.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Item {
@@ -49,15 +37,13 @@ pub struct Item {
     pub alignment: u64,
     /// Time in which no other item may use its bytes.
     pub lifetime: Lifetime,
-    /// Class of the item. Only [`class_costs`](super::class_costs) reads it.
-    pub class: ItemClass,
 }
 
 impl Item {
     /// Creates a buffer of `size` units that is alive from `lower` to before `upper`, with alignment 1.
     #[must_use]
     pub const fn new(size: u64, lower: u64, upper: u64) -> Self {
-        Self { size, alignment: 1, lifetime: Lifetime { lower, upper }, class: ItemClass::Buffer }
+        Self { size, alignment: 1, lifetime: Lifetime { lower, upper } }
     }
 
     /// Returns the item with another alignment.

@@ -51,8 +51,7 @@
 //! | [`verify`], [`verify_passes`] | check a plan; share no code with the planners | O(n log n), O(n²) |
 //! | [`PassGraph`] | several queues: lifetimes as a partial order | O(n³ / 64) |
 //! | [`RecurringItem`] | buffers with several lifetimes and one offset | O(n²) |
-//! | [`class_costs`] | heap tier 1: one heap, or one heap per class | two plans |
-//! | [`PlanCache`], [`plan_keeping`] | replan the same items; replan nearly the same items | O(n), O(n² log n) |
+//! | [`plan_keeping`] | replans nearly the same items | O(n² log n) |
 //! | [`plan_heaps`] | several heaps, pinned offsets, granularity pages | O(n²) per order |
 //! | [`replan_heaps`] | repairs a plan of several heaps after a small change | O(n log n + n · changes) |
 //! | [`verify_heaps`] | checks a plan of several heaps | O(n log n) |
@@ -100,7 +99,6 @@ mod asking;
 mod beam;
 mod bound;
 mod check;
-mod classes;
 mod columns;
 mod counted;
 mod exact;
@@ -121,7 +119,6 @@ mod random;
 mod recurring;
 mod reorder;
 mod repair;
-mod reuse;
 mod runs;
 mod sections;
 mod shape;
@@ -135,13 +132,12 @@ mod transitions;
 mod uses;
 
 pub use check::{Violation, verify};
-pub use classes::{ClassCosts, ClassPlan, class_costs};
 pub use greedy::Fit;
 pub use heaps::{
     Heap, HeapError, HeapItem, HeapOffset, HeapPlan, HeapProblem, HeapViolation, ReplannedHeaps, plan_heaps,
     replan_heaps, verify_heaps,
 };
-pub use item::{Item, ItemClass, ItemError, Lifetime};
+pub use item::{Item, ItemError, Lifetime};
 pub use keep::{KeptPlan, plan_keeping};
 pub use lowering::{Lowering, lower_transitions};
 pub use order::Order;
@@ -150,7 +146,6 @@ pub use plan::{AliasPlan, GREEDY_WHOLE, Policy, Progress, plan, plan_by};
 pub use problem::Problem;
 pub use recurring::RecurringItem;
 pub use reorder::{PassOrder, suggest_order};
-pub use reuse::{DeclaredFrame, Fingerprint, PlanCache};
 #[cfg(feature = "threads")]
 pub use threads::{PlanDesc, plan_with};
 pub use transitions::{Transition, transitions};

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use proptest::prelude::*;
 use ringfence_alias::{
-    AliasPlan, Fingerprint, Item, ItemClass, ItemError, Lifetime, PassError, PassGraph, PassItem, PassUse, PlanCache,
-    Policy, Problem, RecurringItem, Transition, Violation, class_costs, lower_transitions, pass_edges, plan, plan_by,
-    plan_keeping, suggest_order, transitions, verify, verify_passes,
+    AliasPlan, Item, ItemError, Lifetime, PassError, PassGraph, PassItem, PassUse, Policy, Problem, RecurringItem,
+    Transition, Violation, lower_transitions, pass_edges, plan, plan_by, plan_keeping, suggest_order, transitions,
+    verify, verify_passes,
 };
 use ringfence_core::range::align_up;
 use ringfence_core::testing::cases;
@@ -496,7 +496,6 @@ fn nothing_to_plan_is_a_plan() {
     let plan = plan_for(&[], 10);
     assert_eq!((plan.height, plan.lower_bound, plan.is_proven()), (0, 0, true));
     assert!(transitions(&[], &[]).is_empty());
-    assert_eq!(class_costs(&[], |_| true).unwrap().apart, []);
     let graph = PassGraph::new(0, &[]).unwrap();
     assert!(Problem::with_passes(&graph, &[]).unwrap().is_empty());
     assert_eq!(suggest_order(&graph, &[], &[], |_| true).saving(), 0);
@@ -508,77 +507,6 @@ fn alignment_that_all_share_raises_the_bound() {
     let plan = plan_for(&items, 1_000);
     assert_eq!((plan.load, plan.height), (18, 21));
     assert!(plan.is_proven());
-}
-
-#[test]
-fn classes_apart_cost_what_the_sum_says() {
-    let of = |class, lower| Item { class, ..Item::new(10, lower, lower + 1) };
-    let items = [of(ItemClass::Buffer, 0), of(ItemClass::Texture, 1), of(ItemClass::RenderTarget, 2)];
-    let costs = class_costs(&items, |_| true).unwrap();
-    assert_eq!((costs.together.height, costs.apart_height(), costs.extra()), (10, 30, 20));
-    assert_eq!(costs.apart.iter().map(|class| class.items.clone()).collect::<Vec<_>>(), [[0], [1], [2]]);
-}
-
-#[test]
-fn a_repeated_frame_is_looked_up() {
-    let frames: Vec<Vec<Item>> = (0..3).map(|seed| generated(20, 30, 9, seed + 1)).collect();
-    let mut cache = PlanCache::new(2);
-    assert!(cache.get(&frames[0]).is_none());
-    for frame in &frames[..2] {
-        cache.insert(frame, plan_for(frame, 5));
-    }
-    assert_eq!(cache.get(&frames[0]).unwrap(), &plan_for(&frames[0], 5));
-    cache.insert(&frames[2], plan_for(&frames[2], 5));
-    assert_eq!((cache.len(), cache.get(&frames[1]).is_none(), cache.get(&frames[0]).is_some()), (2, true, true));
-    let mut fingerprint = Fingerprint::new();
-    frames[2].iter().for_each(|item| fingerprint.take(item));
-    assert!(cache.find(fingerprint, &frames[2]).is_some());
-    // A forged fingerprint finds no plan, because the items are compared.
-    assert!(cache.find(fingerprint, &frames[1]).is_none());
-}
-
-#[test]
-fn a_frame_declared_item_by_item_finds_the_plan_of_exactly_its_items() {
-    let mut frames: Vec<Vec<Item>> = (0..3).map(|seed| generated(20, 30, 9, seed + 1)).collect();
-    let others = [frames[0][..19].to_vec(), [&frames[0][..], &frames[1][..1]].concat(), vec![]];
-    // Each field of the last item is compared.
-    let Item { size, alignment, lifetime: Lifetime { lower, upper }, class: _ } = frames[0][19];
-    let changed = [
-        Item { size: size + 1, ..frames[0][19] },
-        Item { alignment: 2 * alignment, ..frames[0][19] },
-        Item { lifetime: Lifetime { lower, upper: upper + 1 }, ..frames[0][19] },
-        Item { lifetime: Lifetime { lower: lower.wrapping_sub(1), upper }, ..frames[0][19] },
-        Item { class: ItemClass::Texture, ..frames[0][19] },
-    ];
-    let with_last = |item: Item| [&frames[0][..19], &[item]].concat();
-    let changed: Vec<_> =
-        changed.into_iter().filter(|item| item.lifetime.lower < item.lifetime.upper).map(with_last).collect();
-    frames.extend(others.into_iter().chain(changed));
-    let mut cache = PlanCache::new(frames.len());
-    let declare = |cache: &mut PlanCache, frame: &[Item]| {
-        let mut declared = cache.begin();
-        frame.iter().for_each(|item| declared.take(*item));
-        declared.plan().cloned()
-    };
-    for frame in &frames {
-        assert_eq!(declare(&mut cache, frame), None);
-        let mut declared = cache.begin();
-        frame.iter().for_each(|item| declared.take(*item));
-        let made = declared.plan_or(|items| {
-            assert_eq!(items, frame, "the declared items are planned");
-            plan_for(items, 5)
-        });
-        assert_eq!(made, &plan_for(frame, 5));
-    }
-    // In any order, each twice in a row, and by both methods.
-    for place in [0, 3, 0, 4, 1, 5, 0, 6, 7, 0, 8, 9, 2, 1, 0] {
-        let expected = Some(plan_for(&frames[place], 5));
-        assert_eq!(declare(&mut cache, &frames[place]), expected);
-        assert_eq!(declare(&mut cache, &frames[place]), expected);
-        assert_eq!(cache.get(&frames[place]).cloned(), expected);
-        assert_eq!(cache.get(&frames[place]).cloned(), expected);
-    }
-    assert_eq!(cache.len(), frames.len());
 }
 
 #[test]
