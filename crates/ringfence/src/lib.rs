@@ -39,7 +39,6 @@
 //! | `d3d12` | the backend over `windows`; has no effect on other systems |
 //! | `sim` | the simulated GPU with its hazard detection, mostly for the tests of programs |
 //! | `serde` | serialization of snapshots and figures, for example as JSON |
-//! | `threads` | [`alias`] plans on several threads: `alias::plan_with` |
 //! | `tracing` | spans and events of the crate `tracing` for slow driver calls, waits and failures |
 //!
 //! No feature is on by default.
