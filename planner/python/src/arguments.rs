@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::num::NonZeroUsize;
 
-use ::ringfence_alias as alias;
+use ringfence_planner as planner;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::intern;
@@ -53,16 +53,16 @@ pub fn classes(given: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
     each(given, "classes", |place, class| integer(class, format_args!("element {place} of classes")))
 }
 
-pub fn pinned(given: &Bound<'_, PyAny>) -> PyResult<Option<alias::HeapOffset>> {
+pub fn pinned(given: &Bound<'_, PyAny>) -> PyResult<Option<planner::HeapOffset>> {
     place_or_none(given, "pinned")
 }
 
 /// Converts buffers to items of the planner. A buffer without its own alignment gets the given one.
-pub fn buffers(given: &Bound<'_, PyAny>, alignment: u64) -> PyResult<Vec<alias::Item>> {
+pub fn buffers(given: &Bound<'_, PyAny>, alignment: u64) -> PyResult<Vec<planner::Item>> {
     each(given, "buffers", |place, row| buffer(row, place, alignment))
 }
 
-fn buffer(row: &Bound<'_, PyAny>, place: usize, alignment: u64) -> PyResult<alias::Item> {
+fn buffer(row: &Bound<'_, PyAny>, place: usize, alignment: u64) -> PyResult<planner::Item> {
     let elements = elements(row)?;
     let (lower, upper, size, own) = match elements.as_deref() {
         Some([lower, upper, size]) => (lower, upper, size, None),
@@ -73,28 +73,28 @@ fn buffer(row: &Bound<'_, PyAny>, place: usize, alignment: u64) -> PyResult<alia
     let upper = integer(upper, format_args!("upper of buffer {place}"))?;
     let size = integer(size, format_args!("size of buffer {place}"))?;
     let own = own.map(|own| integer(own, format_args!("alignment of buffer {place}"))).transpose()?;
-    Ok(alias::Item::new(size, lower, upper).aligned(own.unwrap_or(alignment)))
+    Ok(planner::Item::new(size, lower, upper).aligned(own.unwrap_or(alignment)))
 }
 
 pub fn offsets(given: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
     each(given, "offsets", |place, offset| integer(offset, format_args!("offset {place}")))
 }
 
-pub fn places(given: &Bound<'_, PyAny>) -> PyResult<Vec<alias::HeapOffset>> {
+pub fn places(given: &Bound<'_, PyAny>) -> PyResult<Vec<planner::HeapOffset>> {
     each(given, "offsets", |place, at| heap_offset(at, format_args!("place {place}"), PLACE))
 }
 
-pub fn last_places(given: &Bound<'_, PyAny>) -> PyResult<Vec<Option<alias::HeapOffset>>> {
+pub fn last_places(given: &Bound<'_, PyAny>) -> PyResult<Vec<Option<planner::HeapOffset>>> {
     each(given, "last", |place, at| place_or_none(at, format_args!("place {place}")))
 }
 
-fn place_or_none(given: &Bound<'_, PyAny>, name: impl Display) -> PyResult<Option<alias::HeapOffset>> {
+fn place_or_none(given: &Bound<'_, PyAny>, name: impl Display) -> PyResult<Option<planner::HeapOffset>> {
     if given.is_none() { Ok(None) } else { heap_offset(given, name, PLACE_OR_NONE).map(Some) }
 }
 
-fn heap_offset(given: &Bound<'_, PyAny>, name: impl Display, expected: &str) -> PyResult<alias::HeapOffset> {
+fn heap_offset(given: &Bound<'_, PyAny>, name: impl Display, expected: &str) -> PyResult<planner::HeapOffset> {
     match elements(given)?.as_deref() {
-        Some([heap, offset]) => Ok(alias::HeapOffset {
+        Some([heap, offset]) => Ok(planner::HeapOffset {
             heap: integer(heap, format_args!("heap of {name}"))?,
             offset: integer(offset, format_args!("offset of {name}"))?,
         }),

@@ -1,11 +1,11 @@
-//! Python bindings of `ringfence-alias`. Plans are checked before they are returned.
+//! Python bindings of `ringfence-planner`. Plans are checked before they are returned.
 
 mod arguments;
 
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use ::ringfence_alias as alias;
+use ringfence_planner as planner;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -46,7 +46,7 @@ struct Plan {
 /// wrong type.
 #[pyclass(frozen, eq, hash, from_py_object, module = "ringfence_alias")]
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Heap(alias::Heap);
+struct Heap(planner::Heap);
 
 /// An item, and the heaps that it can be placed in.
 ///
@@ -55,7 +55,7 @@ struct Heap(alias::Heap);
 /// heap's granularity in common. Raises ValueError for a number out of range, TypeError for a wrong type.
 #[pyclass(frozen, eq, hash, from_py_object, module = "ringfence_alias")]
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Item(alias::HeapItem);
+struct Item(planner::HeapItem);
 
 /// A plan for heaps: heap and offset of each item.
 ///
@@ -92,9 +92,9 @@ fn bool_repr(is_so: bool) -> &'static str {
 }
 
 impl Plan {
-    fn of(py: Python<'_>, found: alias::AliasPlan) -> PyResult<Self> {
+    fn of(py: Python<'_>, found: planner::AliasPlan) -> PyResult<Self> {
         let is_proven = found.is_proven();
-        let alias::AliasPlan { offsets, height, load, lower_bound } = found;
+        let planner::AliasPlan { offsets, height, load, lower_bound } = found;
         Ok(Self { offsets: PyTuple::new(py, offsets)?.unbind(), height, load, lower_bound, is_proven })
     }
 
@@ -114,7 +114,7 @@ impl Plan {
         load: u64,
         lower_bound: u64,
     ) -> PyResult<Self> {
-        Self::of(py, alias::AliasPlan { offsets, height, load, lower_bound })
+        Self::of(py, planner::AliasPlan { offsets, height, load, lower_bound })
     }
 
     /// For `pickle` and `copy`.
@@ -148,7 +148,7 @@ impl HeapPlan {
     #[allow(clippy::too_many_arguments, reason = "pickle calls it with every field of a plan")]
     fn new(
         py: Python<'_>,
-        #[pyo3(from_py_with = arguments::places)] offsets: Vec<alias::HeapOffset>,
+        #[pyo3(from_py_with = arguments::places)] offsets: Vec<planner::HeapOffset>,
         heights: Vec<u64>,
         fallback_bytes: u128,
         lower_bound: u64,
@@ -157,7 +157,7 @@ impl HeapPlan {
         has_kept_most: Option<bool>,
     ) -> PyResult<Self> {
         let kept = kept_count.zip(has_kept_most).map(|(count, most)| Kept { count, most });
-        heap_plan(py, alias::HeapPlan { offsets, heights, fallback_bytes, lower_bound, is_proven }, kept)
+        heap_plan(py, planner::HeapPlan { offsets, heights, fallback_bytes, lower_bound, is_proven }, kept)
     }
 
     /// For `pickle` and `copy`.
@@ -196,7 +196,7 @@ impl Heap {
         #[pyo3(from_py_with = arguments::alignment)] alignment: u64,
         #[pyo3(from_py_with = arguments::granularity)] granularity: u64,
     ) -> Self {
-        Self(alias::Heap { class: class_, capacity, alignment, granularity })
+        Self(planner::Heap { class: class_, capacity, alignment, granularity })
     }
 
     /// Capacity in units; 2**64 - 1 for no limit.
@@ -225,7 +225,7 @@ impl Heap {
 
     /// For `pickle` and `copy`.
     fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((u64,), Bound<'py, PyDict>)> {
-        let alias::Heap { class, capacity, alignment, granularity } = self.0;
+        let planner::Heap { class, capacity, alignment, granularity } = self.0;
         let named = PyDict::new(py);
         named.set_item("class_", class)?;
         named.set_item("alignment", alignment)?;
@@ -234,7 +234,7 @@ impl Heap {
     }
 
     fn __repr__(&self) -> String {
-        let alias::Heap { class, capacity, alignment, granularity } = self.0;
+        let planner::Heap { class, capacity, alignment, granularity } = self.0;
         format!("Heap({capacity}, class_={class}, alignment={alignment}, granularity={granularity})")
     }
 }
@@ -250,10 +250,10 @@ impl Item {
         #[pyo3(from_py_with = arguments::alignment)] alignment: u64,
         #[pyo3(from_py_with = arguments::kind)] kind: u32,
         #[pyo3(from_py_with = arguments::classes)] classes: Vec<u32>,
-        #[pyo3(from_py_with = arguments::pinned)] pinned: Option<alias::HeapOffset>,
+        #[pyo3(from_py_with = arguments::pinned)] pinned: Option<planner::HeapOffset>,
     ) -> Self {
-        let item = alias::Item::new(size, lower, upper).aligned(alignment);
-        Self(alias::HeapItem { item, kind, classes, pinned })
+        let item = planner::Item::new(size, lower, upper).aligned(alignment);
+        Self(planner::HeapItem { item, kind, classes, pinned })
     }
 
     /// Size in units.
@@ -300,7 +300,7 @@ impl Item {
 
     /// For `pickle` and `copy`.
     fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((u64, u64, u64), Bound<'py, PyDict>)> {
-        let alias::Item { size, alignment, lifetime: alias::Lifetime { lower, upper }, .. } = self.0.item;
+        let planner::Item { size, alignment, lifetime: planner::Lifetime { lower, upper }, .. } = self.0.item;
         let named = PyDict::new(py);
         named.set_item("alignment", alignment)?;
         named.set_item("kind", self.0.kind)?;
@@ -310,9 +310,9 @@ impl Item {
     }
 
     fn __repr__(&self) -> String {
-        let alias::HeapItem { item, kind, classes, pinned } = &self.0;
+        let planner::HeapItem { item, kind, classes, pinned } = &self.0;
         let pinned = pinned.map_or_else(|| "None".to_owned(), |at| format!("({}, {})", at.heap, at.offset));
-        let alias::Lifetime { lower, upper } = item.lifetime;
+        let planner::Lifetime { lower, upper } = item.lifetime;
         let (size, alignment) = (item.size, item.alignment);
         format!(
             "Item({size}, {lower}, {upper}, alignment={alignment}, kind={kind}, classes={classes:?}, pinned={pinned})"
@@ -373,17 +373,17 @@ fn plan(
     let items = arguments::buffers(buffers, alignment)?;
     let mut clock = Clock::new(time_limit);
     let found = py.detach(|| {
-        let problem = alias::Problem::new(&items).map_err(refused)?;
+        let problem = planner::Problem::new(&items).map_err(refused)?;
         // Decided if the plan is within the capacity, or if no plan can be.
-        let is_decided = |progress: &alias::Progress| {
+        let is_decided = |progress: &planner::Progress| {
             capacity.is_some_and(|capacity| progress.height <= capacity || progress.lower_bound > capacity)
         };
-        let go_on = |progress: &alias::Progress| !is_decided(progress) && clock.goes_on();
+        let go_on = |progress: &planner::Progress| !is_decided(progress) && clock.goes_on();
         let found = match threads {
-            NonZeroUsize::MIN => alias::plan(&problem, go_on),
-            threads => alias::plan_with(&problem, &alias::PlanDesc { threads, ..Default::default() }, go_on),
+            NonZeroUsize::MIN => planner::plan(&problem, go_on),
+            threads => planner::plan_with(&problem, &planner::PlanDesc { threads, ..Default::default() }, go_on),
         };
-        alias::verify(&items, &found.offsets, found.height).map_err(refused)?;
+        planner::verify(&items, &found.offsets, found.height).map_err(refused)?;
         Ok::<_, PyErr>(found)
     })?;
     if let Some(raised) = clock.raised {
@@ -422,20 +422,20 @@ fn verify(
     #[pyo3(from_py_with = arguments::alignment)] alignment: u64,
 ) -> PyResult<()> {
     let items = arguments::buffers(buffers, alignment)?;
-    py.detach(|| alias::verify(&items, &offsets, capacity)).map_err(refused)
+    py.detach(|| planner::verify(&items, &offsets, capacity)).map_err(refused)
 }
 
-fn heaps(given: &Bound<'_, PyAny>) -> PyResult<Vec<alias::Heap>> {
+fn heaps(given: &Bound<'_, PyAny>) -> PyResult<Vec<planner::Heap>> {
     let heaps: Vec<Heap> = arguments::instances(given, "heap", "a Heap")?;
     Ok(heaps.into_iter().map(|heap| heap.0).collect())
 }
 
-fn items(given: &Bound<'_, PyAny>) -> PyResult<Vec<alias::HeapItem>> {
+fn items(given: &Bound<'_, PyAny>) -> PyResult<Vec<planner::HeapItem>> {
     let items: Vec<Item> = arguments::instances(given, "item", "an Item")?;
     Ok(items.into_iter().map(|item| item.0).collect())
 }
 
-fn heap_plan(py: Python<'_>, plan: alias::HeapPlan, kept: Option<Kept>) -> PyResult<HeapPlan> {
+fn heap_plan(py: Python<'_>, plan: planner::HeapPlan, kept: Option<Kept>) -> PyResult<HeapPlan> {
     Ok(HeapPlan {
         height: plan.height(),
         offsets: PyTuple::new(py, plan.offsets.iter().map(|at| (at.heap, at.offset)))?.unbind(),
@@ -454,15 +454,15 @@ fn heap_plan(py: Python<'_>, plan: alias::HeapPlan, kept: Option<Kept>) -> PyRes
 #[pyo3(signature = (heaps, items, *, time_limit = 1.0))]
 fn plan_heaps(
     py: Python<'_>,
-    #[pyo3(from_py_with = heaps)] heaps: Vec<alias::Heap>,
-    #[pyo3(from_py_with = items)] items: Vec<alias::HeapItem>,
+    #[pyo3(from_py_with = heaps)] heaps: Vec<planner::Heap>,
+    #[pyo3(from_py_with = items)] items: Vec<planner::HeapItem>,
     #[pyo3(from_py_with = arguments::time_limit)] time_limit: f64,
 ) -> PyResult<HeapPlan> {
     let mut clock = Clock::new(time_limit);
     let found = py.detach(|| {
-        let problem = alias::HeapProblem::new(&heaps, &items).map_err(refused)?;
-        let found = alias::plan_heaps(&problem, |_| clock.goes_on()).map_err(refused)?;
-        alias::verify_heaps(&heaps, &items, &found.offsets).map_err(refused)?;
+        let problem = planner::HeapProblem::new(&heaps, &items).map_err(refused)?;
+        let found = planner::plan_heaps(&problem, |_| clock.goes_on()).map_err(refused)?;
+        planner::verify_heaps(&heaps, &items, &found.offsets).map_err(refused)?;
         Ok::<_, PyErr>(found)
     });
     match clock.raised {
@@ -478,9 +478,9 @@ fn plan_heaps(
 #[pyo3(signature = (heaps, items, last, *, time_limit = 1.0))]
 fn replan_heaps(
     py: Python<'_>,
-    #[pyo3(from_py_with = heaps)] heaps: Vec<alias::Heap>,
-    #[pyo3(from_py_with = items)] items: Vec<alias::HeapItem>,
-    #[pyo3(from_py_with = arguments::last_places)] last: Vec<Option<alias::HeapOffset>>,
+    #[pyo3(from_py_with = heaps)] heaps: Vec<planner::Heap>,
+    #[pyo3(from_py_with = items)] items: Vec<planner::HeapItem>,
+    #[pyo3(from_py_with = arguments::last_places)] last: Vec<Option<planner::HeapOffset>>,
     #[pyo3(from_py_with = arguments::time_limit)] time_limit: f64,
 ) -> PyResult<HeapPlan> {
     if items.len() != last.len() {
@@ -488,9 +488,9 @@ fn replan_heaps(
     }
     let mut clock = Clock::new(time_limit);
     let found = py.detach(|| {
-        let problem = alias::HeapProblem::new(&heaps, &items).map_err(refused)?;
-        let found = alias::replan_heaps(&problem, &last, |_| clock.goes_on()).map_err(refused)?;
-        alias::verify_heaps(&heaps, &items, &found.plan.offsets).map_err(refused)?;
+        let problem = planner::HeapProblem::new(&heaps, &items).map_err(refused)?;
+        let found = planner::replan_heaps(&problem, &last, |_| clock.goes_on()).map_err(refused)?;
+        planner::verify_heaps(&heaps, &items, &found.plan.offsets).map_err(refused)?;
         Ok::<_, PyErr>(found)
     });
     if let Some(raised) = clock.raised {
@@ -506,11 +506,11 @@ fn replan_heaps(
 #[pyfunction]
 fn verify_heaps(
     py: Python<'_>,
-    #[pyo3(from_py_with = heaps)] heaps: Vec<alias::Heap>,
-    #[pyo3(from_py_with = items)] items: Vec<alias::HeapItem>,
-    #[pyo3(from_py_with = arguments::places)] offsets: Vec<alias::HeapOffset>,
+    #[pyo3(from_py_with = heaps)] heaps: Vec<planner::Heap>,
+    #[pyo3(from_py_with = items)] items: Vec<planner::HeapItem>,
+    #[pyo3(from_py_with = arguments::places)] offsets: Vec<planner::HeapOffset>,
 ) -> PyResult<()> {
-    py.detach(|| alias::verify_heaps(&heaps, &items, &offsets)).map_err(refused)
+    py.detach(|| planner::verify_heaps(&heaps, &items, &offsets)).map_err(refused)
 }
 
 /// Offsets for buffers with known lifetimes: buffers that are never alive at the same time can share bytes.
