@@ -105,7 +105,8 @@ impl Tree {
         }
     }
 
-    /// Returns the offset of an item, and the number of lists and runs that were visited.
+    /// Returns the offset of the gap for `size` units that `fit` selects (the lowest, or the tightest), and the cost of
+    /// the search in visits of a run.
     fn find(&mut self, span: Span, size: u64, mask: u64, fit: Fit) -> (u64, u64) {
         self.cursors.clear();
         let meet = |tree: &mut Self, list: usize| {

@@ -14,8 +14,8 @@ pub struct TransientDesc<'a> {
     pub heap_idle_frames: u64,
     /// Steps of some nanoseconds each that the planner spends on a new shape of planned frames, to find a layout of the
     /// same height with fewer aliasing barriers; 0 disables the search. With the default, a frame of 55 resources is
-    /// still planned in less than 0.1 ms (`docs/planner.md`). For a frame that never changes, a million may be worth
-    /// the time.
+    /// still planned in less than 0.1 ms (`planner/docs/measured.md` of the repository). For a frame that never
+    /// changes, a million may be worth the time.
     pub transition_steps: u64,
     /// Name of the heaps in reports.
     pub name: &'a str,

@@ -1,5 +1,5 @@
 //! The host cost of planned frames: the first of a shape, and later ones of the same shape. Prints the rows of
-//! `docs/planner.md`.
+//! `planner/docs/measured.md`.
 //!
 //! `cargo run --release -p ringfence --example planned_frames`. The device is the simulated one. On a real driver, the
 //! first frame also includes the time to create the objects.

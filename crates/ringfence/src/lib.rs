@@ -26,7 +26,7 @@
 //! | [`transient`] | aliased resources of a frame: the [`TransientAllocator`](transient::TransientAllocator) |
 //! | [`placement`] | an engine's policy that assigns each request to a pool |
 //! | [`device`] | the contract of a device (crate `ringfence-hal`), and a guide to implement one |
-//! | [`alias`] | the planner of offsets for known lifetimes (crate `ringfence-alias`) |
+//! | [`alias`] | plans of offsets for known lifetimes (crate `ringfence-alias`) |
 //! | [`algorithms`] | the algorithms alone (crates `ringfence-core` and `ringfence-lockfree`) |
 //! | `sim`, `vulkan`, `d3d12` | the simulated GPU and the two backends, each behind the feature of its name |
 //!

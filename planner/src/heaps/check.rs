@@ -1,8 +1,8 @@
 //! The checker of plans for several heaps. It shares no code with the planners, and reads the heaps and items as the
 //! caller gave them.
 //!
-//! Items that are alive in a heap do not overlap, so a new item can only clash with those that touch its pages. O(n log
-//! n + items on these pages).
+//! A sweep over time keeps the live items of a heap by offset. They do not overlap, or the sweep would have ended, so a
+//! new item is compared only with the items on its pages. O(n log n + items on these pages).
 
 use super::{Heap, HeapItem, HeapOffset};
 use alloc::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub enum HeapViolation {
     },
     /// The size is 0, the lifetime is empty, or the alignment is not a power of two.
     Item(ItemError),
-    /// An item is in a heap that does not exist, or has none of the item's classes.
+    /// The heap of an item does not exist, or its class is not one of the item's classes.
     WrongHeap {
         /// Index of the item.
         index: usize,
@@ -86,7 +86,9 @@ impl fmt::Display for HeapViolation {
         match *self {
             Self::Count { items, offsets } => write!(f, "{items} items, but {offsets} offsets"),
             Self::Item(error) => error.fmt(f),
-            Self::WrongHeap { index, heap } => write!(f, "item {index} is in heap {heap}, which is not of its classes"),
+            Self::WrongHeap { index, heap } => {
+                write!(f, "item {index} is in heap {heap}, which does not exist or whose class the item does not list")
+            }
             Self::NotPinned { index, at, pinned } => write!(
                 f,
                 "item {index} is pinned at {} in heap {}, but is at {} in heap {}",
@@ -114,8 +116,11 @@ impl fmt::Display for HeapViolation {
 
 impl core::error::Error for HeapViolation {}
 
-/// Checks a plan: each item is in a heap of its classes or at its pin, is aligned, and ends within the capacity; no two
-/// items share bytes while both are alive; no two items of different kinds share a page while both are alive.
+/// Checks a plan:
+///
+/// - each item is at its pin, or in a heap of one of its classes;
+/// - each offset is aligned, and each item ends within the capacity;
+/// - items that are alive at the same time share no byte, and no page if their kinds differ.
 ///
 /// # Errors
 /// The first violation that was found.

@@ -74,7 +74,8 @@ pub enum HeapError {
         /// Granularity of the heap.
         granularity: u64,
     },
-    /// At one moment, the items that are limited to some heaps are larger than these heaps together.
+    /// At `moment`, the live items that can only be placed in a certain set of heaps need more than the total capacity
+    /// of that set.
     Overload {
         /// The moment.
         moment: u64,
@@ -98,7 +99,8 @@ pub enum HeapError {
         /// `true` if it is proven that there is no plan. Never `true` if a plan might need more than 2^63 - 1.
         is_proven: bool,
     },
-    /// The closure returned `false` before there was a plan, or before all items were replanned.
+    /// The caller's closure, to which the progress is reported, returned `false` before there was a plan, or before all
+    /// items were replanned.
     Stopped {
         /// Number of items.
         items: usize,

@@ -30,11 +30,12 @@ const LOOKED_AT_MAX: usize = 32;
 
 /// Steps for replanning all items, if no more can be kept: some tenths of a second.
 const ANEW_STEPS_MAX: u64 = 330_000;
-/// Items visited per step, and between two calls of the closure: about a tenth of a millisecond.
+/// Items visited per step.
 const LOOKS_A_STEP: u64 = 1 << 10;
+/// Items visited between two calls of the closure: about a tenth of a millisecond.
 const LOOKS_A_QUESTION: u64 = 1 << 17;
 
-/// Counts visited items, and calls the closure.
+/// Counter of visited items. It calls the caller's closure every [`LOOKS_A_QUESTION`] visits.
 pub(super) struct Work<'a> {
     go_on: &'a mut dyn FnMut(&Progress) -> bool,
     lower_bound: u64,
@@ -43,7 +44,8 @@ pub(super) struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Counts `count` visited items. Returns `false` to stop. O(1).
+    /// Adds `count` visited items, and calls the closure once per [`LOOKS_A_QUESTION`] of them. Returns `false` if
+    /// planning must stop. O(1), plus the closure.
     pub fn looked_at(&mut self, count: usize) -> bool {
         self.looks += count as u64;
         if self.looks >= LOOKS_A_QUESTION {
@@ -53,7 +55,7 @@ impl Work<'_> {
         !self.is_stopped
     }
 
-    /// Calls the closure at once, reporting that there is no plan. Returns `false` to stop.
+    /// Calls the closure at once, reporting that there is no plan. Returns `false` if planning must stop.
     fn ask(&mut self, steps: u64) -> bool {
         let progress = Progress { height: u64::MAX, lower_bound: self.lower_bound, steps };
         self.is_stopped = self.is_stopped || !(self.go_on)(&progress);

@@ -314,7 +314,8 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         }
     }
 
-    /// Returns one item that is in a fallback heap or has the highest end of its heap, and one or two random items.
+    /// Returns one or two random items. If there is a plan, also a random item among those that are in a fallback heap or
+    /// end at the height of their heap.
     fn blamed(&self, order: &[u32], random: &mut u64) -> Vec<u32> {
         let mut blamed = Vec::with_capacity(3);
         if let Some(best) = &self.best {

@@ -21,7 +21,8 @@ impl<'a> Asking<'a> {
         Self { go_on, looks: 0 }
     }
 
-    /// Counts `count` visited items. Returns `false` to stop. O(1).
+    /// Adds `count` visited items, and calls the closure once per `LOOKS_A_QUESTION` of them. Returns `false` if the
+    /// search must stop. O(1), plus the closure.
     #[inline]
     pub fn looked_at(&mut self, count: u64) -> bool {
         self.looks += count;
@@ -32,7 +33,7 @@ impl<'a> Asking<'a> {
         self.ask(looks / LOOKS_A_STEP)
     }
 
-    /// Calls the closure at once, after `steps` steps. Returns `false` to stop.
+    /// Calls the closure at once, after `steps` steps. Returns `false` if the search must stop.
     pub fn ask(&mut self, steps: u64) -> bool {
         (self.go_on)(steps)
     }

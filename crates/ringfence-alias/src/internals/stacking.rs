@@ -224,7 +224,7 @@ fn kinds(
     (kinds, left_out)
 }
 
-/// Returns the number of times that a large item is put on a stack.
+/// Returns an upper bound of the number of levels: 1 + m · (1 + ⌈log2 d⌉) for m large items of d sizes modulo A.
 fn levels(larges: &[Large]) -> u64 {
     let many: usize = larges.iter().map(|large| large.items.len()).sum();
     1 + many as u64 * u64::from(1 + larges.len().next_power_of_two().trailing_zeros())
