@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 pattern='(seed|fault)_[0-9]+_[0-9a-z_]+'
 named=$(grep -oE "\`$pattern\`" docs/acceptance.md | tr -d '\`' | sort -u)
-written=$(grep -rhoE "fn $pattern" crates | cut -c4- | sort -u)
+written=$(grep -rhoE "fn $pattern" crates planner | cut -c4- | sort -u)
 if ! difference=$(diff <(echo "$named") <(echo "$written")); then
     echo "docs/acceptance.md (<) and the tests (>) differ:"
     echo "$difference"
@@ -17,7 +17,7 @@ python3 ci/places.py
 
 for page in docs/reliability.md SECURITY.md; do
     for name in $(grep -oE '`[a-z0-9]+(_[a-z0-9]+)+`' "$page" | tr -d '`' | sort -u); do
-        grep -rqE "fn $name\b|name = \"$name\"" crates fuzz/Cargo.toml && continue
+        grep -rqE "fn $name\b|name = \"$name\"" crates planner fuzz/Cargo.toml && continue
         echo "$page names the function $name, which does not exist"
         exit 1
     done

@@ -12,7 +12,7 @@ first=${3:-$((RANDOM * 1000000))}
 
 nice -n 19 cargo build --release -p ringfence-cli
 nice -n 19 cargo build --release -p ringfence-core --features testing --example campaign
-nice -n 19 cargo build --release -p ringfence-alias --features testing --example alias_campaign
+nice -n 19 cargo build --release -p ringfence-planner --features testing --example alias_campaign
 echo "worlds from seed $first on"
 nice -n 19 target/release/ringfence world --count "$worlds" --seed "$first"
 nice -n 19 target/release/ringfence world --count "$((worlds / 10))" --seed "$first" --threads 4

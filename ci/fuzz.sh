@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs each fuzz target for SECONDS seconds, from the corpus in the repository. Needs a nightly compiler and cargo-fuzz
 # (`cargo install cargo-fuzz`). Not part of .ci/run: the same operations run there from seeds
-# (tests/it/drive.rs of the core, tests/it/from_seeds.rs of the planner).
+# (tests/it/drive.rs of the core, tests/it/from_seeds.rs of the planners).
 #
 #   bash ci/fuzz.sh [SECONDS [TARGET …]]
 set -euo pipefail

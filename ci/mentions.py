@@ -73,7 +73,7 @@ def main():
     files = subprocess.check_output(["git", "ls-files", "*.rs", "*.md"], text=True).split()
     texts = {path: open(path, encoding="utf-8").read() for path in files}
     members, ours = read(text for path, text in texts.items() if path.endswith(".rs") and not path.startswith("compat/"))
-    code = [text for path, text in texts.items() if path.startswith("crates/") and path.endswith(".rs")]
+    code = [text for path, text in texts.items() if path.startswith(("crates/", "planner/src/")) and path.endswith(".rs")]
     functions = {name for text in code for name in FUNCTION.findall(text)}
     for text in code:
         for kind, _, body in items(text.split("\n")):

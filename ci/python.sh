@@ -11,15 +11,15 @@ export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/python"
 mkdir -p "$CARGO_TARGET_DIR"
 CARGO_TARGET_DIR=$(cd "$CARGO_TARGET_DIR" && pwd)
 
-cargo fmt --manifest-path python/Cargo.toml --check
-cargo clippy --quiet --locked --manifest-path python/Cargo.toml -- -D warnings
+cargo fmt --manifest-path planner/python/Cargo.toml --check
+cargo clippy --quiet --locked --manifest-path planner/python/Cargo.toml -- -D warnings
 python3 -m venv "$scratch/venv"
 "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
-"$scratch/venv/bin/maturin" build --quiet --release --locked --manifest-path python/Cargo.toml --out "$scratch/wheels" \
+"$scratch/venv/bin/maturin" build --quiet --release --locked --manifest-path planner/python/Cargo.toml --out "$scratch/wheels" \
     --interpreter "$scratch/venv/bin/python"
 "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check "$scratch"/wheels/*.whl numpy mypy
 # From another folder, so the installed wheel is tested.
-tests=$PWD/python/tests
+tests=$PWD/planner/python/tests
 cd "$scratch"
 "$scratch/venv/bin/python" -m unittest discover --quiet --start-directory "$tests"
 # The stubs match the module's functions and parameters.

@@ -22,7 +22,7 @@ thread() {
 }
 
 address -p ringfence-core -p ringfence-lockfree --test it -- drive:: fixed_pool:: pool_chain::
-address -p ringfence-alias --test it -- from_seeds::
+address -p ringfence-alias -p ringfence-planner --test it -- from_seeds::
 address -p ringfence-memory --test it -- memory:: recycled_campaign::
 # These tests forget passes on purpose, and leak the resources that a dropped frame may use.
 ASAN_OPTIONS=detect_leaks=0 address -p ringfence -p ringfence-memory --test it -- release:: misuse::

@@ -1,2 +1,2 @@
 #![no_main]
-libfuzzer_sys::fuzz_target!(|data: &[u8]| ringfence_fuzz::count(ringfence_alias::testing::alias_heaps(data)));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| ringfence_fuzz::count(ringfence_planner::testing::alias_heaps(data)));

@@ -40,7 +40,7 @@ ci/mutants.sh GROUP [--and GROUP]… [--left] [--jobs N] [--kit FILE]
 ci/mutants.sh --try FILE [--jobs N]
 
 GROUP: [--crate NAME]… [--file PART]… [--sample N] [--seed S]
-  --crate NAME   a crate of crates/; ringfence-core by default
+  --crate NAME   a crate of crates/, or ringfence-planner; ringfence-core by default
   --file PART    only files whose path contains PART
   --sample N     N mutants at random
   --seed S       another sample; 0 by default

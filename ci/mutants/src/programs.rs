@@ -1,7 +1,7 @@
 //! The test programs for the mutants of each crate.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -58,6 +58,12 @@ const ALIAS: &[Stage] = &[
     stage("ringfence-alias", "it", &[]),
 ];
 
+const PLANNER: &[Stage] = &[
+    stage("ringfence-planner", "it", &["from_seeds::"]),
+    stage("ringfence-planner", "lib", &[]),
+    stage("ringfence-planner", "it", &[]),
+];
+
 const VULKAN: &[Stage] = &[
     stage("ringfence-vulkan", "lib", &[]),
     stage("ringfence-testkit", "devices", &["vulkan_backend::", "two_processes::", "no_host_allocation::"]),
@@ -67,6 +73,11 @@ const VULKAN: &[Stage] = &[
 
 const TOOLS: &[Stage] =
     &[stage("ringfence-report", "lib", &[]), stage("ringfence-report", "it", &[]), stage("ringfence-cli", "it", &[])];
+
+/// Returns the folder of a crate in the repository.
+pub fn folder(name: &str) -> PathBuf {
+    if name == "ringfence-planner" { "planner".into() } else { Path::new("crates").join(name) }
+}
 
 /// Returns the stages of a crate, its own unit tests first.
 pub fn of_crate(name: &str) -> Vec<&'static Stage> {
@@ -84,6 +95,7 @@ pub fn of_crate(name: &str) -> Vec<&'static Stage> {
         "ringfence-core" => CORE,
         "ringfence-lockfree" => LOCKFREE,
         "ringfence-alias" => ALIAS,
+        "ringfence-planner" => PLANNER,
         "ringfence-vulkan" => VULKAN,
         "ringfence-report" | "ringfence-cli" => TOOLS,
         _ => ABOVE,
@@ -119,8 +131,10 @@ pub fn find(command: &[String], root: &str) -> Programs {
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         let Ok(value) = serde_json::from_str::<Value>(line) else { continue };
         let (Some(path), Some(id)) = (value["executable"].as_str(), value["package_id"].as_str()) else { continue };
-        // path+file:///…/crates/NAME#VERSION
-        let package = id.split('#').next().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+        // path+file:///…/crates/NAME#VERSION, or path+file:///…/planner#NAME@VERSION
+        let (place, named) = id.split_once('#').unwrap_or((id, ""));
+        let folder = place.rsplit('/').next().unwrap_or_default();
+        let package = named.split_once('@').map_or(folder, |(name, _)| name);
         let target = match value["target"]["kind"][0].as_str() {
             Some("lib") => "lib",
             Some("test") => value["target"]["name"].as_str().unwrap_or_default(),

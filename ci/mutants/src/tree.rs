@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::programs::folder;
+
 const MODULE: &str = r##"#![allow(unsafe_code)]
 use std::boxed::Box;
 static mut ACTIVE: u32 = 0;
@@ -52,7 +54,7 @@ pub fn make(tree: &Path, crates: &[String]) -> Result<(), String> {
     if !copied {
         return Err(format!("the sources cannot be copied to {}", tree.display()));
     }
-    crates.iter().try_for_each(|name| prepare(&tree.join("crates").join(name).join("src"), name))
+    crates.iter().try_for_each(|name| prepare(&tree.join(folder(name)).join("src"), name))
 }
 
 fn prepare(source: &Path, name: &str) -> Result<(), String> {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::list::Mutant;
-use crate::programs::{self, Programs, Stage};
+use crate::programs::{self, Programs, Stage, folder};
 
 /// Result of a mutant: the program and the way in which it was caught, or `None`.
 pub struct Outcome {
@@ -58,7 +58,7 @@ impl<'a> Trial<'a> {
             .args(["--kill-after=5", &format!("{}", limit.as_secs_f64()), "bash", "-c", &limits, "trial"])
             .arg(program)
             .args(stage.filters)
-            .current_dir(self.tree.join("crates").join(stage.package))
+            .current_dir(self.tree.join(folder(stage.package)))
             .env("RINGFENCE_MUTANT", number.to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -9,7 +9,8 @@
 //!
 //! Live items do not overlap, so a new one is compared with its two neighbours only. O(n log n).
 
-use super::item::{Item, ItemError, check_lifetimes, check_sizes};
+use super::internals::limits::{check_lifetimes, check_sizes};
+use super::item::{Item, ItemError};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;

@@ -19,8 +19,8 @@
 //! Removing or inserting an item costs O(its columns · log n), plus moving list entries. Cuts that no item needs any
 //! more stay.
 
-use super::shape::Shape;
-use super::sizes::Sizes;
+use super::internals::shape::Shape;
+use super::internals::sizes::Sizes;
 use alloc::vec;
 use alloc::vec::Vec;
 

@@ -8,7 +8,6 @@
 //!
 //! Checking n items costs O(n).
 
-use super::shape::RELATION_BYTES_MAX;
 use core::fmt;
 
 /// Lifetime of an item: from `lower` to before `upper`, in any unit of time (passes, instructions).
@@ -28,18 +27,6 @@ impl Lifetime {
     }
 }
 
-/// Kind of resource that Direct3D 12 keeps in a separate heap on resource heap tier 1.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
-pub enum ItemClass {
-    /// A buffer.
-    #[default]
-    Buffer,
-    /// A texture that is neither a render target nor a depth buffer.
-    Texture,
-    /// A render target or a depth buffer.
-    RenderTarget,
-}
-
 /// A buffer or texture to plan.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Item {
@@ -49,15 +36,13 @@ pub struct Item {
     pub alignment: u64,
     /// Time in which no other item may use its bytes.
     pub lifetime: Lifetime,
-    /// Class of the item. Only [`class_costs`](super::class_costs) reads it.
-    pub class: ItemClass,
 }
 
 impl Item {
     /// Creates a buffer of `size` units that is alive from `lower` to before `upper`, with alignment 1.
     #[must_use]
     pub const fn new(size: u64, lower: u64, upper: u64) -> Self {
-        Self { size, alignment: 1, lifetime: Lifetime { lower, upper }, class: ItemClass::Buffer }
+        Self { size, alignment: 1, lifetime: Lifetime { lower, upper } }
     }
 
     /// Returns the item with another alignment.
@@ -148,42 +133,3 @@ impl fmt::Display for ItemError {
 }
 
 impl core::error::Error for ItemError {}
-
-/// Largest sum of sizes and alignments, half of the range of 64 bits, so that no sum of two offsets can overflow.
-pub(super) const SUM_MAX: u64 = i64::MAX as u64;
-
-/// Returns an error if a relation of `count` items needs more than [`RELATION_BYTES_MAX`].
-pub(super) fn check_relation(count: usize, bytes: u64) -> Result<(), ItemError> {
-    let bytes_max = RELATION_BYTES_MAX;
-    if bytes > bytes_max { Err(ItemError::RelationTooLarge { count, bytes, bytes_max }) } else { Ok(()) }
-}
-
-/// Checks the number of items, their sizes and their alignments. O(n).
-pub(super) fn check_sizes(items: impl ExactSizeIterator<Item = (u64, u64)>) -> Result<(), ItemError> {
-    let count = items.len();
-    if u32::try_from(count).is_err() {
-        return Err(ItemError::TooMany { count });
-    }
-    let mut sum = 0_u64;
-    for (index, (size, alignment)) in items.enumerate() {
-        if size == 0 {
-            return Err(ItemError::ZeroSize { index });
-        }
-        if !alignment.is_power_of_two() {
-            return Err(ItemError::BadAlignment { index, alignment });
-        }
-        // The padding before an item is less than its alignment.
-        let grown = sum.checked_add(size).and_then(|sum| sum.checked_add(alignment));
-        sum = grown.filter(|&sum| sum <= SUM_MAX).ok_or(ItemError::Overflow { index })?;
-    }
-    Ok(())
-}
-
-/// Checks the lifetimes. O(n).
-pub(super) fn check_lifetimes(items: &[Item]) -> Result<(), ItemError> {
-    let bad = |item: &Item| item.lifetime.upper <= item.lifetime.lower;
-    match items.iter().position(bad) {
-        Some(index) => Err(ItemError::EmptyLifetime { index, lifetime: items[index].lifetime }),
-        None => Ok(()),
-    }
-}

@@ -10,10 +10,10 @@
 //! allows, the half of the kept items with the highest ends may move, and placement starts again; in the end no item is
 //! kept. O(n² log n) in the worst case. If the plan is then still too high, the caller has to search.
 
-use super::item::SUM_MAX;
+use super::internals::limits::SUM_MAX;
+use super::internals::shape::Shape;
 use super::plan::AliasPlan;
 use super::problem::{Problem, Relation};
-use super::shape::Shape;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;

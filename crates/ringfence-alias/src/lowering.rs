@@ -21,9 +21,9 @@
 //! The closure is called after each move, and about every tenth of a millisecond within one.
 
 use super::columns::{Between, Columns};
+use super::internals::shape::Shape;
 use super::plan::AliasPlan;
 use super::problem::{Problem, Relation};
-use super::shape::Shape;
 use super::transitions::in_order;
 use alloc::vec::Vec;
 use core::cmp::Reverse;

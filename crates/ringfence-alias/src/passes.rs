@@ -17,10 +17,12 @@
 //! case. The matrices take p² / 8 and twice n² / 8 bytes of host memory; more than 1 GiB is an error.
 
 use super::check::{Violation, check_places};
-use super::item::{ItemError, check_relation, check_sizes};
+use super::internals::cliques::{grow, listed};
+use super::internals::limits::{check_relation, check_sizes};
+use super::internals::shape::{Bits, Cliques, RELATION_BYTES_MAX, ones};
+use super::internals::sizes::Sizes;
+use super::item::ItemError;
 use super::problem::{Problem, Relation};
-use super::shape::{Bits, Cliques, RELATION_BYTES_MAX, ones};
-use super::sizes::Sizes;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
@@ -260,42 +262,6 @@ fn cover(clashes: Bits, sizes: &Sizes, begins: &[u64]) -> Result<Cliques, ItemEr
     Ok(listed(clashes, &cliques, count))
 }
 
-/// Grows a clique around `members`, by the largest item that fits; unless `heaviest`, first by items with most
-/// uncovered clashes.
-pub(super) fn grow(clashes: &Bits, covered: &Bits, sizes: &Sizes, members: &[usize], heaviest: bool) -> Vec<u32> {
-    let mut clique: Vec<u32> = members.iter().map(|&item| item as u32).collect();
-    let mut candidates = clashes.row(members[0]).to_vec();
-    for &member in members {
-        candidates.iter_mut().zip(clashes.row(member)).for_each(|(candidate, clash)| *candidate &= clash);
-        candidates[member / 64] &= !(1 << (member % 64));
-    }
-    let fresh =
-        |item: usize, clique: &[u32]| clique.iter().filter(|&&member| !covered.get(item, member as usize)).count();
-    while let Some(item) = ones(&candidates).max_by_key(|&item| {
-        (if heaviest { 0 } else { fresh(item, &clique) }, sizes.size[item], core::cmp::Reverse(item))
-    }) {
-        clique.push(item as u32);
-        candidates.iter_mut().zip(clashes.row(item)).for_each(|(candidate, clash)| *candidate &= clash);
-        candidates[item / 64] &= !(1 << (item % 64));
-    }
-    clique
-}
-
-/// Converts the cliques to lists of sections by item.
-pub(super) fn listed(clashes: Bits, cliques: &[Vec<u32>], count: usize) -> Cliques {
-    let mut of_item = vec![Vec::new(); count];
-    for (section, members) in cliques.iter().enumerate() {
-        members.iter().for_each(|&item| of_item[item as usize].push(section as u32));
-    }
-    let mut starts = vec![0];
-    let mut lists = Vec::new();
-    for sections in of_item {
-        lists.extend(sections);
-        starts.push(lists.len() as u32);
-    }
-    Cliques { clashes, lists, starts, section_count: cliques.len(), is_recurring: false }
-}
-
 /// Checks a plan over several queues, as [`verify`](super::verify) does for one queue. O(n² · uses) in the worst case:
 /// each pair of items that share bytes is compared.
 ///
@@ -322,7 +288,7 @@ pub fn verify_passes(graph: &PassGraph, items: &[PassItem], offsets: &[u64], cap
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::Shape;
+    use crate::internals::shape::Shape;
 
     /// Returns `true` if the cliques cover all clashes and no other pair.
     fn is_cover(shape: &Cliques, count: usize) -> bool {

@@ -7,16 +7,17 @@
 //!
 //! O(n log n) for n intervals.
 
-use super::bound::bounds;
-use super::item::{Item, ItemError, check_lifetimes, check_sizes};
-use super::sections;
-use super::shape::{Cliques, Intervals};
-use super::sizes::Sizes;
+use super::internals::bound::bounds;
+use super::internals::limits::{check_lifetimes, check_sizes};
+use super::internals::sections;
+use super::internals::shape::{Cliques, Intervals};
+use super::internals::sizes::Sizes;
+use super::item::{Item, ItemError};
 use alloc::vec::Vec;
 
 /// The relation of clashing items: pairs that are alive at the same time.
 #[derive(Clone, Debug)]
-pub(super) enum Relation {
+pub enum Relation {
     /// One queue.
     Intervals(Intervals),
     /// Several queues.
@@ -32,7 +33,7 @@ pub struct Problem {
     pub(super) durations: Vec<u64>,
     /// Start of each item, in the same unit.
     pub(super) begins: Vec<u64>,
-    pub(super) load: u64,
+    load: u64,
     lower_bound: u64,
 }
 
@@ -54,7 +55,38 @@ impl Problem {
         Ok(Self::with_relation(sizes, Relation::Intervals(Intervals { spans, section_count }), begins, durations))
     }
 
-    pub(super) fn with_relation(sizes: Sizes, relation: Relation, begins: Vec<u64>, durations: Vec<u64>) -> Self {
+    /// Returns the sizes and alignments of the items.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn sizes(&self) -> &Sizes {
+        &self.sizes
+    }
+
+    /// Returns the relation of clashing items.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn relation(&self) -> &Relation {
+        &self.relation
+    }
+
+    /// Returns the duration of each item.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn durations(&self) -> &[u64] {
+        &self.durations
+    }
+
+    /// Returns the start of each item.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn begins(&self) -> &[u64] {
+        &self.begins
+    }
+
+    /// Creates the problem of checked items with this relation.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_relation(sizes: Sizes, relation: Relation, begins: Vec<u64>, durations: Vec<u64>) -> Self {
         let (load, lower_bound) = match &relation {
             Relation::Intervals(shape) => bounds(shape, &sizes),
             Relation::Cliques(shape) => bounds(shape, &sizes),
@@ -74,13 +106,24 @@ impl Problem {
         self.sizes.len() == 0
     }
 
+    /// Returns the problem with this load, if sections are larger than the sets of items that are alive at one moment.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_load(self, load: u64) -> Self {
+        Self { load, ..self }
+    }
+
     /// Returns `true` if items differ in alignment.
-    pub(super) fn is_mixed(&self) -> bool {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_mixed(&self) -> bool {
         self.sizes.alignment.windows(2).any(|pair| pair[0] != pair[1])
     }
 
     /// Returns the product of an item's size and its duration.
-    pub(super) fn area(&self, item: usize) -> u128 {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn area(&self, item: usize) -> u128 {
         u128::from(self.sizes.size[item]) * u128::from(self.durations[item])
     }
 

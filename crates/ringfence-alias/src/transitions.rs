@@ -24,11 +24,11 @@ pub struct Transition {
     pub after: usize,
 }
 
-/// Returns the transitions of a plan, in the order in which `after` begins. Each pair occurs once. The offsets must be
-/// a plan of the items.
+/// Returns the transitions of a plan, in the order in which the items [`after`](Transition::after) begin. Each pair
+/// occurs once. The offsets must be a plan of the items.
 ///
 /// # Panics
-/// The number of offsets is not the number of items, or an item ends above `u64::MAX`; [`verify`](super::verify)
+/// If the number of offsets differs from the number of items, or if an item ends above `u64::MAX`; [`verify`](super::verify)
 /// rejects such offsets.
 #[must_use]
 pub fn transitions(items: &[Item], offsets: &[u64]) -> Vec<Transition> {

@@ -4,7 +4,7 @@
 //!   input ── CSV, or rows made from a compiler's dump; each row checked; errors with file and line
 //!     │ ╲
 //!     │  heaps ── for several heaps, pinned offsets, or granularity pages
-//!   plan ── ringfence_alias, until the plan is proven, meets the capacity, or the time is over
+//!   plan ── ringfence_planner, until the plan is proven, meets the capacity, or the time is over
 //!     │
 //!   lower ── fewer aliasing transitions at the same height, by a number of steps
 //!     │
@@ -15,7 +15,6 @@
 
 mod advice;
 mod first_fit;
-mod formats;
 mod heaps;
 mod input;
 mod output;
@@ -25,7 +24,7 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ringfence::alias::{self, AliasPlan, PlanDesc, Problem, Progress};
+use ringfence_planner::{self as planner, AliasPlan, PlanDesc, Problem, Progress};
 use serde::Serialize;
 
 use crate::args::PlanOptions;
@@ -33,8 +32,8 @@ use crate::failure::Failure;
 use crate::units::{bytes, count};
 use crate::{output as files, progress};
 
-pub use formats::Format;
 pub use input::Offsets;
+pub use ringfence_planner::formats::Format;
 
 /// Exit code if the capacity was not met.
 const NOT_MET: u8 = 2;
@@ -109,7 +108,7 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
     let is_recurring = !input.owners.is_empty();
     let (problem, of_rows) = if is_recurring {
         let (buffers, of_rows) = input.buffers(0..input.items.len());
-        (Problem::with_recurring(&buffers), of_rows)
+        (planner::RecurringItem::problem(&buffers), of_rows)
     } else {
         (Problem::new(&input.items), Vec::new())
     };
@@ -130,7 +129,7 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
     if is_recurring {
         plan.offsets = of_rows.iter().map(|&buffer| plan.offsets[buffer]).collect();
     }
-    alias::verify(&input.items, &plan.offsets, plan.height).map_err(|error| format!("the plan is wrong: {error}"))?;
+    planner::verify(&input.items, &plan.offsets, plan.height).map_err(|error| format!("the plan is wrong: {error}"))?;
     let figures = Figures {
         input: input.name.clone(),
         rows: input.items.len(),
@@ -192,8 +191,8 @@ fn search(problem: &Problem, options: &PlanOptions, started: Instant) -> AliasPl
     };
     // With one thread, the search for a single thread is faster than that for several.
     let plan = match options.threads {
-        NonZeroUsize::MIN => alias::plan(problem, go_on),
-        threads => alias::plan_with(problem, &PlanDesc { threads, ..PlanDesc::default() }, go_on),
+        NonZeroUsize::MIN => planner::plan(problem, go_on),
+        threads => planner::plan_with(problem, &PlanDesc { threads, ..PlanDesc::default() }, go_on),
     };
     spinner.finish_and_clear();
     plan
@@ -201,9 +200,9 @@ fn search(problem: &Problem, options: &PlanOptions, started: Instant) -> AliasPl
 
 /// Reduces the transitions at the same height. Returns their numbers before and after.
 fn lower(input: &input::Input, problem: &Problem, plan: &mut AliasPlan) -> Transitions {
-    let found = alias::transitions(&input.items, &plan.offsets).len();
+    let found = planner::transitions(&input.items, &plan.offsets).len();
     let mut steps_left = LOWERING_STEPS;
-    let left = alias::lower_transitions(
+    let left = planner::lower_transitions(
         problem,
         plan,
         |_| true,

@@ -14,7 +14,7 @@ pub struct TransientDesc<'a> {
     pub heap_idle_frames: u64,
     /// Number of steps, of some nanoseconds each, in which the planner searches for a layout of the same height with
     /// fewer aliasing barriers. It does so once for each new shape of planned frames. 0 disables the search. With the
-    /// default, a frame of 55 resources is still planned in less than 0.1 ms (`docs/planner.md`). For a frame that
+    /// default, a frame of 55 resources is still planned in less than 0.1 ms (`planner/docs/measured.md` of the repository). For a frame that
     /// never changes, a million steps may be worth the time.
     pub transition_steps: u64,
     /// Name of the heaps in reports.

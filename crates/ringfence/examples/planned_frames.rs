@@ -1,5 +1,5 @@
 //! The host cost of planned frames: of the first frame of a shape, and of later frames of the same shape. Prints the
-//! rows of `docs/planner.md`.
+//! rows of `planner/docs/measured.md`.
 //!
 //! `cargo run --release -p ringfence --example planned_frames`. The device is the simulated one. On a real driver, the
 //! first frame also includes the time to create the objects.

@@ -27,7 +27,7 @@
 //! | [`transient`] | aliased resources of a frame: the [`TransientAllocator`](transient::TransientAllocator) |
 //! | [`placement`] | an engine's policy that assigns each request to a pool |
 //! | [`device`] | the contract of a device (crate `ringfence-hal`), and a guide to implement one |
-//! | [`alias`] | the planner of offsets for known lifetimes (crate `ringfence-alias`) |
+//! | [`alias`] | plans of offsets for known lifetimes (crate `ringfence-alias`) |
 //! | [`algorithms`] | the algorithms alone (crates `ringfence-core` and `ringfence-lockfree`) |
 //! | `sim`, `vulkan`, `d3d12` | the simulated GPU and the two backends, each behind the feature of the same name |
 //!
@@ -42,7 +42,6 @@
 //! | `d3d12` | the backend over `windows`; has no effect on other systems |
 //! | `sim` | the simulated GPU with its hazard detection, mostly for the tests of programs |
 //! | `serde` | serialization of snapshots and statistics, for example as JSON |
-//! | `threads` | [`alias`] plans on several threads: `alias::plan_with` |
 //! | `tracing` | spans and events of the crate `tracing` for slow driver calls, waits and failures |
 //!
 //! # Threads

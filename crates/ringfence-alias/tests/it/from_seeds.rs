@@ -1,15 +1,9 @@
-//! Plans of generated items, from seeds: a short run of the same operations as `examples/alias_campaign.rs` and the
-//! fuzz target.
+//! Plans of generated items, from seeds: a short run of the same operations as the fuzz target.
 
 use ringfence_alias::testing;
 use ringfence_core::testing::campaign::from_seeds;
 
 #[test]
-fn alias_plan() {
+fn frame_plan() {
     from_seeds(testing::ALL[0]);
-}
-
-#[test]
-fn alias_heaps() {
-    from_seeds(testing::ALL[1]);
 }

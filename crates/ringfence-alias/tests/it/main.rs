@@ -3,7 +3,3 @@
 
 mod alias;
 mod from_seeds;
-mod heaps;
-mod never_worse;
-#[cfg(feature = "threads")]
-mod threads;

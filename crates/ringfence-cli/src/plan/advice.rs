@@ -10,7 +10,7 @@
 //! plan falls.
 
 use csv::ByteRecord;
-use ringfence::alias::{Item, PassGraph, PassItem, PassUse, pass_edges, suggest_order};
+use ringfence_planner::{Item, PassGraph, PassItem, PassUse, pass_edges, suggest_order};
 use serde::Serialize;
 
 use super::input::Input;

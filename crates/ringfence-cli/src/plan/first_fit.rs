@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use ringfence::alias::Item;
+use ringfence_planner::Item;
 
 /// Returns the height of the plan; `None` if it was interrupted.
 pub fn height(items: &[Item], mut go_on: impl FnMut() -> bool) -> Option<u64> {
@@ -46,7 +46,7 @@ fn lowest(alive: &[(u64, u64)], item: &Item) -> (usize, u64) {
 
 #[cfg(test)]
 mod tests {
-    use ringfence::alias::{Item, Policy, Problem, plan_by};
+    use ringfence_planner::{Item, Policy, Problem, plan_by};
 
     use super::height;
 

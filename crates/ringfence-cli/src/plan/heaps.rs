@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use csv::ByteRecord;
-use ringfence::alias::{
-    self, Heap, HeapError, HeapItem, HeapOffset, HeapPlan, HeapProblem, Lifetime, Problem, Progress,
+use ringfence_planner::{
+    self as planner, Heap, HeapError, HeapItem, HeapOffset, HeapPlan, HeapProblem, Lifetime, Problem, Progress,
 };
 use serde::Serialize;
 
@@ -94,10 +94,10 @@ pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
         let is_low = |progress: &Progress| options.capacity.is_some_and(|capacity| progress.height <= capacity);
         let go_on = |progress: &Progress| !is_low(progress) && started.elapsed() < options.time_limit;
         if input.owners.is_empty() {
-            return alias::plan_heaps(&problem, go_on);
+            return planner::plan_heaps(&problem, go_on);
         }
         let (buffers, of_rows) = whole_lives(input, &items);
-        let found = HeapProblem::new(&heaps, &buffers).and_then(|problem| alias::plan_heaps(&problem, go_on));
+        let found = HeapProblem::new(&heaps, &buffers).and_then(|problem| planner::plan_heaps(&problem, go_on));
         // A failure of these whole lives proves nothing about the rows; the bound comes from the rows.
         let mut plan = found.map_err(|error| match error {
             HeapError::NotFound { index, size, heap, end, capacity, .. } => {
@@ -121,7 +121,7 @@ pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
         Err(error) => return Err(explain(input, &error).into()),
     };
     let seconds = started.elapsed().as_secs_f64();
-    alias::verify_heaps(&heaps, &items, &plan.offsets).map_err(|error| format!("the plan is wrong: {error}"))?;
+    planner::verify_heaps(&heaps, &items, &plan.offsets).map_err(|error| format!("the plan is wrong: {error}"))?;
     let figures = figures(input, options, &heaps, &plan, seconds)?;
     if let Some(path) = &options.report {
         let page = output::page_of_heaps(input, &plan, options.capacity, figures.facts());
@@ -158,7 +158,7 @@ fn plan_apart(input: &Input, heaps: &[Heap], items: &[HeapItem], time_limit: Dur
             plan_plain(input, heap, &own, go_on)
         } else {
             HeapProblem::new(std::slice::from_ref(heap), &part)
-                .and_then(|problem| alias::plan_heaps(&problem, |_| go_on()))
+                .and_then(|problem| planner::plan_heaps(&problem, |_| go_on()))
         };
         let plan = plan.map_err(|error| match error {
             HeapError::NotFound { index, size, end, capacity, is_proven, .. } => {
@@ -191,10 +191,11 @@ fn plan_plain(input: &Input, heap: &Heap, rows: &[usize], go_on: impl Fn() -> bo
         (Problem::new(&items), (0..rows.len()).collect())
     } else {
         let (buffers, of_rows) = input.buffers(rows.iter().copied());
-        (Problem::with_recurring(&buffers), of_rows)
+        (planner::RecurringItem::problem(&buffers), of_rows)
     };
     let capacity = heap.capacity;
-    let plan = alias::plan(&problem.map_err(HeapError::Item)?, |progress| progress.lower_bound <= capacity && go_on());
+    let plan =
+        planner::plan(&problem.map_err(HeapError::Item)?, |progress| progress.lower_bound <= capacity && go_on());
     let at = |&buffer: &usize| HeapOffset { heap: 0, offset: plan.offsets[buffer] };
     let offsets: Vec<HeapOffset> = of_rows.iter().map(at).collect();
     let end = |index: usize| offsets[index].offset + input.items[rows[index]].size;

@@ -9,9 +9,9 @@ use std::hash::{Hash, Hasher};
 use std::path::Path;
 
 use csv::{ByteRecord, Reader, ReaderBuilder};
-use ringfence::alias::{Item, ItemError, Lifetime, RecurringItem};
+use ringfence_planner::formats;
+use ringfence_planner::{Item, ItemError, Lifetime, RecurringItem};
 
-use super::formats;
 use crate::args::PlanOptions;
 use crate::failure::Failure;
 use crate::input::{name_of, open, read_whole};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use csv::ByteRecord;
-use ringfence::alias::{AliasPlan, HeapOffset, HeapPlan};
+use ringfence_planner::{AliasPlan, HeapOffset, HeapPlan};
 use ringfence_report::{PlanPage, PlannedRow};
 
 use super::input::{COMMENT, Input};
