@@ -348,7 +348,7 @@ impl<T> RetireBin<T> {
         self.give_out(passed, items_max, |_, _| false, &mut |lent, most| lent.release(most, &mut each))
     }
 
-    /// Does the same as [`RetireBin::release_near`]. The next [`SPARED`] calls of [`RetireBin::release_unspared`] by
+    /// Does the same as [`RetireBin::release_near`]. The next 8 calls of [`RetireBin::release_unspared`] by
     /// other threads skip this thread's shard. For threads that call this repeatedly.
     pub fn release_own(&self, passed: &impl Reading, items_max: usize, each: impl FnMut(T)) -> usize {
         if let Some(shard) = self.own.get(thread_number()) {
@@ -357,7 +357,7 @@ impl<T> RetireBin<T> {
         self.release_near(passed, items_max, each)
     }
 
-    /// Does the same as [`RetireBin::release_passed`], but skips a shard of another thread [`SPARED`] times after that
+    /// Does the same as [`RetireBin::release_passed`], but skips a shard of another thread 8 times after that
     /// thread has called [`RetireBin::release_own`]. So threads that release their own items do not contend for each
     /// other's items.
     pub fn release_unspared(&self, passed: &impl Reading, items_max: usize, mut each: impl FnMut(T)) -> usize {

@@ -179,7 +179,7 @@ impl<M: SlotMemory, O> Default for Slots<M, O> {
 }
 
 impl<M: SlotMemory, O> Slots<M, O> {
-    /// Returns `true` if the class had [`DEMAND`] requests, so that it may have pools. If `count` is `true`, also
+    /// Returns `true` if the class had at least 16 requests, so that it may have pools. If `count` is `true`, also
     /// counts a request.
     pub fn is_common(&self, class: Class, count: bool) -> bool {
         let demand = &self.demand[class.index as usize];
