@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A request tries the blocks that have enough free units, in ascending order of their free units. So the fullest
-//! blocks are used first, and the other blocks can become empty. Blocks whose longest free span is known to be too
-//! short are skipped.
+//! blocks are used first, and the other blocks can become empty. A block is skipped if its longest free span is known
+//! to be too short.
 //!
 //! The driver can take milliseconds to create a heap, and no lock that an allocation needs may be held during that
 //! time. So [`Blocks`] never creates or destroys heaps. A caller that protects the blocks with a lock proceeds as
@@ -364,8 +364,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         self.take_empty_of(|_| true)
     }
 
-    /// Removes the block that has been empty longest among the empty blocks for whose heaps `may_go` returns `true`.
-    /// Returns `None` if there is none. O(empty blocks).
+    /// Calls `may_go` with the heaps of the empty blocks, and removes the block that has been empty longest of those
+    /// for which it returns `true`. Returns `None` if there is none. O(empty blocks).
     pub fn take_empty_of(&mut self, may_go: impl Fn(&H) -> bool) -> Option<(BlockId, H)> {
         let found = self.empties.iter().find_map(|empty| {
             let block = self.slots[empty.slot as usize].as_ref()?;

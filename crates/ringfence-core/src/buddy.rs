@@ -55,7 +55,7 @@ const FREE: u32 = 1 << 31;
 const USED: u32 = 1 << 30;
 /// Bits of a value: bit k is set if the subtree has a whole free node of order k.
 const ORDERS: u32 = USED - 1;
-/// Highest order, whose bit is the last one in [`ORDERS`].
+/// Highest order. It has the last bit of [`ORDERS`].
 const ORDER_MAX: u32 = 29;
 /// The root of the tree. The children of node `n` are `2n` and `2n + 1`.
 const ROOT: usize = 1;

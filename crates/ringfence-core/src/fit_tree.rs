@@ -37,7 +37,7 @@ impl FitTree {
         Self { nodes, leaf_count }
     }
 
-    /// Returns the index of the first leaf whose value is at least `size`; `None` if there is none. `size` must not be
+    /// Returns the index of the first leaf with a value of at least `size`; `None` if there is none. `size` must not be
     /// 0.
     #[must_use]
     pub fn first(&self, size: u64) -> Option<usize> {

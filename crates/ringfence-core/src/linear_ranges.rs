@@ -82,7 +82,7 @@ impl Row {
     }
 }
 
-/// A linear allocator: a stack, double stack or ring whose ranges are freed one by one.
+/// A linear allocator: a stack, double stack or ring. Its ranges are freed one by one.
 ///
 /// ```
 /// use ringfence_core::linear_ranges::LinearRanges;

@@ -32,7 +32,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Number of batches whose set is compared with the set of a new item, before a new batch begins.
+/// Number of batches that are compared with the set of a new item, before a new batch begins.
 const LOOK_BACK: usize = 4;
 
 /// Items that are released once the GPU no longer uses them.
@@ -61,7 +61,8 @@ pub struct RetireQueue<T> {
     spare: Vec<usize>,
     /// One list for each timeline that an item has ever waited for, sorted by timeline.
     waiting: Vec<Waiting>,
-    /// Indices of the batches with items whose points have all passed, in the order in which they will be released.
+    /// Indices of the ready batches: they have items, and all their points have passed. In the order in which they will
+    /// be released.
     ready: VecDeque<usize>,
     /// Number of items in all batches.
     len: usize,
@@ -387,7 +388,7 @@ impl<T> Batch<T> {
 }
 
 impl Waiting {
-    /// Returns the index after the last entry whose value is at most `value`.
+    /// Returns the index after the last entry with a value of at most `value`.
     fn end_of(&self, value: u64) -> usize {
         match self.entries.back() {
             Some(last) if last.value > value => self.entries.partition_point(|entry| entry.value <= value),

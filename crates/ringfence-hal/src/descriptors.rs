@@ -76,9 +76,9 @@ bitflags::bitflags! {
         const SAMPLED_TEXTURE = 1 << 2;
         /// Textures that shaders read and write without a sampler.
         const STORAGE_TEXTURE = 1 << 3;
-        /// Texels in a buffer that shaders read.
+        /// Texels in a buffer, which shaders read.
         const SAMPLED_TEXELS = 1 << 4;
-        /// Texels in a buffer that shaders read and write.
+        /// Texels in a buffer, which shaders read and write.
         const STORAGE_TEXELS = 1 << 5;
     }
 }
@@ -256,8 +256,8 @@ pub struct TextureView {
     pub kind: TextureViewKind,
     /// Mip levels; exactly one, except for [`TextureViewKind::Sampled`].
     pub mips: Range<u32>,
-    /// Array layers; `0..1` for three-dimensional textures. On Direct3D 12, a view whose dimension is not an array
-    /// contains layer 0. A view of a single other layer is therefore created as an array of one layer.
+    /// Array layers; `0..1` for three-dimensional textures. On Direct3D 12, a view without an array dimension contains
+    /// layer 0. A view of a single other layer is therefore created as an array of one layer.
     pub layers: Range<u32>,
     /// The dimension that shaders declare; `None` for the natural dimension of the texture and layers
     /// ([`TextureView::dimension_in`]).

@@ -167,7 +167,8 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     fn budgets(&self) -> Option<HeapBudgets>;
 
     /// Returns the time for which the library may reuse a result of [`Driver::budgets`] if no memory object is
-    /// allocated or freed meanwhile. Drivers whose `budgets` takes microseconds return more than the default, zero.
+    /// allocated or freed meanwhile. The default is zero. If a call of `budgets` takes microseconds, a device returns a
+    /// longer time.
     fn budgets_hold_for(&self) -> Duration {
         Duration::ZERO
     }
@@ -180,7 +181,7 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
 pub unsafe trait Create<K: Kind>: Driver {
     /// The device's own description of a resource (`vk::BufferCreateInfo`, `D3D12_RESOURCE_DESC`).
     type Info<'a>;
-    /// A resource whose requirements are known, and which is not bound to memory. A clone refers to the same resource.
+    /// A resource that is not bound to memory. Its requirements are known. A clone refers to the same resource.
     type Unplaced: Clone + Send + Sync;
     /// The driver's object, bound to memory. A clone refers to the same object. Two values are equal only if they refer
     /// to the same live object.

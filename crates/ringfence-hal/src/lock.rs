@@ -241,7 +241,7 @@ pub fn run_unlocked(work: impl FnOnce() + 'static) {
     }
 }
 
-/// Drops a value whose `Drop` may be the program's code. If this thread holds a lock, defers the drop until it holds
+/// Drops a value. Its `Drop` may be code of the program. If this thread holds a lock, defers the drop until it holds
 /// none; otherwise, drops the value before the return.
 pub fn drop_unlocked<T: 'static>(value: T) {
     run_unlocked(move || drop(value));

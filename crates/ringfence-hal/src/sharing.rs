@@ -26,7 +26,7 @@ pub enum Tied<'a, D: Device> {
     Texture(&'a <D as Create<super::Textures>>::Unplaced),
 }
 
-/// A device whose memory can be shared with other processes: export of memory to handles, and import from handles.
+/// A device that can share memory with other processes: it exports memory to handles, and imports memory from handles.
 ///
 /// # Safety
 /// The rules of [`Driver`]. A returned handle belongs to the caller, and is closed when it is dropped.

@@ -15,7 +15,7 @@
 //! |---|---|
 //! | add a destination | O(1) |
 //! | check, record, clear | O(destinations) |
-//! | settle, once per reclaim | O(deliveries whose frames are open); one read if there are none |
+//! | settle, once per reclaim | O(recorded deliveries with open frames); one read if there are none |
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -185,8 +185,7 @@ impl<L: Clone> Delivery<L> {
         self.frames.iter().any(|(_, watch)| watch.end() == end)
     }
 
-    /// Reports the copies as lost. If `is_submitted` is `false`, does not report those whose owners copy the bytes
-    /// again.
+    /// Reports the copies as lost. If `is_submitted` is `false`, does not report the copies that their owners repeat.
     fn lose(&self, is_submitted: bool) {
         for target in self.targets.iter().filter(|target| is_submitted || !target.is_restaged) {
             if target.content.is_dropped.load(Ordering::Acquire) {
@@ -268,7 +267,7 @@ impl<L: Clone> Losses<L> {
         push(&self.recorded, delivery, |count| self.recorded_count.store(count, Ordering::Release));
     }
 
-    /// Removes a delivery whose frames are closed, and returns it; `None` if there is none.
+    /// Removes a delivery that has no open frame, and returns it; `None` if there is none.
     fn take_over(&self) -> Option<Arc<Delivery<L>>> {
         if self.recorded_count.load(Ordering::Acquire) == 0 {
             return None;
@@ -280,7 +279,7 @@ impl<L: Clone> Losses<L> {
         Some(over)
     }
 
-    /// Removes all deliveries whose frames are closed. If no frame of a delivery was submitted, reports its copies as
+    /// Removes all deliveries that have no open frame. If no frame of a delivery was submitted, reports its copies as
     /// lost.
     pub fn settle(&self) {
         while let Some(over) = self.take_over() {
@@ -297,7 +296,7 @@ impl<L: Clone> Losses<L> {
         drop(recorded);
     }
 
-    /// Removes and returns the debug records of the resources whose copies were lost.
+    /// Removes and returns the debug records of all resources that have lost copies.
     #[must_use]
     pub fn take_found(&self) -> Vec<L> {
         core::mem::take(&mut *lock(&self.found))

@@ -400,7 +400,7 @@ impl FixedPool {
         })
     }
 
-    /// Tries the groups whose bits are set in one word of `rooms`: from bit `turn` up to the last bit, then from bit 0
+    /// Tries the groups that have a set bit in one word of `rooms`: from bit `turn` up to the last bit, then from bit 0
     /// on.
     fn claim_in_word(&self, index: usize, turn: u32) -> Option<u32> {
         let mut left = self.rooms[index].0.load(Ordering::Relaxed).rotate_right(turn);

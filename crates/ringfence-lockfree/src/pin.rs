@@ -69,8 +69,8 @@ pub fn tail<T>(ring: &Ring<T>, released: &Released) -> u64 {
     ring.iter().next().map_or(released.position(), |oldest| oldest.position)
 }
 
-/// Releases the oldest submissions for whose tags `passed` returns `true`, up to the first submission with a pin.
-/// Returns `true` if a pin prevented the release of such a submission.
+/// Releases the oldest submissions that are complete, up to the first submission with a pin. `passed` returns `true`
+/// for the tag of a complete submission. Returns `true` if a pin prevented the release of such a submission.
 pub fn release<T>(ring: &mut Ring<T>, released: &Released, pins: &Pins, passed: &mut dyn FnMut(&T) -> bool) -> bool {
     let passed = ring.iter().take_while(|oldest| passed(oldest.tag)).last();
     let Some(until) = passed.map(|last| last.position + last.size) else { return false };

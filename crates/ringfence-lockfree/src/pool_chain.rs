@@ -254,7 +254,7 @@ impl<H> PoolChain<H> {
     /// Removes the last empty pool, even if it became empty just before, and returns its heap. Returns `None` if no
     /// pool is empty.
     ///
-    /// Used if memory is short.
+    /// Call it if memory is short.
     pub fn take_empty(&self) -> Option<H> {
         let made = self.pools.partition_point(|place| place.get().is_some()) as u32;
         let slots = (0..made).rev().filter_map(|index| Some((index, self.slot(index)?)));

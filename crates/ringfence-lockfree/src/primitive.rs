@@ -58,7 +58,7 @@ pub(crate) const fn shrunk(in_use: u32, in_model: u32) -> u32 {
     if cfg!(loom) { in_model } else { in_use }
 }
 
-/// Returns a constant: `in_model` under `loom` or miri, `in_use` otherwise. For code whose models also run under miri.
+/// Returns a constant: `in_model` under `loom` or miri, `in_use` otherwise. For code that is also modelled under miri.
 #[cfg(feature = "std")]
 pub(crate) const fn shrunk_under_miri_too(in_use: usize, in_model: usize) -> usize {
     if cfg!(any(loom, miri)) { in_model } else { in_use }

@@ -539,7 +539,8 @@ impl<T: Recyclable, O> Recycled<T, O> {
         }
     }
 
-    /// Takes out all objects for whose [`Held::kind`] `kinds` returns `true`, and passes them to `gone`.
+    /// Takes out all objects that are in certain kinds of memory, and passes them to `gone`: `kinds` returns `true` for
+    /// each such [`Held::kind`].
     pub fn empty(&self, kinds: impl Fn(u32) -> bool, mut gone: impl FnMut(T)) {
         let Some(store) = self.store.get() else { return };
         (0..CLASSES).for_each(|class| store.take_class(class, &kinds, &mut gone));
@@ -764,7 +765,7 @@ impl<T: Recyclable, O> Store<T, O> {
     }
 
     /// Records a new tag in a free entry of its line, or in place of the tag that was requested least recently. A tag
-    /// whose class has kept objects is not replaced. If there is no other entry, the new tag is not recorded.
+    /// is not replaced if its class has kept objects. If there is no other entry, the new tag is not recorded.
     #[cold]
     #[inline(never)]
     fn note(&self, tag: u64, tick: u32) {
@@ -848,7 +849,8 @@ impl<T: Recyclable, O> Store<T, O> {
         self.classes[class].note_kept();
     }
 
-    /// Takes out the objects of a class for whose kind of memory `kinds` returns `true`, and passes them to `gone`.
+    /// Takes out the objects of a class that are in certain kinds of memory, and passes them to `gone`: `kinds` returns
+    /// `true` for each such kind.
     fn take_class(&self, class: usize, kinds: impl Fn(u32) -> bool, gone: &mut impl FnMut(T)) {
         let mut others = Vec::new();
         let mut sort_out = |item: T| {

@@ -27,8 +27,8 @@
 //!
 //! A queue reuses its set while the *turn* is unchanged. The turn is a number that increases when a frame begins,
 //! before `begin` returns. If the turn that the retiring thread reads is equal to the turn of the queue's set, the set
-//! covers every frame whose start happened before. So an outdated set is never used. If a set has more points than
-//! necessary, because a frame was dropped, its items only wait longer.
+//! covers every frame that began before. So an outdated set is never used. If a set has more points than necessary,
+//! because a frame was dropped, its items only wait longer.
 //!
 //! The progress is read before the shards are visited, and values only rise. So items that are added meanwhile are
 //! compared with values that the device has already reached. Only the thread with the collector takes items out of the
@@ -64,7 +64,7 @@ use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::{Progress, SyncSet, TimelineId};
 
 /// Items that are released once points on timelines have passed. Any number of threads can add items without waiting
-/// for each other.
+/// for each other. An item is *complete* if all points that it waits for have passed.
 ///
 /// The allocator keeps its retired objects in such a bin. A program can use a bin of its own for objects that the GPU
 /// may still use, such as views and pipelines.
@@ -130,9 +130,9 @@ unsafe impl<T: Send> Send for Shard<T> {}
 /// The consumer's side of a shard.
 struct Collector<T> {
     heads: [Head<T>; 2],
-    /// Batches that were taken out of the queues and whose points have not passed.
+    /// Incomplete batches that were taken out of the queues.
     waiting: RetireQueue<Lot<T>>,
-    /// Batches whose points have passed, and whose items are not all given out.
+    /// Complete batches. Some of their items can already be given out.
     passed: VecDeque<Lot<T>>,
 }
 
@@ -319,8 +319,8 @@ impl<T> RetireBin<T> {
         shard.give_out(collector, passed, items_max, &mut |lent, most| lent.release(most, &mut each))
     }
 
-    /// Moves at most `items_max` items whose points have passed to `into`, and returns their number. If another thread
-    /// has the collector of a shard, tries the shard once more at the end, and then skips it.
+    /// Moves at most `items_max` complete items to `into`, and returns their number. If another thread has the
+    /// collector of a shard, tries the shard once more at the end, and then skips it.
     ///
     /// Each item waits only for its own points. `progress` is called once for each timeline that an item waits for. It
     /// may use the bin, because no door or collector is taken meanwhile.
@@ -333,10 +333,9 @@ impl<T> RetireBin<T> {
         self.give_out(passed, items_max, |_, _| false, &mut |lent, most| lent.collect(most, into))
     }
 
-    /// Calls `each` with at most `items_max` items whose points have passed, one by one, and returns their number.
-    /// Unlike [`RetireBin::collect`], does not move the items to a vector first. `each` may use the bin, because no
-    /// door or collector is taken meanwhile. If `each` retires items, they are released by the next call at the
-    /// earliest.
+    /// Calls `each` with at most `items_max` complete items, one by one, and returns their number. Unlike
+    /// [`RetireBin::collect`], does not move the items to a vector first. `each` may use the bin, because no door or
+    /// collector is taken meanwhile. If `each` retires items, they are released by the next call at the earliest.
     ///
     /// If `each` panics, the item that it received is lost. All other items remain in the bin.
     pub fn release(&self, progress: &(impl Progress + ?Sized), items_max: usize, each: impl FnMut(T)) -> usize {
@@ -374,7 +373,7 @@ impl<T> RetireBin<T> {
     }
 
     /// Calls `each` with every item, even if its points have not passed, and returns the number of items. Call it if
-    /// the device is idle, lost or destroyed. Skips shards whose collectors other threads have.
+    /// the device is idle, lost or destroyed. If another thread has the collector of a shard, skips the shard.
     pub fn release_all(&self, each: impl FnMut(T)) -> usize {
         self.release_passed(&Everything, usize::MAX, each)
     }
@@ -403,8 +402,8 @@ impl<T> RetireBin<T> {
         }
     }
 
-    /// Gives out at most `items_max` items whose points have passed, shard by shard, and returns their number. Skips
-    /// shards for which `is_spared` returns `true`.
+    /// Gives out at most `items_max` complete items, shard by shard, and returns their number. Skips shards for which
+    /// `is_spared` returns `true`.
     fn give_out(
         &self,
         progress: &impl Reading,
@@ -516,9 +515,9 @@ impl<T> Shard<T> {
         self.queues.iter().map(SpscQueue::pushed).fold(0, usize::wrapping_add).wrapping_sub(gone)
     }
 
-    /// Gives out at most `items_max` items whose points have passed, one batch at a time, and returns their number.
-    /// `give` takes at most the given number of items out of a batch, and returns their number. The collector is not
-    /// taken while `give` runs.
+    /// Gives out at most `items_max` complete items, one batch at a time, and returns their number. `give` takes at
+    /// most the given number of items out of a batch, and returns their number. The collector is not taken while `give`
+    /// runs.
     fn give_out(
         &self,
         collector: Taken<'_, Collector<T>>,
@@ -669,8 +668,7 @@ impl<T> Collector<T> {
         }
     }
 
-    /// Takes batches out of the queues. Batches whose points have passed are moved to `passed`; the others to
-    /// `waiting`.
+    /// Takes batches out of the queues. Complete batches are moved to `passed`; the others to `waiting`.
     fn sort_out(&mut self, queues: &[SpscQueue<T>; 2], progress: &impl Reading) {
         // This comes first, because batches that were taken out earlier are older than those in the queues.
         self.waiting.reclaim(progress, |lot| self.passed.push_back(lot));

@@ -110,8 +110,8 @@ pub struct Slots<M, O = ()> {
     is_closed: AtomicBool,
     /// Tick of the last sweep of the thread caches.
     swept: AtomicU64,
-    /// A bit for each class whose slots were recalled from the thread caches after the last sweep. A second recall is
-    /// refused, because it would find few slots and empty the caches of all threads again.
+    /// A bit for each class, set if its slots were recalled from the thread caches after the last sweep. A second
+    /// recall is refused, because it would find few slots and empty the caches of all threads again.
     recalled: AtomicU32,
     demand: [AtomicU32; CLASS_COUNT],
 }

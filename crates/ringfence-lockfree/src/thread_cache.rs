@@ -117,7 +117,7 @@ pub struct ThreadCache<T, O = (), const CLASSES: usize = 1> {
 /// A thread cache, on its own cache lines.
 type OwnLines<T, O, const CLASSES: usize> = Box<Apart<TryCell<ThreadCache<T, O, CLASSES>>>>;
 
-/// All thread caches of a pool whose items have `CLASSES` classes.
+/// All thread caches of a pool, for items of `CLASSES` classes.
 ///
 /// ```
 /// use ringfence_lockfree::thread_cache::{ROOM_MAX, ThreadCaches, batch};
@@ -247,7 +247,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.mine()?.try_take()?.with(|thread_cache| thread_cache.owners.pop())
     }
 
-    /// Calls `look` with the item that [`ThreadCaches::take`] would return. Returns `None` if it would return none.
+    /// Calls `look` with the item that [`ThreadCaches::take`] would return. Returns `None` if there is no item, or if
+    /// the cache is taken or does not exist.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.

@@ -10,8 +10,8 @@
 //! So data that belongs to a thread slot can be written with plain stores. [`RetireBin`](crate::retire_bin::RetireBin)
 //! relies on this.
 //!
-//! There are [`THREAD_SLOTS`] thread slots. Further threads, and threads whose thread-local values are being destroyed,
-//! have overflow numbers (`>= THREAD_SLOTS`), which several threads can share.
+//! There are [`THREAD_SLOTS`] thread slots. Further threads have overflow numbers (`>= THREAD_SLOTS`), which several
+//! threads can share. A thread also has an overflow number while its thread-local values are destroyed.
 //!
 //! | operation | cost |
 //! |---|---|

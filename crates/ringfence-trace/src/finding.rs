@@ -149,9 +149,9 @@ impl Operation {
 pub struct GuardCheck {
     /// The overwritten guards. The check restores each guard, so it reports each overrun once.
     pub overruns: Vec<Overrun>,
-    /// Number of live ranges whose guards were checked, including ranges with overwritten guards.
+    /// Number of live ranges with checked guards, including ranges with overwritten guards.
     pub checked_count: usize,
-    /// Number of live ranges that have no guards, or whose guards the host cannot read.
+    /// Number of live ranges that were not checked: they have no guards, or the host cannot read their guards.
     pub unchecked_count: usize,
 }
 

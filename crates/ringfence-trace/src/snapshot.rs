@@ -116,7 +116,7 @@ pub struct RingSnapshot {
     pub used_bytes: u64,
     /// Highest value of `used_bytes` so far.
     pub high_water_bytes: u64,
-    /// Number of submissions whose bytes are in use.
+    /// Number of submissions with bytes in use.
     pub submission_count: u64,
     /// Number of times that the ring waited for the device.
     pub wait_count: u64,

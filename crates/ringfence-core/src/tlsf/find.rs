@@ -55,7 +55,7 @@ pub(super) fn fit(nodes: &[Node], slot: u32, size: u64, alignment: u64) -> Optio
 
 impl Tlsf {
     /// Returns the first span of the request's own class if it fits. Otherwise, returns the first span of the lowest
-    /// class whose spans are all large enough, if it fits with its alignment. Otherwise, calls
+    /// class in which all spans are large enough, if it fits with its alignment. Otherwise, calls
     /// [`Tlsf::find_elsewhere`].
     ///
     /// The request's own class is tried first, because a size that was freed is often requested again. In measurements,
