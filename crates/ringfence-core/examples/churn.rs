@@ -1,8 +1,9 @@
-//! Measures the time of an operation and the heap size that a trace needs: `cargo run --release --example churn -p
-//! ringfence-core`.
+//! Measures the time of an allocation or free, and the heap size that a sequence of them needs: `cargo run --release
+//! --example churn -p ringfence-core`.
 //!
 //! A trace fills the heap with `live` ranges of log-uniform sizes, then repeatedly frees a random range and allocates a
-//! new one. "Room" is the smallest capacity that fits the whole trace, divided by the peak of its live units.
+//! new one. The column "room" is the smallest capacity in which the whole trace succeeds, divided by the largest number
+//! of live units of the trace.
 
 use ringfence_core::blocks::{BlockSource, BlocksDesc, GrowableBlocks};
 use ringfence_core::range::{Allocate, RangeAllocator};
@@ -12,7 +13,7 @@ use std::fmt::Debug;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// xorshift64*: no dependency, and the same trace in every run.
+/// Random numbers (xorshift64*). They are the same in every run, and need no other crate.
 struct Random(u64);
 
 impl Random {
@@ -29,7 +30,8 @@ impl Random {
     }
 }
 
-/// Sizes of the first ranges, then pairs of `(index of the live range to replace, new size)`.
+/// A trace: the sizes of the first ranges (`fill`), then pairs of the index of the live range to replace and the new
+/// size (`churn`). `peak` is the largest number of live units.
 struct Trace {
     fill: Vec<u64>,
     churn: Vec<(usize, u64)>,
@@ -97,7 +99,8 @@ impl Trace {
     }
 }
 
-/// Measures a request that only a near miss could serve, among 10,000 holes of its class that are all too small.
+/// Returns the time of a request that fails, in nanoseconds: 10,000 free spans are in the size class of the request,
+/// and all are too small.
 fn near_miss_ns() -> f64 {
     let mut tlsf = Tlsf::new(20_000 * 4096);
     let ranges: Vec<_> = (0..20_000).map(|_| tlsf.allocate(4096, 1).expect("it fits")).collect();
@@ -112,7 +115,7 @@ fn near_miss_ns() -> f64 {
     start.elapsed().as_nanos() as f64 / 10_000.0
 }
 
-/// Blocks of 16 MiB without memory.
+/// A block source whose heaps have no memory.
 struct Source;
 
 impl BlockSource for Source {

@@ -1,10 +1,10 @@
-//! Range allocators with an algorithm that is chosen at run time, for custom pools and virtual allocators.
+//! Range allocators whose algorithm is chosen at run time, for custom pools and virtual allocators.
 //!
-//! | algorithm | suited to | allocate, free |
+//! | algorithm | use it for | allocate, free |
 //! |---|---|---|
 //! | [`Algorithm::Tlsf`] | all sizes | O(1) |
 //! | [`Algorithm::Buddy`] | sizes near powers of two | O(log n) |
-//! | [`Algorithm::FreeList`] | best fit, spans visited in address order | O(log n) expected |
+//! | [`Algorithm::FreeList`] | little waste: exact best fit | O(log n) expected |
 //! | [`Algorithm::Equal`] | one size | O(1) amortised |
 //! | [`Algorithm::Linear`] | ordered lifetimes: stack, double stack, ring | O(1) amortised |
 
@@ -18,24 +18,24 @@ use crate::tlsf::Tlsf;
 use core::convert::Infallible;
 use core::fmt;
 
-/// Algorithm that divides a heap into ranges.
+/// The algorithm that divides a heap into ranges.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// [`Tlsf`].
+    /// Two-level segregated fit ([`Tlsf`]): for requests of all sizes.
     #[default]
     Tlsf,
-    /// [`Buddy`].
+    /// Powers of two in a binary tree ([`Buddy`]).
     Buddy {
-        /// Smallest block, in units: a power of two. A heap has at most 2²⁹ granules; each takes 16 to 20 bytes of host
-        /// memory.
+        /// Size of the smallest block, in units: a power of two. A heap has at most 2²⁹ granules; each granule takes 16
+        /// to 20 bytes of host memory.
         granule: u64,
     },
-    /// [`FreeList`].
+    /// Exact best fit ([`FreeList`]).
     FreeList,
-    /// [`LinearRanges`].
+    /// Stack, double stack or ring ([`LinearRanges`]).
     Linear,
-    /// [`EqualBlocks`].
+    /// Blocks of one size ([`EqualBlocks`]).
     Equal {
         /// Size of each block, in units.
         block_size: u64,
@@ -43,7 +43,8 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Largest heap that the algorithm supports, in units: 2²⁹ granules for [`Algorithm::Buddy`].
+    /// Returns the size of the largest heap that the algorithm supports, in units: 2²⁹ granules for
+    /// [`Algorithm::Buddy`], `u64::MAX` for the others.
     #[must_use]
     pub const fn capacity_max(self) -> u64 {
         match self {
@@ -56,15 +57,15 @@ impl Algorithm {
 /// A range allocator of a chosen [`Algorithm`].
 #[expect(clippy::large_enum_variant, reason = "the largest one, TLSF, is the usual one, and a box costs a cache miss")]
 pub enum AnyAllocator {
-    /// See [`Tlsf`].
+    /// Allocator of [`Algorithm::Tlsf`].
     Tlsf(Tlsf),
-    /// See [`Buddy`].
+    /// Allocator of [`Algorithm::Buddy`].
     Buddy(Buddy),
-    /// See [`FreeList`].
+    /// Allocator of [`Algorithm::FreeList`].
     FreeList(FreeList),
-    /// See [`LinearRanges`].
+    /// Allocator of [`Algorithm::Linear`].
     Linear(LinearRanges),
-    /// See [`EqualBlocks`].
+    /// Allocator of [`Algorithm::Equal`].
     Equal(EqualBlocks),
 }
 
@@ -85,7 +86,7 @@ impl AnyAllocator {
         }
     }
 
-    /// Allocates from the high end for [`Algorithm::Linear`]. For other algorithms, the same as [`Allocate::allocate`].
+    /// Allocates from the high end if the algorithm is [`Algorithm::Linear`]; otherwise, calls [`Allocate::allocate`].
     ///
     /// # Errors
     /// The errors of [`Allocate::allocate`].
@@ -97,7 +98,7 @@ impl AnyAllocator {
     }
 }
 
-/// Calls the method on the active variant.
+/// Evaluates an expression with the allocator of the active variant.
 macro_rules! each {
     ($self:ident, $inner:ident => $call:expr) => {
         match $self {
@@ -173,7 +174,7 @@ impl fmt::Debug for AnyAllocator {
     }
 }
 
-/// Block source of a [`VirtualAllocator`]: it creates no heaps, only block numbers.
+/// The block source of a [`VirtualAllocator`]. Its heaps are only numbers, counted from 0.
 #[derive(Debug)]
 pub struct VirtualBlocks {
     algorithm: Algorithm,
@@ -194,8 +195,8 @@ impl BlockSource for VirtualBlocks {
     fn destroy(&mut self, _block: u32) {}
 }
 
-/// A virtual allocator: suballocates a resource that this library does not manage, without a device. Blocks are added
-/// as needed.
+/// A virtual allocator: divides a resource that this library does not manage into ranges, without a device. If no block
+/// fits a request, a block is added.
 ///
 /// ```
 /// use ringfence_core::algorithm::{Algorithm, VirtualAllocator, virtual_allocator};
@@ -218,28 +219,31 @@ pub const fn virtual_allocator(algorithm: Algorithm, desc: crate::blocks::Blocks
     GrowableBlocks::new(desc, VirtualBlocks { algorithm, made: 0 })
 }
 
-/// A range allocator with an algorithm that is chosen at run time: [`AnyAllocator`], or [`Tlsf`] if only one algorithm
-/// is used.
+/// A range allocator that can be created for an [`Algorithm`]: [`AnyAllocator`] for any algorithm, or [`Tlsf`] for code
+/// that uses only this one.
 pub trait Cutter: RangeAllocator + Peek {
-    /// Creates an allocator of `capacity` units.
+    /// Creates an allocator of `capacity` units, all free. [`Tlsf`] ignores `algorithm`.
     fn cut(algorithm: Algorithm, capacity: u64) -> Self;
 
-    /// Allocates from the high end, if the algorithm has one.
+    /// Allocates from the high end if the algorithm is [`Algorithm::Linear`]; otherwise, at any offset. Returns `None`
+    /// if the request fails.
     fn allocate_high(&mut self, size: u64, alignment: u64) -> Option<Range>;
 
-    /// Allocates below `limit`, if the algorithm supports it; else `None`.
+    /// Allocates a range that ends at or below `limit`. Returns `None` if no such range is found, or if the algorithm
+    /// is not [`Algorithm::Tlsf`].
     fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range>;
 
-    /// Units that the live range of `slot`, of `size` units, occupies, rounding included; 0 if the range was freed.
+    /// Returns the number of units that a live range occupies, including the units that were added by rounding. `slot`
+    /// and `size` are those of the range. May return 0 if the range was freed.
     fn taken(&self, slot: u32, size: u64) -> u64;
 
-    /// Returns `true` if an empty heap of `capacity` units would grant the request.
+    /// Returns `true` if an allocator of `capacity` units, all free, would grant the request.
     fn would_hold(algorithm: Algorithm, capacity: u64, size: u64, alignment: u64) -> bool;
 }
 
 impl Cutter for Tlsf {
     fn cut(_: Algorithm, capacity: u64) -> Self {
-        // Exact sizes: statistics sum the sizes of ranges.
+        // Exact, because statistics add up the sizes of ranges.
         Self::exact(capacity)
     }
 

@@ -2,23 +2,23 @@
 //!
 //! ```text
 //!   block     0     1     2     3     4     5 …
-//!   bytes     4 Mi  8 Mi  16 Mi 32 Mi 64 Mi …  max       each twice the previous one: O(log) blocks
+//!   bytes     4 Mi  8 Mi  16 Mi 32 Mi 64 Mi …  max       each block is twice as large as the previous one
 //! ```
 //!
-//! In a heap of 8 GiB, device blocks grow from 4 MiB to 256 MiB; in a heap of 256 MiB, from 1 MiB to 32 MiB. A block is
-//! at most an eighth of its heap. No block is created before the first request. Every operation is O(1).
+//! A block is at most an eighth of its heap. In a heap of 8 GiB, device blocks grow from 4 MiB to 256 MiB; in a heap of
+//! 256 MiB, from 1 MiB to 32 MiB. No block is created before the first request. Every operation is O(1).
 
-/// Largest number of sizes that [`BlockSizes::tries`] returns.
+/// Maximum number of sizes that [`BlockSizes::tries`] returns.
 pub const SIZES_MAX: usize = 4;
 
-/// Sizes of the blocks of a heap; see the [module](self).
+/// Rule for the sizes of the blocks of a heap: they double from `first` to `max`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockSizes {
     /// Size of the first block, in bytes.
     pub first: u64,
     /// Largest size of a block, in bytes.
     pub max: u64,
-    /// Number of times that the size is halved if the driver refuses a block.
+    /// Maximum number of times that the size of a block is halved if the driver refuses the block.
     pub halvings: u32,
 }
 
@@ -28,7 +28,8 @@ impl BlockSizes {
     const LEAST: u64 = 64 << 10;
     const HALVINGS: u32 = SIZES_MAX as u32 - 1;
 
-    /// Returns sizes for a heap of `heap_bytes`: at most an eighth of the heap, rounded down to a power of two.
+    /// Returns the sizes for a heap of `heap_bytes`. The largest block is the smallest of `wanted_max`,
+    /// `object_bytes_max` and an eighth of the heap, rounded down to a power of two, but at least 64 KiB.
     #[must_use]
     pub fn for_heap(heap_bytes: u64, object_bytes_max: u64, wanted_max: u64) -> Self {
         let largest = wanted_max.min(heap_bytes / 8).min(object_bytes_max).max(Self::LEAST);
@@ -37,14 +38,15 @@ impl BlockSizes {
         Self { first, max, halvings: Self::HALVINGS }
     }
 
-    /// Returns the same sizes with `first` raised to `alignment` (at most `max`), because the driver rounds the size of
-    /// each block up to it.
+    /// Returns the sizes with `first` raised to at least `alignment`, but not above `max`. Used if the driver rounds
+    /// the size of each block up to `alignment`.
     #[must_use]
     pub fn aligned_to(self, alignment: u64) -> Self {
         Self { first: self.first.max(alignment.min(self.max)), ..self }
     }
 
-    /// Returns the same sizes, raised to at least `bytes`. Sizes from [`BlockSizes::fixed`] stay as they are.
+    /// Returns the sizes with `first` and `max` raised to at least `bytes`. Returns sizes from [`BlockSizes::fixed`]
+    /// unchanged.
     #[must_use]
     pub fn at_least(self, bytes: u64) -> Self {
         if self.halvings == 0 { self } else { Self { first: self.first.max(bytes), max: self.max.max(bytes), ..self } }
@@ -66,24 +68,26 @@ impl BlockSizes {
             .min(self.max)
     }
 
-    /// Returns the sizes to try when the caller announces `bytes` and `count` blocks exist. The first is the larger of
-    /// the regular size and `bytes` rounded up to a power of two, at most `max`; then its halves.
+    /// Returns the sizes to try, in order, for a block that is created in advance for `bytes` bytes of requests, if
+    /// `count` blocks exist. The first size is the larger of the regular size and `bytes` rounded up to a power of two,
+    /// but at most `max`. Each further size is half the previous one.
     pub fn to_hold(self, count: usize, bytes: u64) -> impl Iterator<Item = u64> + Clone {
         let least = bytes.checked_next_power_of_two().unwrap_or(self.max);
         let wanted = self.present(count).max(least).min(self.max);
         (0..=self.halvings).map(move |halving| wanted >> halving)
     }
 
-    /// Returns the sizes to try for a request of `need` bytes when `count` blocks exist: the larger of the regular size
-    /// and `need`, then its halves down to `need`.
+    /// Returns the sizes to try, in order, for a block that must contain `need` bytes, if `count` blocks exist. The
+    /// first size is at least the regular size and at least `need`. Each further size is half the previous one, and
+    /// none is below `need`.
     pub fn tries(self, count: usize, need: u64) -> impl Iterator<Item = u64> + Clone {
         let least = need.checked_next_power_of_two().unwrap_or(need).min(self.max);
         let wanted = self.present(count).max(least).max(need);
         (0..=self.halvings).map(move |halving| wanted >> halving).filter(move |bytes| *bytes >= need)
     }
 
-    /// Like [`BlockSizes::tries`], but first returns the sizes with blocks of at least `bytes_min`. Returns at most
-    /// twice as many sizes.
+    /// Does the same as [`BlockSizes::tries`], but first returns the sizes of `self.at_least(bytes_min)`, which are
+    /// larger. Returns at most 2 × [`SIZES_MAX`] sizes.
     pub fn tries_from(self, count: usize, need: u64, bytes_min: u64) -> impl Iterator<Item = u64> + Clone {
         let large = if bytes_min > self.present(count) { usize::MAX } else { 0 };
         let larger = self.at_least(bytes_min).tries(count, need).take(large);

@@ -4,25 +4,28 @@
 //!   slots     [ A: heap, allocator │ –  │ C: heap, allocator │ D: heap, allocator ]
 //!                free 0                   free 40              free 100 of 100
 //!                                            │                    │
-//!   index     [ (40, C), (100, D) ]          by free size, then age; A is full and not indexed
-//!   empties   [ D since tick 7 ]             in the order in which they became empty
+//!   index     [ (40, C), (100, D) ]          by free size, then age; A is full, so it is not in the index
+//!   empties   [ D since tick 7 ]             the blocks without a range, in the order in which they became empty
 //! ```
 //!
-//! A request tries the blocks with enough free space in ascending order of free space. The fullest block comes first,
-//! so that other blocks can become empty. Blocks whose longest free span is known to be too short are skipped.
+//! A request tries the blocks that have enough free units, in ascending order of their free units. So the fullest
+//! blocks are used first, and the other blocks can become empty. A block is skipped if its longest free span is known
+//! to be too short.
 //!
-//! Creating a heap can take the driver milliseconds, and no lock that an allocation needs may be held during that time.
-//! So [`Blocks`] never creates or destroys heaps. A caller that protects it with a lock proceeds as follows:
+//! The driver can take milliseconds to create a heap, and no lock that an allocation needs may be held during that
+//! time. So [`Blocks`] never creates or destroys heaps. A caller that protects the blocks with a lock proceeds as
+//! follows:
 //!
 //! 1. locked: [`Blocks::try_allocate`]; if it fails,
-//! 2. unlocked: create a heap of [`Blocks::new_block_size`] units with its allocator, and allocate from that allocator
-//!    first, so no other thread takes the space and a failure affects only this thread;
+//! 2. unlocked: create a heap of [`Blocks::new_block_size`] units and its allocator, and allocate the range from this
+//!    allocator, before another thread can use it;
 //! 3. locked: [`Blocks::insert`]; the allocation is [`BlockAllocation::new`] of the returned block and the range;
-//! 4. once a tick, locked: [`Blocks::take_surplus`] until it returns `None`; unlocked: destroy the returned heaps.
+//! 4. once per tick, locked: call [`Blocks::take_surplus`] until it returns `None`; unlocked: destroy the returned
+//!    heaps.
 //!
-//! Without a lock, [`Blocks::allocate_with`] and [`GrowableBlocks`] do the same in one call.
+//! If no lock protects the blocks, [`Blocks::allocate_with`] or [`GrowableBlocks`] does steps 1 to 3 in one call.
 //!
-//! | operation | cost, besides the allocator's own |
+//! | operation | cost, in addition to that of the blocks' allocators |
 //! |---|---|
 //! | `try_allocate` | O(log blocks), plus one attempt for each block that has enough free units but no fitting span |
 //! | `free`, `allocate_in` | O(1); O(log blocks) if the order of the blocks changes |
@@ -43,28 +46,29 @@ use alloc::vec::Vec;
 use core::fmt;
 use index::Index;
 
-/// Rules by which blocks are created, and empty blocks destroyed.
+/// Sizes of new blocks, and rules by which empty blocks are destroyed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlocksDesc {
-    /// Size of a new block, in units. A larger request gets a block of its own size.
+    /// Size of a new block, in units. If a request is larger, the new block has the size of the request.
     pub basic_size: u64,
-    /// Number of empty blocks that are always kept. Surplus blocks are removed in order of how long they have been
-    /// empty.
+    /// Number of empty blocks that [`Blocks::take_surplus`] always leaves. Further empty blocks are surplus; the block
+    /// that has been empty longest is removed first.
     pub destroy_threshold: usize,
-    /// Number of ticks for which a surplus block stays empty before it is removed. 0 counts as 1, so that a loop that
-    /// allocates and frees within one tick does not create and destroy a heap each time. For ticks, see
-    /// [`Blocks::take_surplus`].
+    /// Number of ticks after which a surplus block that stays empty is removed. 0 counts as 1, so that a loop that
+    /// allocates and frees within one tick does not create and destroy a heap each time. The caller counts ticks
+    /// ([`Blocks::take_surplus`]).
     pub grace_ticks: u64,
 }
 
 impl Default for BlocksDesc {
-    /// Blocks of 64 Mi units; one empty block is always kept, others for 60 ticks.
+    /// Returns a description with blocks of 64 Mi units. One empty block is always left; surplus blocks are removed
+    /// after 60 ticks.
     fn default() -> Self {
         Self { basic_size: 64 << 20, destroy_threshold: 1, grace_ticks: 60 }
     }
 }
 
-/// Sums over all blocks; see [`Blocks::statistics`].
+/// Statistics of all blocks together, from [`Blocks::statistics`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct BlocksStatistics {
     /// Number of blocks.
@@ -73,11 +77,11 @@ pub struct BlocksStatistics {
     pub empty_count: usize,
     /// Sum of the capacities of all blocks, in units.
     pub capacity: u64,
-    /// Units in free spans of all blocks.
+    /// Total size of the free spans of all blocks, in units.
     pub free_size: u64,
-    /// Largest request that some block would grant.
+    /// Largest size that one of the blocks would grant with an alignment of 1, in units. 0 without blocks.
     pub largest_free: u64,
-    /// Number of live ranges.
+    /// Number of live ranges in all blocks.
     pub live_count: usize,
 }
 
@@ -88,7 +92,8 @@ struct Block<A, H> {
     serial: Serial,
     /// Capacity of the allocator, in units.
     initial_size: u64,
-    /// Free size of the allocator, as the index has it. The block is in the index iff this is not 0.
+    /// Free units of the allocator, equal to the key in the index. The block is in the index if and only if this is not
+    /// 0.
     free_size: u64,
 }
 
@@ -96,17 +101,18 @@ struct Block<A, H> {
 #[derive(Clone, Copy)]
 struct Empty {
     slot: u32,
-    /// The first tick reported after the block became empty, or [`NOT_REPORTED`].
+    /// The first tick that was reported after the block became empty; [`NOT_REPORTED`] before this tick.
     since: u64,
 }
 
 const NOT_REPORTED: u64 = u64::MAX;
 
-/// Growable blocks over the allocator `A`, each with a heap `H`.
+/// A growing list of blocks. Each block has a heap `H` and an allocator `A` of the heap's ranges.
 ///
-/// It neither creates nor destroys heaps; the caller does, see the [module](self). Dropping it drops the heaps.
+/// The caller creates and destroys the heaps, as the [module](self) describes. If the blocks are dropped, the heaps are
+/// dropped too.
 pub struct Blocks<A, H> {
-    /// The block of each slot. A vacated slot is reused, under another serial.
+    /// The block of each slot. The slot of a removed block is reused for a block with another serial.
     slots: Vec<Option<Block<A, H>>>,
     /// Slots without a block.
     vacant: Vec<u32>,
@@ -116,13 +122,13 @@ pub struct Blocks<A, H> {
     empties: Vec<Empty>,
     /// The latest reported tick.
     now: u64,
-    /// Numbers of the blocks: a later block has a larger number.
+    /// Source of the blocks' serials: a later block has a larger serial.
     serials: Serials,
     desc: BlocksDesc,
 }
 
 impl<A: RangeAllocator, H> Blocks<A, H> {
-    /// Creates growable blocks, without a block.
+    /// Creates an empty list of blocks.
     #[must_use]
     pub const fn new(desc: BlocksDesc) -> Self {
         Self {
@@ -145,7 +151,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// Returns the size of a new block for a request of `size` units: the larger of `size` and
     /// [`BlocksDesc::basic_size`].
     ///
-    /// The alignment does not matter: offset 0 of an empty block is a multiple of every alignment.
+    /// The alignment of the request does not matter, because offset 0 of an empty block is a multiple of every
+    /// alignment.
     #[must_use]
     pub const fn new_block_size(&self, size: u64) -> u64 {
         if size > self.desc.basic_size { size } else { self.desc.basic_size }
@@ -154,8 +161,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// Allocates from the existing blocks.
     ///
     /// # Errors
-    /// The size is 0, the alignment is not a power of two, or [`AllocError::OutOfSpace`] with the sums over all blocks
-    /// (which costs O(blocks)). A failed call changes nothing.
+    /// The size is 0, or the alignment is not a power of two. [`AllocError::OutOfSpace`] if no block grants the
+    /// request; its sizes are those of all blocks together (O(blocks)). A failed call changes nothing.
     #[inline]
     pub fn try_allocate(&mut self, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
         check_request(size, alignment, u64::MAX)?;
@@ -169,8 +176,9 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         Err(self.out_of_space(size, alignment))
     }
 
-    /// Like [`Blocks::try_allocate`] with a custom call of the allocator: calls `ask` for each block with `size` free
-    /// units, until it returns a range. Returns `None` if no block grants the request. A failed call changes nothing.
+    /// Calls `ask` with the allocator of each block that has at least `size` free units, in ascending order of free
+    /// units, until `ask` returns a range. Returns `None` if no call returns a range; nothing is then changed. Used
+    /// like [`Blocks::try_allocate`], with another method of the allocator.
     pub fn try_allocate_by(
         &mut self,
         size: u64,
@@ -189,7 +197,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         None
     }
 
-    /// Tries the block of a slot, unless its free spans are known to be too short.
+    /// Allocates from the block of a slot, unless the index says that its free spans are too short. On failure, lowers
+    /// the bound in the index.
     #[inline(always)]
     fn probe(&mut self, slot: u32, size: u64, alignment: u64) -> Option<BlockAllocation> {
         if self.index.granted_max(slot) < size {
@@ -204,7 +213,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
                     self.note_allocation(slot);
                     return Some(BlockAllocation::new(id, range));
                 }
-                // A span can be long enough but misaligned.
+                // The span can be long enough but misaligned, so the bound is the longest span.
                 Err(AllocError::OutOfSpace { largest_free, .. }) if alignment != 1 => longest = largest_free,
                 Err(_) => {}
             }
@@ -216,19 +225,20 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// Allocates from the given block.
     ///
     /// # Errors
-    /// The error of the block's allocator; [`AllocError::TooLarge`] with a capacity of 0 if the block is not in these
-    /// blocks or was removed. A failed call changes nothing.
+    /// The error of the block's allocator; [`AllocError::TooLarge`] with a capacity of 0 if the block was removed or
+    /// belongs to other [`Blocks`]. A failed call changes nothing.
     pub fn allocate_in(&mut self, id: BlockId, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
         check_request(size, alignment, u64::MAX)?;
         let block = self.block_mut(id).ok_or(AllocError::TooLarge { size, capacity: 0 })?;
         let range = block.allocator.allocate(size, alignment)?;
-        // The allocator granted a range, so it had free space: the block is in the index.
+        // The block is in the index, because its allocator had free units.
         self.note_allocation(id.slot);
         Ok(BlockAllocation::new(id, range))
     }
 
-    /// Like [`Blocks::allocate_in`] with a custom call of the block's allocator. Returns `None` if the allocator fails,
-    /// or if the block is not in these blocks or was removed. A failed call changes nothing.
+    /// Calls `ask` with the allocator of the block. Returns `None` if `ask` returns `None`, or if the block was removed
+    /// or belongs to other [`Blocks`]; nothing is then changed. Used like [`Blocks::allocate_in`], with another method
+    /// of the allocator.
     pub fn allocate_in_by(
         &mut self,
         id: BlockId,
@@ -239,11 +249,12 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         Some(BlockAllocation::new(id, range))
     }
 
-    /// Frees an allocation. A block that becomes empty is listed as empty; no block is destroyed.
+    /// Frees an allocation. If its block becomes empty, the block remains until [`Blocks::take_surplus`] or another
+    /// call removes it.
     ///
     /// # Errors
-    /// [`FreeError::Stale`] if the allocation was freed already (its block may have been removed),
-    /// [`FreeError::Foreign`] if it is from other blocks. A failed call changes nothing.
+    /// [`FreeError::Stale`] if the allocation was freed already, even if its block was removed; [`FreeError::Foreign`]
+    /// if it belongs to other [`Blocks`]. A failed call changes nothing.
     pub fn free(&mut self, allocation: &BlockAllocation) -> Result<(), FreeError> {
         let slot = allocation.block_slot;
         let of_slot = self.slots.get_mut(slot as usize).and_then(Option::as_mut);
@@ -257,15 +268,16 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
 
     #[cold]
     fn refuse(&self, allocation: &BlockAllocation) -> FreeError {
-        // Only empty blocks are removed: if these blocks had the block, the range was freed before the removal.
+        // If the block belonged to these blocks, the range was freed before the block was removed, because only empty
+        // blocks are removed.
         if self.serials.drew(allocation.block_serial) { allocation.stale() } else { allocation.foreign() }
     }
 
-    /// Adds a heap with its allocator as a block. Live ranges of the allocator become live ranges of the block; without
-    /// any, the block is empty.
+    /// Adds a block with this heap and allocator. Live ranges of the allocator are live ranges of the block. If there
+    /// are none, the block is empty.
     ///
     /// # Panics
-    /// If there are 2³² blocks.
+    /// If there are 2³² blocks already.
     pub fn insert(&mut self, heap: H, allocator: A) -> BlockId {
         let serial = self.serials.draw();
         let slot = self.vacant.pop().unwrap_or_else(|| {
@@ -287,7 +299,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         BlockId { serial, slot }
     }
 
-    /// Reserves host memory here, so no other operation allocates any.
+    /// Reserves host memory for all blocks, so that only [`Blocks::insert`] allocates host memory.
     fn reserve_for_every_block(&mut self) {
         let count = self.slots.len();
         self.vacant.reserve(count - self.vacant.len());
@@ -314,7 +326,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         block.free_size = block.allocator.free_size();
         let is_empty = block.allocator.is_empty();
         self.index.forget_granted_max(slot);
-        // A linear allocator can report an unchanged free size, if a range in the middle was freed.
+        // If a range in the middle of a linear allocator was freed, the free size is unchanged.
         self.index.update(slot, (block.free_size, block.serial));
         if is_empty {
             self.empties.push(Empty { slot, since: NOT_REPORTED });
@@ -322,19 +334,19 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     }
 
     fn leave_empties(&mut self, slot: u32) {
-        // From the back: a block that is reused at once was the last to become empty.
+        // Searches from the back, because usually the block that became empty last is reused first.
         if let Some(at) = self.empties.iter().rposition(|empty| empty.slot == slot) {
             self.empties.remove(at);
         }
     }
 
-    /// Reports tick `now`, and removes a surplus block. The block is removed if there are more empty blocks than
-    /// [`BlocksDesc::destroy_threshold`], and this one has been empty longest and for at least
-    /// [`BlocksDesc::grace_ticks`]. The caller destroys the heap and repeats the call until it returns `None`.
+    /// Reports tick `now`. If there are more empty blocks than [`BlocksDesc::destroy_threshold`], and the block that
+    /// has been empty longest has been so for at least [`BlocksDesc::grace_ticks`], removes this block and returns it.
+    /// Otherwise, returns `None`. The caller destroys the returned heap and repeats the call until it returns `None`.
     ///
-    /// The caller defines ticks, such as frames. Only this function reports ticks, so a block counts as empty from the
-    /// first call after it became empty: a block that is used in every tick is never removed. A `now` below the latest
-    /// tick counts as the latest tick.
+    /// The caller defines the length of a tick, for example a frame. A block counts as empty from the first call of
+    /// this function after it became empty, so a block that is used in every tick is never removed. If `now` is below
+    /// the latest tick, the latest tick is used.
     pub fn take_surplus(&mut self, now: u64) -> Option<(BlockId, H)> {
         self.now = self.now.max(now);
         for fresh in self.empties.iter_mut().rev().take_while(|empty| empty.since == NOT_REPORTED) {
@@ -346,13 +358,14 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         if is_due { self.take_empty() } else { None }
     }
 
-    /// Removes the block that has been empty longest, regardless of threshold and grace, for use when memory runs
-    /// short. The caller destroys the heap.
+    /// Removes the block that has been empty longest, regardless of the threshold and the grace period. Returns `None`
+    /// if no block is empty. Used if memory is short. The caller destroys the heap.
     pub fn take_empty(&mut self) -> Option<(BlockId, H)> {
         self.take_empty_of(|_| true)
     }
 
-    /// Like [`Blocks::take_empty`], but only removes a block if `may_go` returns `true` for its heap. O(empty blocks).
+    /// Calls `may_go` with the heaps of the empty blocks, and removes the block that has been empty longest of those
+    /// for which it returns `true`. Returns `None` if there is none. O(empty blocks).
     pub fn take_empty_of(&mut self, may_go: impl Fn(&H) -> bool) -> Option<(BlockId, H)> {
         let found = self.empties.iter().find_map(|empty| {
             let block = self.slots[empty.slot as usize].as_ref()?;
@@ -362,7 +375,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         Some((id, self.remove_empty(id)?))
     }
 
-    /// Removes this block if it exists and is empty, regardless of threshold and grace.
+    /// Removes this block, regardless of the threshold and the grace period, and returns its heap. Returns `None` if
+    /// the block does not exist or is not empty.
     pub fn remove_empty(&mut self, id: BlockId) -> Option<H> {
         let block = self.block(id)?;
         if !block.allocator.is_empty() {
@@ -375,8 +389,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         Some(block.heap)
     }
 
-    /// Removes all blocks in the order of their slots, including blocks with live ranges, for teardown. Live
-    /// allocations count as freed. Blocks that are not taken from the iterator are dropped with it.
+    /// Removes all blocks, including blocks with live ranges, and iterates over their heaps in the order of their
+    /// slots. Live allocations then count as freed. If the iterator is dropped early, the remaining heaps are dropped.
     pub fn drain(&mut self) -> impl Iterator<Item = (BlockId, H)> + '_ {
         self.index.clear();
         self.empties.clear();
@@ -394,18 +408,18 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         self.slots.get_mut(id.slot as usize)?.as_mut().filter(|block| block.serial == id.serial)
     }
 
-    /// Returns the heap and the allocator of a block; `None` if the block does not exist (any more).
+    /// Returns the heap and the allocator of a block; `None` if the block was removed or belongs to other blocks.
     #[must_use]
     pub fn get(&self, id: BlockId) -> Option<(&H, &A)> {
         self.block(id).map(|block| (&block.heap, &block.allocator))
     }
 
-    /// Returns the heap of a block, mutably; `None` if the block does not exist (any more).
+    /// Returns the heap of a block, mutably; `None` if the block was removed or belongs to other blocks.
     pub fn heap_mut(&mut self, id: BlockId) -> Option<&mut H> {
         self.block_mut(id).map(|block| &mut block.heap)
     }
 
-    /// Returns `true` if exactly this allocation is live.
+    /// Returns `true` if this allocation is live: it was allocated here and is not freed.
     #[must_use]
     pub fn is_live(&self, allocation: &BlockAllocation) -> bool {
         self.block(allocation.block()).is_some_and(|block| block.allocator.is_live(&allocation.range()))
@@ -417,7 +431,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         slots.filter_map(|(slot, block)| block.as_ref().map(|block| (block.id(slot), &block.heap, &block.allocator)))
     }
 
-    /// Returns the free units and the capacity of a block; `None` if the block does not exist (any more).
+    /// Returns the free units and the capacity of a block; `None` if the block was removed or belongs to other blocks.
     #[must_use]
     pub fn free_and_initial_size(&self, id: BlockId) -> Option<(u64, u64)> {
         self.block(id).map(|block| (block.allocator.free_size(), block.initial_size))
@@ -435,7 +449,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         self.empties.len()
     }
 
-    /// Returns sums over the blocks. O(blocks): cheap enough for every frame. Sums beyond 64 bits saturate at
+    /// Returns statistics of all blocks together. O(blocks), so it can be called every frame. Sums saturate at
     /// `u64::MAX`.
     #[must_use]
     pub fn statistics(&self) -> BlocksStatistics {

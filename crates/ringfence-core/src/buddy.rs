@@ -1,7 +1,7 @@
-//! A buddy allocator: powers of two in a complete binary tree, stored in one array.
+//! A buddy allocator: blocks of powers of two, in a complete binary tree that is stored in one array.
 //!
 //! ```text
-//!   capacity 5, granule 1: the tree has room for 8 leaves; nodes entirely beyond the capacity do not exist
+//!   capacity 5, granule 1: a tree of 8 leaves; a node that begins at or above the capacity does not exist
 //!
 //!   order 3   1 ───────────────────────────────────── clipped: 0..5
 //!             │                                   │
@@ -17,17 +17,19 @@
 //!                       31     30     29                                                              0
 //! ```
 //!
-//! A node's value is computed from its two children, unless the node itself is allocated: then it is `USED`, and the
-//! nodes below it keep the values of free nodes. So splitting and merging write no node below. Allocating reads one
-//! path down and writes it on the way up; freeing writes one path up.
+//! If a node is not allocated, its value is computed from the values of its two children. If a node is allocated, its
+//! value is `USED`, and all nodes below it have the values of free nodes. Therefore, an allocation or a free writes
+//! only the node and its ancestors: an allocation reads one path down and writes it on the way up, and a free writes
+//! one path up.
 //!
-//! The *smallest* sufficient free node is split; among equals, the one with the lowest address. For this, each value
-//! has one bit per order in its subtree. With only the largest order (one byte a node), the search could not find the
-//! smallest sufficient node and would split larger nodes than necessary.
+//! A request is served from the *smallest* free node that is large enough; if several have this size, from the node
+//! with the lowest address. To find it, each value has one bit per order of the free nodes in its subtree. If a value
+//! had only the largest order (one byte per node), the search could not find the smallest node, and would split larger
+//! nodes than necessary.
 //!
-//! If the capacity is not a power of two, its end cuts through at most one node of each order. Such a *clipped* node is
-//! allocated as a whole, if all of it is free and its remaining part fits the request; its orders are those of its
-//! parts.
+//! If the capacity is not a power of two, the end of the capacity cuts through at most one node of each order. Such a
+//! node is *clipped*: only its part below the capacity can be used. It is allocated as a whole if this part is free and
+//! large enough for the request. The bits of a clipped node are those of the whole nodes below it.
 //!
 //! | operation | cost | host allocations |
 //! |---|---|---|
@@ -37,8 +39,8 @@
 //! | `for_each_span` | O(spans · log granules) | 0 |
 //! | `validate` | O(granules) | 0 |
 //!
-//! Memory: 16 to 20 bytes a granule. A range above the granule wastes less than its own size. If the alignment exceeds
-//! the size, the waste is less than the alignment.
+//! Host memory: 16 to 20 bytes per granule. A range that is larger than a granule wastes less than its own size. If the
+//! alignment exceeds the size, the range wastes less than the alignment.
 
 use crate::range::{
     AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serials, Span, check_request,
@@ -47,18 +49,18 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::fmt;
 
-/// The whole node is free (also set for nodes beyond the capacity).
+/// Bit of a value: the whole node is free. Also set for nodes beyond the capacity.
 const FREE: u32 = 1 << 31;
-/// The node itself is allocated; no other bit is set.
+/// Bit of a value: the node itself is allocated. No other bit is set then.
 const USED: u32 = 1 << 30;
-/// The bits for the orders of free nodes.
+/// Bits of a value: bit k is set if the subtree has a whole free node of order k.
 const ORDERS: u32 = USED - 1;
-/// Highest order; it has the last of those bits.
+/// Highest order. It has the last bit of [`ORDERS`].
 const ORDER_MAX: u32 = 29;
 /// The root of the tree. The children of node `n` are `2n` and `2n + 1`.
 const ROOT: usize = 1;
 
-/// An allocator of powers of two; see the [module](self).
+/// A buddy allocator: reserves a power of two of granules for each range.
 ///
 /// ```
 /// use ringfence_core::buddy::Buddy;
@@ -74,15 +76,15 @@ const ROOT: usize = 1;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Buddy {
-    /// The tree; `nodes[0]` is unused. One leaf for each granule (plus one if that makes the length even, so that every
-    /// node except the root has its buddy). Each value is `USED`, or [`combine`] of the children's values.
+    /// The values of the tree's nodes; `nodes[0]` is unused. Each granule has a leaf. The length is even, so that every
+    /// node except the root has a buddy. Each value is `USED`, or [`combine`] of the children's values.
     nodes: Box<[u32]>,
-    /// By granule: the serial of the live range that begins there; 0 if there is none.
+    /// For each granule, the serial of the live range that begins at it; 0 if there is none.
     serials: Box<[u64]>,
     source: Serials,
-    /// In units.
+    /// Capacity, in units.
     capacity: u64,
-    /// In units: the capacity minus the (clipped) lengths of the `USED` nodes.
+    /// Free units: the capacity minus the lengths of the `USED` nodes below the capacity.
     free: u64,
     /// Number of `USED` nodes.
     live: usize,
@@ -90,16 +92,16 @@ pub struct Buddy {
     granule_log2: u32,
     /// Order of the root: the lowest order that covers the capacity.
     root_order: u32,
-    /// `true` if a clipped node is `USED`. Clipped nodes are nested, so at most one is used; those below it look free,
-    /// those above it do not.
+    /// `true` if a clipped node is `USED`. Clipped nodes are nested, so at most one is `USED`. The clipped nodes inside
+    /// it have the values of free nodes; those around it do not.
     clipped_used: bool,
 }
 
 impl Buddy {
-    /// Largest number of granules.
+    /// Maximum number of granules.
     pub const GRANULES_MAX: u64 = 1 << ORDER_MAX;
 
-    /// Creates an allocator over `0..capacity`, all free, whose smallest block has `granule` units. O(capacity /
+    /// Creates an allocator of `capacity` units, all free. Its smallest block has `granule` units. O(capacity /
     /// granule) in time and host memory.
     ///
     /// The capacity need not be a power of two or a multiple of the granule.
@@ -137,31 +139,32 @@ impl Buddy {
         }
     }
 
-    /// Size of the smallest block, in units. O(1).
+    /// Returns the size of the smallest block, in units. O(1).
     #[must_use]
     pub const fn granule(&self) -> u64 {
         1 << self.granule_log2
     }
 
-    /// Size of the live range of `slot`, in units, rounding included; 0 if there is none. O(1).
+    /// Returns the number of units that the live range of `slot` occupies, including the units that were added by
+    /// rounding; 0 if there is no such range. O(1).
     #[must_use]
     pub fn live_size(&self, slot: u32) -> u64 {
         let node = slot as usize;
         if self.nodes.get(node) == Some(&USED) { self.length_of(node, self.order_of(node)) } else { 0 }
     }
 
-    /// Returns the order of the smallest node that has `size` units and begins at a multiple of `alignment`. The root
-    /// begins at 0, so it has every alignment.
+    /// Returns the order of the smallest nodes that have `size` units and begin at a multiple of `alignment`. The root
+    /// fits every alignment, because it begins at 0.
     fn order_for(&self, size: u64, alignment: u64) -> u32 {
         let length = size.max(alignment);
         let length_log2 = u64::BITS - (length - 1).leading_zeros();
         length_log2.saturating_sub(self.granule_log2).min(self.root_order)
     }
 
-    /// Returns a free node of this order, which may be part of a larger free node.
+    /// Returns a free node of this order for `size` units. It can be part of a larger free node, or clipped.
     fn find(&self, order: u32, size: u64) -> Option<usize> {
-        // The clipped node is shorter than any other sufficient node. Clipped nodes of higher orders need no check: if
-        // one is free and long enough, it contains a whole node of this order.
+        // The clipped node of this order is shorter than any other node that is large enough. Clipped nodes of higher
+        // orders need no check: if one is free and long enough, it contains a whole node of this order.
         if self.clipped_length(order) >= size && self.clipped_is_free(order) {
             return Some(self.clipped_node(order));
         }
@@ -186,14 +189,14 @@ impl Buddy {
         while parent >= ROOT {
             let value = combine(self.nodes[2 * parent], self.nodes[2 * parent + 1]);
             if self.nodes[parent] == value {
-                return; // its ancestors do not change either
+                return; // the values of its ancestors do not change either
             }
             self.nodes[parent] = value;
             parent /= 2;
         }
     }
 
-    /// Returns the node's value if all of it is free.
+    /// Returns the value that the node has if all of it is free.
     fn free_value(&self, node: usize, order: u32) -> u32 {
         match order {
             0 if self.is_clipped(node, 0) => FREE,
@@ -225,7 +228,7 @@ impl Buddy {
         self.capacity & ((1 << (self.granule_log2 + order)) - 1)
     }
 
-    /// Returns the clipped node of this order, which must exist.
+    /// Returns the clipped node of this order. There must be one.
     const fn clipped_node(&self, order: u32) -> usize {
         (1 << (self.root_order - order)) + (self.capacity >> (self.granule_log2 + order)) as usize
     }
@@ -234,7 +237,7 @@ impl Buddy {
         self.clipped_length(order) != 0 && node == self.clipped_node(order)
     }
 
-    /// Returns `true` if the clipped node of this order, which must exist, is free.
+    /// Returns `true` if the clipped node of this order is free. There must be one.
     fn clipped_is_free(&self, order: u32) -> bool {
         !self.clipped_used && self.nodes[self.clipped_node(order)] & FREE != 0
     }
@@ -244,7 +247,8 @@ impl Buddy {
         AllocError::OutOfSpace { size, alignment, free: self.free, largest_free: self.largest_free() }
     }
 
-    /// Visits the topmost nodes that are `FREE` or `USED`, in address order. They cover the capacity.
+    /// Visits the topmost nodes that are `FREE` or `USED`, in address order, with their orders. These nodes cover the
+    /// capacity.
     fn for_each_top(&self, visit: &mut dyn FnMut(usize, u32)) {
         let (mut node, mut order) = (ROOT, self.root_order);
         loop {
@@ -265,7 +269,7 @@ impl Buddy {
         }
     }
 
-    /// Returns the node's value as if it is not `USED`, also for a node beyond the capacity.
+    /// Returns the value that the node would have if it were not `USED`. The node may be beyond the capacity.
     fn value_by_rule(&self, node: usize, order: u32) -> u32 {
         let exists = self.granule_of(node, order) < self.serials.len();
         if exists { self.free_value(node, order) } else { FREE }
@@ -286,9 +290,9 @@ impl Buddy {
 /// Computes a node's value from its children's values.
 const fn combine(left: u32, right: u32) -> u32 {
     if left == right && left & FREE != 0 {
-        // Two whole free buddies form one node of the next order (and two nodes beyond the capacity one such node). A
-        // clipped free node has only lower orders than a whole left buddy. The right buddy of a clipped node is beyond
-        // the capacity.
+        // Two whole free buddies form a whole node of the next order, so their bits move up by one. Two nodes beyond
+        // the capacity have no bits. This case never merges a clipped node: a free clipped right child has only bits of
+        // lower orders than its whole left buddy, and the right buddy of a clipped node is beyond the capacity.
         return (left << 1) | FREE;
     }
     ((left | right) & ORDERS) | (left & right & FREE)
@@ -337,7 +341,7 @@ impl RangeAllocator for Buddy {
         self.free
     }
 
-    /// Exact: the largest size that would be granted with an alignment of 1.
+    /// Returns exactly the largest size that would be granted with an alignment of 1.
     fn largest_free(&self) -> u64 {
         let whole = match self.nodes[ROOT] & ORDERS {
             0 => 0,
@@ -353,7 +357,8 @@ impl RangeAllocator for Buddy {
         self.live
     }
 
-    /// Compares the serial, the offset and the node. The size is not compared, because only the rounded size is stored.
+    /// Returns `true` if a live range has the serial, offset and slot of `range`. The size is not compared, because
+    /// only the rounded size is stored.
     fn is_live(&self, range: &Range) -> bool {
         let granule = (range.offset() >> self.granule_log2) as usize;
         let node = range.slot() as usize;
@@ -392,7 +397,7 @@ impl RangeAllocator for Buddy {
     }
 }
 
-/// Reports the offset of the next allocation. O(log granules).
+/// O(log granules).
 impl Peek for Buddy {
     fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
         check_request(size, alignment, self.capacity).ok()?;

@@ -1,18 +1,19 @@
-//! Blocks of one size: the allocator for requests that are all equal.
+//! An allocator of blocks of one size, for requests of equal sizes.
 //!
 //! ```text
 //!   0         block_size                        fresh                         capacity
 //!   ├─ live ──┼─ free ──┼─ live ──┼─ free ──┼─ live ──┼ ─ never allocated ─ ─ ─ ┼ rest ┤
 //!                 ▲                   ▲
-//!   free: [3, 1]  └───────────────────┘  the last one is allocated next; without one, the block at `fresh`
+//!   free: [3, 1]  └───────────────────┘  the last entry is allocated next; if there is none, the block at `fresh`
 //! ```
 //!
 //! | operation | cost |
 //! |---|---|
-//! | allocate, free, peek | O(1), amortised: the lists grow |
+//! | allocate, free, peek | O(1) amortised, because lists grow |
 //! | spans, validate | O(blocks that were ever allocated) |
 //!
-//! The lists grow with the number of blocks that were live at the same time, not with the capacity.
+//! The host memory of the lists grows with the largest number of blocks that were live at the same time, not with the
+//! capacity.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -21,20 +22,20 @@ use crate::range::{
     AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serial, Serials, Span, check_request,
 };
 
-/// Allocates whole blocks of one size, each at a multiple of the block size. The remainder of the capacity after the last whole
-/// block is never allocated.
+/// Allocates blocks of one size, each at a multiple of this size. The rest of the capacity after the last whole block
+/// is never allocated.
 pub struct EqualBlocks {
     block_size: u64,
     capacity: u64,
     serials: Serials,
-    /// By block, for those that were ever allocated: `Some` iff the block is live.
+    /// For each block that was ever allocated, its serial if it is live, or `None`.
     live: Vec<Option<Serial>>,
-    /// Numbers of free blocks in `live`.
+    /// Numbers of the free blocks that were allocated before.
     free: Vec<u32>,
 }
 
 impl EqualBlocks {
-    /// Blocks of one allocator.
+    /// Maximum number of blocks of an allocator.
     pub const BLOCKS_MAX: u32 = 1 << 24;
 
     /// Returns an allocator of `capacity / block_size` free blocks, at most [`EqualBlocks::BLOCKS_MAX`].
@@ -47,7 +48,7 @@ impl EqualBlocks {
         Self { block_size, capacity, serials: Serials::new(), live: Vec::new(), free: Vec::new() }
     }
 
-    /// Units of each block.
+    /// Returns the size of each block, in units.
     #[must_use]
     pub const fn block_size(&self) -> u64 {
         self.block_size
@@ -57,7 +58,7 @@ impl EqualBlocks {
         (self.capacity / self.block_size).min(u64::from(Self::BLOCKS_MAX))
     }
 
-    /// Returns the number of the block that is allocated next.
+    /// Returns the number of the block that is allocated next; `None` if all blocks are live.
     fn next(&self) -> Option<u32> {
         let fresh = || ((self.live.len() as u64) < self.block_count()).then_some(self.live.len() as u32);
         self.free.last().copied().or_else(fresh)

@@ -1,10 +1,10 @@
-//! Finds the first of many blocks that may fit a request, in a tree of maxima. So no plan checks every block for every
-//! range.
+//! A search tree for the first of many blocks that may fit a request. Defragmentation plans and pools of constants use
+//! it, so that they need not check every block.
 //!
 //! ```text
 //!                 9
 //!           7           9           each node: the maximum of its two children
-//!        4     7     9     2        leaves: longest free span of each block, the fullest block first
+//!        4     7     9     2        leaves: size of the longest free span of each block, the fullest block first
 //! ```
 //!
 //! | operation | cost |
@@ -15,15 +15,15 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Tree of maxima over a list of sizes; see the [module](self).
+/// Binary tree over a list of sizes, the leaves. Each inner node has the maximum of its two children.
 pub struct FitTree {
-    /// Node 1 is the root; the children of node n are 2 n and 2 n + 1.
+    /// The nodes by number. Node 1 is the root; the children of node n are 2 n and 2 n + 1.
     nodes: Vec<u64>,
     leaf_count: usize,
 }
 
 impl FitTree {
-    /// Creates a tree over these leaves.
+    /// Creates a tree with these leaves. O(leaves).
     #[must_use]
     pub fn new(leaves: impl ExactSizeIterator<Item = u64>) -> Self {
         let leaf_count = leaves.len().next_power_of_two();
@@ -37,7 +37,8 @@ impl FitTree {
         Self { nodes, leaf_count }
     }
 
-    /// Returns the index of the first leaf that is at least `size`, which must not be 0.
+    /// Returns the index of the first leaf with a value of at least `size`; `None` if there is none. `size` must not be
+    /// 0.
     #[must_use]
     pub fn first(&self, size: u64) -> Option<usize> {
         if self.nodes[1] < size {

@@ -1,12 +1,13 @@
-//! A free list: exact best fit, with all blocks, free and used, linked in address order.
+//! A free list: exact best fit, with all blocks, free and used, linked in address order. A *block* of this module is a
+//! span of the heap: a range, or free space between ranges.
 //!
 //! ```text
-//!   by address: a ring of slots through the head, whose offset is the capacity
+//!   by address: a circular list of slots with a head; the head's offset is the capacity
 //!
 //!     ┌─▶ head: 16 ◀─▶ used: 0 ◀─▶ free: 4 ◀─▶ used: 7 ◀─▶ free: 8 ◀─┐
 //!     └──────────────────────────────────────────────────────────────┘
 //!
-//!   by size: a treap of the free blocks; its root is a child of the head
+//!   by size: a treap (a search tree with random priorities) of the free blocks; its root is a child of the head
 //!
 //!     head ──▶ free: 8 (8 units)
 //!               └─ left ──▶ free: 4 (3 units)
@@ -20,14 +21,14 @@
 //!     │ offset: 8 │ serial, or two children: 8 │ prev, with a bit for "used": 4 │ next: 4 │
 //! ```
 //!
-//! Sizes are not stored: a block ends at the start of the next. No two neighbours are both free.
+//! Sizes are not stored: a block ends at the offset of the next one. Two neighbouring blocks are never both free.
 //!
 //! | operation | cost (n: blocks) | host allocations |
 //! |---|---|---|
 //! | `new` | O(1) | 2 |
 //! | `reserve` | O(ranges) | 2 |
-//! | `allocate`, alignment 1 | O(log n) expected | only if n reaches a new maximum |
-//! | `allocate`, other alignments | O(log n + k) expected; k free blocks are long enough but misaligned | the same |
+//! | `allocate`, alignment 1 | O(log n) expected | only at a new maximum of n |
+//! | … other alignments | O(log n + k) expected; k blocks are too short once aligned | only at a new maximum of n |
 //! | `free`, `free_at`, `largest_free` | O(log n) expected | 0 |
 //! | `find` | O(1) expected | 0 |
 //! | `is_live` | O(1) | 0 |
@@ -35,11 +36,11 @@
 //! | `for_each_span` | O(n) | 0 |
 //! | `validate` | O(n log n) expected | some |
 //!
-//! *Expected* refers to the hash of slot indices, for any sequence of requests.
+//! Expected costs are averages over the hash values of the slots. They hold for any sequence of requests.
 //!
-//! Drawbacks: best fit leaves small remainders, and each comparison in the treap reads two nodes. If neither address
-//! order nor exactness is needed, [`tlsf`](crate::tlsf) is faster. With many odd sizes and large alignments, k is
-//! large. A caller that rounds all sizes up to a common alignment keeps every block aligned, and k at 0.
+//! Drawbacks: best fit leaves small remainders, and each comparison in the treap reads two nodes. If a caller needs
+//! neither [`FreeList::find`] nor exact best fit, [`tlsf`](crate::tlsf) is faster. With many odd sizes and large
+//! alignments, k is large. If the caller rounds all sizes up to a common alignment, every block is aligned and k is 0.
 
 mod by_offset;
 mod by_size;
@@ -52,9 +53,9 @@ use alloc::vec::Vec;
 use by_offset::OffsetIndex;
 use core::fmt;
 
-/// Slot of the ring's head. In other slot fields, it means "none".
+/// Slot of the circular list's head. In fields that contain another slot, it means "none".
 const HEAD: u32 = 0;
-/// Bit of [`Node::prev_and_used`]: the block is used.
+/// Bit of [`Node::prev_and_used`]: the block is used, not free.
 const USED: u32 = 1 << 31;
 
 /// A block of the heap, the head, or a vacant slot.
@@ -62,11 +63,11 @@ const USED: u32 = 1 << 31;
 struct Node {
     /// First unit of the block; the capacity for the head.
     offset: u64,
-    /// For a used block, its serial. For a free block, its children in the treap, the left child in the low half. The
-    /// left child of the head is the treap's root. 0 for a vacant slot.
+    /// Used block: its serial. Free block: the slots of its children in the treap, the left child in the low half.
+    /// Head: the slot of the treap's root, as the left child. Vacant slot: 0.
     word: u64,
-    /// Slot of the previous block; [`USED`] is set iff the block is used. The head counts as used, so no block
-    /// merges with it.
+    /// Slot of the previous block, and [`USED`] if this block is used. The head counts as used, so no block merges with
+    /// it.
     prev_and_used: u32,
     /// Slot of the next block; for a vacant slot, the next vacant slot.
     next: u32,
@@ -88,7 +89,7 @@ impl Node {
     }
 }
 
-/// The nodes: the ring of blocks, the treap, and the vacant slots.
+/// The nodes: the circular list of blocks, the treap of free blocks, and the vacant slots.
 struct Slab {
     nodes: Vec<Node>,
     /// First vacant slot; [`HEAD`] if there is none.
@@ -109,7 +110,7 @@ impl Slab {
         &mut self.nodes[slot as usize]
     }
 
-    /// Returns the end of the block. Not for the head.
+    /// Returns the first unit after the block. `slot` must not be the head.
     fn end(&self, slot: u32) -> u64 {
         self.node(self.node(slot).next).offset
     }
@@ -118,7 +119,8 @@ impl Slab {
         self.end(slot) - self.node(slot).offset
     }
 
-    /// Creates a free block at `offset` after the block `prev`. It is not in the treap yet.
+    /// Creates a free block at `offset` after the block `prev`, which becomes shorter. The caller inserts the new block
+    /// into the treap.
     fn link_after(&mut self, prev: u32, offset: u64) -> u32 {
         let next = self.node(prev).next;
         let slot = self.take_slot(Node { offset, word: 0, prev_and_used: prev, next });
@@ -127,7 +129,8 @@ impl Slab {
         slot
     }
 
-    /// Removes the block from the ring; the previous block grows by its size. It must not be in the treap.
+    /// Removes a block from the circular list; the previous block grows by its size. The removed block must not be in
+    /// the treap.
     fn unlink(&mut self, slot: u32) {
         let (prev, next) = (self.node(slot).prev(), self.node(slot).next);
         self.node_mut(prev).next = next;
@@ -140,7 +143,7 @@ impl Slab {
         let slot = self.vacant;
         if slot == HEAD {
             let slot = self.nodes.len();
-            assert!(slot < USED as usize, "a free list has at most 2^31 blocks");
+            assert!(slot < USED as usize, "the free list has 2^31 blocks already");
             self.nodes.push(node);
             return slot as u32;
         }
@@ -150,7 +153,7 @@ impl Slab {
     }
 }
 
-/// An allocator with exact best fit and blocks linked in address order; see the [module](self).
+/// An allocator with exact best fit. It also finds and frees ranges by their offsets.
 ///
 /// ```
 /// use ringfence_core::free_list::FreeList;
@@ -170,12 +173,12 @@ pub struct FreeList {
     /// The slots of all used blocks.
     by_offset: OffsetIndex,
     source: Serials,
-    /// Sum of the free blocks, in units.
+    /// Total size of the free blocks, in units.
     free: u64,
 }
 
 impl FreeList {
-    /// Creates a list over `0..capacity`, all free. O(1).
+    /// Creates an allocator of `capacity` units, all free. O(1).
     ///
     /// # Panics
     /// If the capacity is 0.
@@ -188,16 +191,16 @@ impl FreeList {
         Self { slab, by_offset: OffsetIndex::new(), source: Serials::new(), free: capacity }
     }
 
-    /// Reserves host memory for `ranges` live ranges in total. Up to that number, no call allocates host memory.
-    /// O(ranges).
+    /// Reserves host memory for `ranges` live ranges in total. While at most this number of ranges is live, no call
+    /// allocates host memory. O(ranges).
     pub fn reserve(&mut self, ranges: usize) {
-        // Each range, a free block before each, one at the end, and the head.
+        // For each range, its block and a free block before it; a free block at the end; and the head.
         let nodes = ranges.saturating_mul(2).saturating_add(2);
         self.slab.nodes.reserve(nodes.saturating_sub(self.slab.nodes.len()));
         self.by_offset.reserve(ranges, &self.slab);
     }
 
-    /// Returns the live range that begins at `offset`. O(1) expected.
+    /// Returns the live range that begins at `offset`; `None` if there is none. O(1) expected.
     #[must_use]
     pub fn find(&self, offset: u64) -> Option<Range> {
         let slot = self.by_offset.find(offset, &self.slab)?;
@@ -207,8 +210,9 @@ impl FreeList {
 
     /// Frees the live range that begins at `offset` and returns it. O(log n) expected.
     ///
-    /// For callers that store only offsets. An offset does not distinguish a range from an earlier range at the same
-    /// offset: a caller that has the [`Range`] should free that instead.
+    /// This function is for callers that store only offsets. It cannot detect that the caller's range was freed already
+    /// if another range begins at the same offset. A caller that has the [`Range`] should call [`Allocate::free`]
+    /// instead.
     ///
     /// # Errors
     /// No live range begins at `offset`. A failed call changes nothing.
@@ -218,7 +222,7 @@ impl FreeList {
         Ok(range)
     }
 
-    /// Splits the used block `start..start + size` off a free block that contains it.
+    /// Creates the used block `start..start + size` from the free block `free`, which contains it. Returns its slot.
     fn carve(&mut self, free: u32, start: u64, size: u64, serial: Serial) -> u32 {
         let (offset, end) = (self.slab.node(free).offset, self.slab.end(free));
         self.slab.remove_free(free);
@@ -238,7 +242,8 @@ impl FreeList {
         used
     }
 
-    /// Frees a used block and merges it with its free neighbours; the lowest of their slots remains.
+    /// Frees a used block and merges it with its free neighbours. The slot of the block with the lowest offset remains;
+    /// the others become vacant.
     fn release(&mut self, slot: u32) {
         self.free += self.slab.size(slot);
         self.by_offset.remove(slot, &self.slab);
@@ -264,7 +269,7 @@ impl FreeList {
         AllocError::OutOfSpace { size, alignment, free: self.free, largest_free: self.largest_free() }
     }
 
-    /// Checks the ring; returns the numbers of free and used blocks.
+    /// Checks the circular list. Returns the numbers of free and used blocks.
     fn validate_ring(&self) -> Result<(usize, usize), Invalid> {
         let (mut slot, mut prev, mut offset) = (self.slab.node(HEAD).next, HEAD, 0);
         let (mut free, mut used, mut free_size) = (0, 0, 0);
@@ -312,11 +317,12 @@ impl Allocate for FreeList {
     type Allocation = Range;
     type Error = AllocError;
 
-    /// Takes the low part of the smallest free block that fits the request; of equal blocks, of the lowest. Units
-    /// skipped for the alignment stay free.
+    /// Allocates from the smallest free block that fits the request; if several have this size, from the one with the
+    /// lowest offset. The range begins at the first aligned unit of the block. Units that are skipped for the alignment
+    /// remain free.
     ///
     /// # Panics
-    /// If there are 2³¹ blocks (24 bytes each on the host).
+    /// If there are 2³¹ blocks. Their nodes would take 48 GiB of host memory.
     fn allocate(&mut self, size: u64, alignment: u64) -> Result<Range, AllocError> {
         check_request(size, alignment, self.capacity())?;
         let free = self.slab.best_fit(size, alignment).ok_or_else(|| self.out_of_space(size, alignment))?;
@@ -344,7 +350,7 @@ impl RangeAllocator for FreeList {
         self.free
     }
 
-    /// Exact: the largest size that would be granted with an alignment of 1.
+    /// Returns exactly the largest size that would be granted with an alignment of 1.
     fn largest_free(&self) -> u64 {
         self.slab.largest_free()
     }
@@ -353,7 +359,7 @@ impl RangeAllocator for FreeList {
         self.by_offset.len()
     }
 
-    /// Compares all fields of the range.
+    /// Returns `true` if the node of the range's slot is in use and has the range's serial, offset and size.
     fn is_live(&self, range: &Range) -> bool {
         let slot = range.slot();
         self.slab.nodes.get(slot as usize).is_some_and(|node| {
@@ -382,7 +388,7 @@ impl RangeAllocator for FreeList {
     }
 }
 
-/// Reports the offset of the next allocation, at the cost of a search.
+/// O(log n) expected, as for an allocation.
 impl Peek for FreeList {
     fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
         check_request(size, alignment, self.capacity()).ok()?;
@@ -402,7 +408,7 @@ impl fmt::Debug for FreeList {
     }
 }
 
-/// Error of [`FreeList::free_at`]: no live range begins at this offset. None ever did, or the range was freed already.
+/// Error of [`FreeList::free_at`]: no live range begins at this offset. It may have been freed already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownOffset {
     /// The given offset, in units.
@@ -425,7 +431,7 @@ mod tests {
     #[test]
     fn seed_000_09_a_node_is_at_most_24_bytes() {
         assert_eq!(size_of::<Node>(), 24);
-        // Each block takes one node, after any number of splits and merges. The head takes one more.
+        // Each block takes one node, after any number of splits and merges. The head also takes one node.
         let mut list = FreeList::new(64);
         for _ in 0..3 {
             let ranges: Vec<_> = (0..16).map(|_| list.allocate(3, 4).unwrap()).collect();

@@ -3,7 +3,8 @@
 //! The whole crate follows one model: *a heap is divided into ranges; a range is in use until points on timelines have
 //! passed.* Bytes, descriptor slots, constant-buffer slots and ring space are ranges. Frames, queues and fences are
 //! timelines. The crate uses no graphics API and no clock: the caller reports progress through [`sync::Progress`]. The
-//! structures take `&mut self`; the crate `ringfence-lockfree` has those that threads share.
+//! structures take `&mut self`. Structures that several threads use through `&self` are in the crate
+//! `ringfence-lockfree`.
 //!
 //! | module | contents | allocate / free |
 //! |---|---|---|
@@ -12,16 +13,16 @@
 //! | [`free_list`] | best fit; blocks can be visited in address order | O(log n) expected |
 //! | [`tlsf`] | general-purpose allocator with two-level bitmaps | O(1) |
 //! | [`linear_ranges`] | stack, double stack and ring with ranges that are freed one by one | O(1) amortised |
-//! | [`algorithm`] | one of these allocators, chosen at run time | that of the chosen one |
-//! | [`blocks`] | growable blocks over any of these allocators | that of the inner one |
-//! | [`ring`] | ring with monotonic head and tail | O(1) |
+//! | [`algorithm`] | any of the allocators above, chosen at run time | that of the chosen allocator |
+//! | [`blocks`] | growable blocks over any of the allocators above | that of the allocator of a block |
+//! | [`ring`] | ring buffer, released in the order of allocation | O(1) |
 //! | [`size_class`] | size classes | – |
-//! | [`fit_tree`] | search for the first of many blocks that may fit a request | O(log blocks) |
-//! | [`linear`] | bump page | O(1) |
+//! | [`fit_tree`] | search tree for the first of many blocks that may fit a request | O(log blocks) |
+//! | [`linear`] | page that is allocated front to back and freed as a whole | O(1) |
 //! | [`sync`] | points on timelines, and sets of points | – |
-//! | [`retire`] | deferred frees, released when their points have passed | O(1) a batch |
+//! | [`retire`] | deferred frees: items are released when their points have passed | O(1) per batch |
 //! | [`block_sizes`] | size of the next block | O(1) |
-//! | [`low_water`] | time at which the next block is created | O(1) |
+//! | [`low_water`] | number of free bytes below which the next block is created | O(1) |
 //!
 //! Sizes, offsets and alignments are 64-bit and counted in *units*: bytes for memory, slots for descriptors.
 #![no_std]

@@ -1,4 +1,4 @@
-//! A bump page: parts are allocated one after the other and freed together.
+//! A page whose parts are allocated one after another and freed together (a bump allocator).
 //!
 //! ```text
 //!   0                                 used              capacity
@@ -14,13 +14,13 @@
 //! | [`Linear::allocate`] | O(1) |
 //! | [`Linear::reset`], [`Linear::mark`], [`Linear::rewind`] | O(1) |
 //!
-//! No call allocates host memory. Single parts are not freed: the page is freed as a whole. While the GPU may still
-//! read it, it waits in a [`crate::retire`] queue.
+//! No call allocates host memory. Single parts are not freed; the page is reset as a whole. While the GPU may still
+//! read the page, it belongs in a [`crate::retire`] queue.
 
 use crate::range::{AllocError, align_up, check_request};
 use core::fmt;
 
-/// Bookkeeping of one page.
+/// Bookkeeping of one page. It computes offsets; the memory of the page belongs to the caller.
 ///
 /// ```
 /// # use ringfence_core::linear::Linear;
@@ -35,9 +35,10 @@ use core::fmt;
 #[derive(Clone, Debug)]
 pub struct Linear {
     capacity: u64,
-    /// Start of the next part, before padding. At most `capacity`.
+    /// Number of allocated units, including padding: the offset of the next part before it is aligned. At most
+    /// `capacity`.
     used: u64,
-    /// Number of resets: marks from before a reset are refused.
+    /// Number of resets. A mark that was made before the last reset is refused.
     resets: u64,
 }
 
@@ -51,8 +52,8 @@ impl Linear {
     /// Allocates `size` units and returns their offset, a multiple of `alignment`. O(1).
     ///
     /// # Errors
-    /// The size is 0 or the alignment is not a power of two; [`AllocError::TooLarge`] if the request does not fit even
-    /// in the empty page; [`AllocError::OutOfSpace`] if it does not fit in the rest of the page. A failed call changes
+    /// The size is 0, or the alignment is not a power of two; [`AllocError::TooLarge`] if the request does not fit in
+    /// an empty page; [`AllocError::OutOfSpace`] if it does not fit in the rest of this page. A failed call changes
     /// nothing.
     pub const fn allocate(&mut self, size: u64, alignment: u64) -> Result<u64, AllocError> {
         if let Err(error) = check_request(size, alignment, self.capacity) {
@@ -70,7 +71,7 @@ impl Linear {
         }
     }
 
-    /// Frees all parts. Earlier marks are refused from now on. O(1).
+    /// Frees all parts. Marks that were made before are refused afterwards. O(1).
     pub const fn reset(&mut self) {
         self.used = 0;
         self.resets += 1;
@@ -82,14 +83,15 @@ impl Linear {
         Mark { used: self.used, resets: self.resets }
     }
 
-    /// Frees all parts that were allocated after the mark, so that the page works as a stack. Returns the number of
-    /// units that became free, padding included. O(1).
+    /// Frees all parts that were allocated after the mark. Returns the number of units that became free, including
+    /// padding. So the page can be used as a stack. O(1).
     ///
-    /// A mark can be used repeatedly, unless the page was rewound to an earlier mark.
+    /// A mark can be used several times, until the page is rewound to an earlier mark.
     ///
     /// # Errors
-    /// The page was reset since, or is now before the mark. A failed call changes nothing. (If the page was rewound
-    /// past a mark and then filled beyond it again, the mark is *not* detected as stale.)
+    /// The page was reset after the mark was made, or fewer units are allocated than at the mark. A failed call changes
+    /// nothing. If the page was rewound to an earlier mark and then filled beyond this mark, the mark is stale, but
+    /// this is *not* detected.
     pub const fn rewind(&mut self, mark: Mark) -> Result<u64, StaleMark> {
         if mark.resets != self.resets || mark.used > self.used {
             return Err(StaleMark { mark: mark.used, used: self.used });
@@ -99,19 +101,19 @@ impl Linear {
         Ok(released)
     }
 
-    /// Capacity of the page, in units.
+    /// Returns the capacity of the page, in units.
     #[must_use]
     pub const fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Allocated units, padding included.
+    /// Returns the number of allocated units, including padding.
     #[must_use]
     pub const fn used(&self) -> u64 {
         self.used
     }
 
-    /// Units not allocated yet: the largest request with an alignment of 1.
+    /// Returns the number of units that are not allocated yet: the size of the largest request with an alignment of 1.
     #[must_use]
     pub const fn remaining(&self) -> u64 {
         self.capacity - self.used
@@ -124,7 +126,7 @@ impl Linear {
     }
 }
 
-/// A state of a page, to which [`Linear::rewind`] returns.
+/// A state of a page that [`Linear::rewind`] restores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark {
     used: u64,
@@ -134,9 +136,9 @@ pub struct Mark {
 /// Error of [`Linear::rewind`]: the page cannot return to the mark. The page is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StaleMark {
-    /// Units that were in use when the mark was made.
+    /// Number of units that were allocated when the mark was made.
     pub mark: u64,
-    /// Units in use now.
+    /// Number of units that are allocated now.
     pub used: u64,
 }
 

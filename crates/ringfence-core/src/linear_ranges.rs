@@ -1,25 +1,27 @@
-//! A linear allocator with ranges that are freed one by one. The order of the calls makes it a stack, a double stack or
-//! a ring.
+//! A linear allocator whose ranges are freed one by one. Depending on the order of the calls, it works as a stack, a
+//! double stack or a ring.
 //!
 //! ```text
-//!   stack          ├─ a ─┬─ b ─┬─ c ─┤···············┤      free c, then b: the end moves back
-//!   double stack   ├─ a ─┬─ b ─┤·········├─ y ─┬─ x ─┤      x and y came from `allocate_high`
+//!   stack          ├─ a ─┬─ b ─┬─ c ─┤···············┤      if c and then b are freed, the end moves back to b
+//!   double stack   ├─ a ─┬─ b ─┤·········├─ y ─┬─ x ─┤      `allocate_high` has allocated x, then y
 //!   ring           ├─ d ─┤····├─ b ─┬─ c ─┤··········┤      a was freed, and d did not fit after c: d wrapped around
-//!                        └────┘ the gap of the next range
+//!                        └────┘ the next range is allocated here
 //!
 //!   low   [ a† b c d ]   in the order of allocation; † freed, but both an older and a younger range are still live
 //!   high  [ x y ]
 //! ```
 //!
-//! Ranges can be freed in any order. The space of a range becomes free once all older or all younger ranges are freed
-//! too. While there are high ranges, low ranges do not wrap; while low ranges wrap, high allocations fail.
+//! *Low* ranges are those from `allocate`, *high* ranges those from `allocate_high`. Ranges can be freed in any order.
+//! The space of a freed range becomes free once all older ranges, or all younger ranges, of its row are freed too.
+//! While there are high ranges, low ranges do not wrap around. While low ranges are wrapped around, allocations from
+//! the high end fail.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | `allocate`, `allocate_high`, `is_live`, `free_size` | O(1) |
 //! | `free` | O(1) amortised: each range is removed from its row once |
 //! | `for_each_span`, `validate` | O(ranges) |
-//! | host memory | 32 bytes a range, for the longest rows so far |
+//! | host memory | 32 bytes per range, for the largest number of ranges so far |
 
 use crate::range::{
     AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serial, Serials, Span, align_up,
@@ -28,7 +30,7 @@ use crate::range::{
 use alloc::collections::VecDeque;
 use core::fmt;
 
-/// Bit of a slot: the range is from the high end.
+/// Bit of a slot: the range is a high range.
 const HIGH: u32 = 1 << 31;
 
 #[derive(Clone, Copy)]
@@ -45,7 +47,7 @@ impl Entry {
     }
 }
 
-/// A row of entries in the order of allocation. Each entry has a number that does not change.
+/// The low or the high ranges, in the order of allocation. Each entry has a number that does not change.
 #[derive(Default)]
 struct Row {
     entries: VecDeque<Entry>,
@@ -64,7 +66,7 @@ impl Row {
         (slot.wrapping_sub(self.first) & !HIGH) as usize
     }
 
-    /// Removes the freed ranges at both ends and returns the sum of their sizes.
+    /// Removes the freed ranges at both ends of the row. Returns the sum of their sizes, in units.
     fn shrink(&mut self) -> u64 {
         let mut dropped = 0;
         while let Some(entry) = self.entries.back().filter(|entry| !entry.live) {
@@ -80,7 +82,7 @@ impl Row {
     }
 }
 
-/// A linear allocator of ranges over `0..capacity`. See the [module](self).
+/// A linear allocator: a stack, double stack or ring. Its ranges are freed one by one.
 ///
 /// ```
 /// use ringfence_core::linear_ranges::LinearRanges;
@@ -99,7 +101,7 @@ pub struct LinearRanges {
     low: Row,
     high: Row,
     capacity: u64,
-    /// Units in entries, including freed entries that are still in a row.
+    /// Total size of all entries, in units, including freed ranges that are still in a row.
     held: u64,
     live: usize,
     serials: Serials,
@@ -114,12 +116,12 @@ impl LinearRanges {
         Self { low, high, capacity, held: 0, live: 0, serials: Serials::new() }
     }
 
-    /// Upper limit of the low ranges: the lowest high range, or the capacity.
+    /// Returns the upper limit of the low ranges, in units: the offset of the lowest high range, or the capacity.
     fn ceiling(&self) -> u64 {
         self.high.entries.back().map_or(self.capacity, |entry| entry.offset)
     }
 
-    /// Returns `true` if the youngest low range is below the oldest.
+    /// Returns `true` if the youngest low range is below the oldest one: the low ranges are wrapped around.
     fn is_wrapped(&self) -> bool {
         match (self.low.entries.front(), self.low.entries.back()) {
             (Some(front), Some(back)) => back.offset < front.offset,
@@ -127,7 +129,8 @@ impl LinearRanges {
         }
     }
 
-    /// Returns the gap for the next low range, and the gap that is used if it does not fit there.
+    /// Returns the gap for the next low range, and the gap that is used if the range does not fit into the first one.
+    /// Each is a start and an end.
     fn gaps(&self) -> [(u64, u64); 2] {
         let Some((front, back)) = self.low.entries.front().zip(self.low.entries.back()) else {
             return [(0, self.ceiling()), (0, 0)];
@@ -155,7 +158,7 @@ impl LinearRanges {
         (offset >= floor).then_some(offset)
     }
 
-    /// Allocates from the high end downwards: the second stack.
+    /// Allocates from the high end downwards, as the second stack.
     ///
     /// # Errors
     /// The errors of [`Allocate::allocate`]. A failed call changes nothing.
@@ -183,7 +186,8 @@ impl LinearRanges {
         is_it.then_some(entry)
     }
 
-    /// Size of the live range of `slot`, in units; 0 if the range was freed, even if its space is not free yet.
+    /// Returns the size of the live range of `slot`, in units; 0 if the range was freed, even if its space is not free
+    /// yet.
     #[must_use]
     pub fn live_size(&self, slot: u32) -> u64 {
         let row = if slot & HIGH != 0 { &self.high } else { &self.low };
@@ -228,7 +232,7 @@ impl RangeAllocator for LinearRanges {
         self.capacity - self.held
     }
 
-    /// The longer of the two gaps for a low range.
+    /// Returns the size of the longer of the two gaps for a low range, in units.
     fn largest_free(&self) -> u64 {
         self.gaps().into_iter().map(|(start, end)| end.saturating_sub(start)).max().unwrap_or(0)
     }
@@ -247,7 +251,7 @@ impl RangeAllocator for LinearRanges {
             if entry.offset > end {
                 visit(Span { offset: end, size: entry.offset - end, slot: None });
             }
-            // A freed range that is still in the row is not free space yet: no request can use it.
+            // The space of a freed range that is still in its row is not free yet: no request can use it.
             visit(Span { offset: entry.offset, size: entry.size, slot: Some(slot) });
             end = entry.end();
         };

@@ -1,20 +1,23 @@
-//! The low-water mark of an arena: if fewer bytes are free, the next block is created ahead of need. The mark adapts to
-//! the use and to the driver.
+//! The low-water mark of an arena: if fewer bytes are free than the mark, the next block is created before it is
+//! needed. The mark adapts to the use of the arena and to the speed of the driver.
 //!
 //! ```text
 //!   free bytes ─┐
 //!               │╲  use           ╱│
 //!   mark ───────┼─╲──────────────╱─┼──    a block is ordered here
 //!               │  ╲    ┌───────┘  │      and exists after the time that the driver takes
-//!               └───╲───┘──────────┘      twice the bytes used meanwhile are the next mark
+//!               └───╲───┘──────────┘      the next mark is twice the bytes that were used meanwhile
 //! ```
 //!
-//! For a fast driver, a mark of half a block is enough. A driver that pins host memory takes half a millisecond for
-//! each MiB of it, and a frame can use tens of MiB at once. Then a block that is ordered with half a block left comes
-//! too late. No clock is needed to detect this, because the relevant quantity is not the driver's time but *the bytes
-//! that are used during it*. They are counted from the order until the block exists, whether a thread creates it or the
-//! program does once a frame. An allocation that had to wait stops the use, which hides part of it, so it doubles the
-//! mark. The mark decreases by a sixteenth with each block, and to the minimum when an empty block is freed.
+//! For a fast driver, a mark of half a block is enough. But if a driver pins host memory, creating a block can take
+//! half a millisecond per MiB, and a frame can use tens of MiB at once. A block that is ordered when half a block is
+//! free is then created too late. The right mark depends on *the number of bytes that are used while the driver creates
+//! a block*. These bytes are counted from the order of a block until it exists, so no clock is needed. It does not
+//! matter if a thread creates the block, or the program does so once per frame.
+//!
+//! If an allocation has to wait for a block, the program cannot use further bytes meanwhile, and the count is too low.
+//! The mark is then doubled. With each created block, the mark decreases by a sixteenth. When an empty block is freed,
+//! the mark falls to its minimum.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -23,7 +26,7 @@
 /// Low-water mark of one arena. Its minimum follows from the block size.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct LowWater {
-    /// Mark that past use requires, in bytes.
+    /// Mark by past use, in bytes, before it is limited to between half a block and 4 blocks.
     wanted: u64,
 }
 
@@ -31,18 +34,20 @@ impl LowWater {
     /// Upper limit of the mark, in blocks.
     const BLOCKS_MAX: u64 = 4;
 
-    /// Returns the mark, in bytes, if the next block has `block` bytes. If fewer bytes are free, the block is created.
+    /// Returns the mark, in bytes, for a next block of `block` bytes. If fewer bytes are free than the mark, the caller
+    /// creates the block.
     pub fn mark(self, block: u64) -> u64 {
         (block / 2).max(self.wanted.min(block.saturating_mul(Self::BLOCKS_MAX)))
     }
 
-    /// Records that a block was created ahead. `used` is the number of bytes allocated minus those freed since its
-    /// order.
+    /// Records that a block was created before it was needed. `used` is the number of bytes that were allocated, minus
+    /// the number that were freed, between the order of the block and its creation.
     pub fn made(&mut self, used: u64) {
         self.wanted = (used.saturating_mul(2)).max(self.wanted - self.wanted / 16);
     }
 
-    /// Records that an allocation had to wait for a block, although blocks are created ahead.
+    /// Records that an allocation had to wait for a block, because the mark was too low. `block` is the size of a
+    /// block, in bytes.
     pub fn missed(&mut self, block: u64) {
         self.wanted = self.mark(block).saturating_mul(2).min(block.saturating_mul(Self::BLOCKS_MAX));
     }
@@ -59,8 +64,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A simulated program: every frame uses `frame` bytes at its start, a few MiB at a time. A thread creates blocks
-    /// one after another; each takes `block_us`.
+    /// A simulated program: every frame uses `frame` bytes at its start, 4 MiB at a time. A thread creates blocks of
+    /// `block` bytes one after another; each takes `block_us`.
     struct Paced {
         block: u64,
         block_us: u64,

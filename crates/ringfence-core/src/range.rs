@@ -9,10 +9,10 @@
 //!     └─ Range { offset, size, slot, serial }: the caller's handle
 //! ```
 //!
-//! A [`Range`] carries a *serial number that no other allocation of the process ever has*: each allocator draws blocks
-//! of 2²⁴ numbers from one counter. Freeing a range compares one 64-bit number. The comparison distinguishes a live
-//! range from a range that was freed already, a range of another allocator, and a forged range. No number is reused: a
-//! process that has drawn 2³⁸ blocks panics.
+//! A [`Range`] has a *serial number that no other allocation of the process ever has*: each allocator takes blocks of
+//! 2²⁴ numbers from one counter of the process. A call that frees a range compares one 64-bit number. The comparison
+//! distinguishes a live range from a range that was freed already, a range of another allocator, and a forged range. No
+//! number is reused: after 2³⁸ blocks, the process panics.
 //!
 //! Sizes, offsets and alignments are in *units*: bytes for memory, slots for descriptors.
 
@@ -22,8 +22,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A part of a heap that an allocator has allocated.
 ///
-/// A plain value: copying it does not duplicate ownership of the space. The allocator that returned it frees it once.
-/// Every later free, and a free on another allocator, fails with a [`FreeError`].
+/// A range is a plain value: a copy refers to the same space. The allocator that returned the range frees it once.
+/// Every later free, and every free on another allocator, fails with a [`FreeError`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Range {
     offset: u64,
@@ -33,38 +33,38 @@ pub struct Range {
 }
 
 impl Range {
-    /// Creates a range at `offset`. For implementers of the contract: `slot` is the allocator's own index for the
-    /// range.
+    /// Creates a range at `offset`. Only implementations of [`Allocate`] need this function: `slot` is the allocator's
+    /// own index for the range.
     #[must_use]
     pub const fn new(offset: u64, size: u64, slot: u32, serial: Serial) -> Self {
         Self { offset, size, serial, slot }
     }
 
-    /// First unit of the range, a multiple of the requested alignment.
+    /// Returns the first unit of the range, a multiple of the requested alignment.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Size in units, as requested. The allocator may have reserved more.
+    /// Returns the requested size, in units. The allocator may have reserved more units.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// First unit after the range.
+    /// Returns the first unit after the range.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.offset + self.size
     }
 
-    /// The allocator's own index for the range.
+    /// Returns the allocator's own index for the range.
     #[must_use]
     pub const fn slot(&self) -> u32 {
         self.slot
     }
 
-    /// Serial number, unique to this allocation.
+    /// Returns the serial number, which no other allocation of the process has.
     #[must_use]
     pub const fn serial(&self) -> Serial {
         self.serial
@@ -82,14 +82,14 @@ impl fmt::Debug for Range {
 pub struct Serial(NonZeroU64);
 
 impl Serial {
-    /// The serial as an integer.
+    /// Returns the serial as an integer.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0.get()
     }
 
-    /// Converts an integer to a serial; `None` for 0. For structures that store the number, and for tests that forge
-    /// one.
+    /// Converts an integer to a serial; `None` for 0. Used by structures that store serials as integers, and by tests
+    /// that forge a serial.
     #[must_use]
     pub const fn from_u64(number: u64) -> Option<Self> {
         match NonZeroU64::new(number) {
@@ -98,7 +98,7 @@ impl Serial {
         }
     }
 
-    /// The block of numbers that contains this serial.
+    /// Returns the index of the block of numbers that contains this serial.
     #[doc(hidden)]
     #[must_use]
     pub const fn block(self) -> u64 {
@@ -109,27 +109,28 @@ impl Serial {
 /// Source of serial numbers; each allocator has one.
 #[derive(Debug)]
 pub struct Serials {
-    /// The next number. At a multiple of [`Serials::BLOCK`], a new block is drawn instead.
+    /// The next number. If it is a multiple of [`Serials::BLOCK`], the block is used up, and the next number is the
+    /// first of a new block.
     next: u64,
 }
 
 const BLOCK_BITS: u32 = 24;
 
 impl Serials {
-    /// Numbers in a block: 2²⁴, so a process does not exhaust the 2³⁸ blocks.
+    /// Count of numbers in a block.
     #[doc(hidden)]
     pub const BLOCK: u64 = 1 << BLOCK_BITS;
-    /// Upper bound of the drawn numbers: structures use the two bits above for flags.
+    /// Upper bound of all serials. Structures use the two bits above it for flags.
     #[doc(hidden)]
     pub const MAX: u64 = u64::MAX >> 2;
 
-    /// Creates a source. It draws its first block on the first [`draw`](Self::draw).
+    /// Creates a source without a block. The first [`draw`](Self::draw) takes a block from the counter of the process.
     #[must_use]
     pub const fn new() -> Self {
         Self { next: 0 }
     }
 
-    /// Draws the next number. O(1); touches memory that threads share once in 2²⁴ calls.
+    /// Returns the next number. O(1). One of 2²⁴ calls accesses the counter that all threads share.
     #[inline]
     pub fn draw(&mut self) -> Serial {
         let number = match NonZeroU64::new(self.next) {
@@ -140,8 +141,8 @@ impl Serials {
         Serial(number)
     }
 
-    /// Returns `true` if `serial` is from the block that this source currently draws from. Returns `false` for ranges
-    /// of another allocator, and for ranges more than 2²⁴ allocations old.
+    /// Returns `true` if `serial` is from the current block of this source. Returns `false` if `serial` belongs to
+    /// another allocator, or to an earlier block of this one: after 2²⁴ further allocations at the latest.
     #[must_use]
     pub fn drew(&self, serial: Serial) -> bool {
         serial.block() == self.next.wrapping_sub(1) >> BLOCK_BITS
@@ -168,8 +169,8 @@ fn next_block() -> NonZeroU64 {
 }
 
 impl Serials {
-    /// Draws `count` consecutive blocks and returns their first number. Inlined: otherwise the rare call makes its caller save
-    /// registers on the common path.
+    /// Draws `count` consecutive blocks and returns their first number. Inlined, because a call would make the caller
+    /// save registers on the common path.
     ///
     /// # Panics
     /// If the process has drawn 2³⁸ blocks.
@@ -180,7 +181,7 @@ impl Serials {
         static BLOCKS: AtomicU64 = AtomicU64::new(1);
         let block = BLOCKS.fetch_add(count, Ordering::Relaxed);
         // Reused numbers would let one allocator accept another's allocation.
-        assert!(block + count <= Self::MAX >> BLOCK_BITS, "a process draws fewer than 2^38 blocks of serial numbers");
+        assert!(block + count <= Self::MAX >> BLOCK_BITS, "the process has drawn all 2^38 blocks of serial numbers");
         NonZeroU64::new(block << BLOCK_BITS).expect("block numbers start at 1")
     }
 }
@@ -209,9 +210,9 @@ pub enum AllocError {
         size: u64,
         /// Requested alignment, in units.
         alignment: u64,
-        /// Sum of all free spans, in units.
+        /// Total size of all free spans, in units.
         free: u64,
-        /// Longest free span, in units.
+        /// Size of the longest free span, in units.
         largest_free: u64,
     },
 }
@@ -241,14 +242,15 @@ impl core::error::Error for AllocError {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum FreeError {
-    /// This allocator made the range, and the range was freed already.
+    /// This allocator allocated the range, and the range was freed already.
     Stale {
         /// First unit of the refused range.
         offset: u64,
         /// Units of the refused range.
         size: u64,
     },
-    /// This allocator did not make the range, or made it more than 2²⁴ allocations ago.
+    /// Another allocator allocated the range. Also reported for a range of this allocator whose serial is from an
+    /// earlier block of 2²⁴ numbers.
     Foreign {
         /// First unit of the refused range.
         offset: u64,
@@ -272,12 +274,12 @@ impl fmt::Display for FreeError {
 
 impl core::error::Error for FreeError {}
 
-/// Defect that a `validate` method found: a fault of the structure itself, not of its caller.
+/// A violated rule that a `validate` method found: a defect of the structure, not of its caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Invalid {
     /// The violated rule.
     pub rule: &'static str,
-    /// Offset or index of the violation, depending on the rule.
+    /// Offset, index or number that violates the rule; the rule says which.
     pub at: u64,
 }
 
@@ -293,13 +295,13 @@ impl Invalid {
 
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (at {})", self.rule, self.at)
+        write!(f, "violated rule: {} (at {})", self.rule, self.at)
     }
 }
 
 impl core::error::Error for Invalid {}
 
-/// An allocator that frees its own allocations only.
+/// An allocator that frees only its own allocations, and detects others.
 pub trait Allocate {
     /// Type of an allocation.
     type Allocation;
@@ -315,29 +317,30 @@ pub trait Allocate {
     /// Frees an allocation.
     ///
     /// # Errors
-    /// The allocation was freed already, or another allocator made it. A failed call changes nothing.
+    /// The allocation was freed already, or belongs to another allocator. A failed call changes nothing.
     fn free(&mut self, allocation: Self::Allocation) -> Result<(), FreeError>;
 }
 
 /// An allocator of ranges inside `0..capacity`.
 pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
-    /// Capacity in units, when empty.
+    /// Returns the capacity, in units: the size of all spans together.
     fn capacity(&self) -> u64;
 
-    /// Units in free spans: the capacity minus all reserved units, including rounding.
+    /// Returns the total size of all free spans, in units: the capacity minus all reserved units, including rounding.
     fn free_size(&self) -> u64;
 
-    /// Largest size that [`Allocate::allocate`] can grant now with an alignment of 1. It may be too large by less than
-    /// one size class. 0 iff no request can be granted.
+    /// Returns the largest size that [`Allocate::allocate`] would grant now with an alignment of 1, in units. An
+    /// allocator with size classes may return an estimate that is wrong by less than one class. Returns 0 if and only
+    /// if no request would be granted.
     fn largest_free(&self) -> u64;
 
-    /// Returns `false` only if a request of `size` with an alignment of 1 would fail now. For callers that search
-    /// several allocators: it can be cheaper than [`RangeAllocator::largest_free`].
+    /// Returns `false` only if a request of `size` with an alignment of 1 would fail now; if `true`, the request may
+    /// still fail. It can be cheaper than [`RangeAllocator::largest_free`], for callers that search several allocators.
     fn may_hold(&self, size: u64) -> bool {
         size <= self.largest_free()
     }
 
-    /// Number of live ranges.
+    /// Returns the number of live ranges.
     fn live_count(&self) -> usize;
 
     /// Returns `true` if no range is live.
@@ -345,13 +348,13 @@ pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
         self.live_count() == 0
     }
 
-    /// Returns `true` if exactly this range is live. O(1).
+    /// Returns `true` if this range is live: it was allocated here and is not freed. O(1).
     fn is_live(&self, range: &Range) -> bool;
 
     /// Visits every span, free and used, in address order without gaps. O(spans).
     fn for_each_span(&self, visit: &mut dyn FnMut(Span));
 
-    /// Checks all rules of the structure. O(spans) or worse: for tests.
+    /// Checks all rules of the structure, for tests. O(spans) or slower.
     ///
     /// # Errors
     /// The first violated rule.
@@ -360,11 +363,12 @@ pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
 
 /// A range allocator that can report the offset of the next allocation without allocating.
 pub trait Peek: RangeAllocator {
-    /// Returns the offset that [`Allocate::allocate`] would return now; `None` if it would fail. Costs as much as that
-    /// call.
+    /// Returns the offset that [`Allocate::allocate`] would return now; `None` if the call would fail. As expensive as
+    /// that call.
     fn peek(&self, size: u64, alignment: u64) -> Option<u64>;
 
-    /// Like [`Peek::peek`] for an allocation from the high end, if the allocator has one.
+    /// Does the same as [`Peek::peek`] for an allocation from the high end. If the allocator does not allocate from the
+    /// high end, calls [`Peek::peek`].
     fn peek_high(&self, size: u64, alignment: u64) -> Option<u64> {
         self.peek(size, alignment)
     }
@@ -373,12 +377,12 @@ pub trait Peek: RangeAllocator {
 /// A span of the heap, as [`RangeAllocator::for_each_span`] reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
-    /// First unit.
+    /// First unit of the span.
     pub offset: u64,
-    /// Size in units, rounding included.
+    /// Size in units. For a range, it includes the units that were added by rounding.
     pub size: u64,
-    /// The [`Range::slot`] of the range in this span; `None` if the span is free. A freed range whose units cannot be
-    /// allocated yet still reports its slot.
+    /// The [`Range::slot`] of the range in this span; `None` if the span is free. If a range is freed but its units
+    /// cannot be allocated yet, its span still has the slot.
     pub slot: Option<u32>,
 }
 

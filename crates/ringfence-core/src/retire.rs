@@ -1,7 +1,7 @@
 //! A queue of items that are released once their points have passed, on independent timelines.
 //!
 //! ```text
-//!   batches, which are reused                    waiting: a list for each timeline, sorted by value
+//!   batches, by index                            waiting: a list per timeline of value→batch, sorted by value
 //!
 //!   0  { 0: 4 }          waits 1  [a b c]        timeline 0   4→0   5→2   5→3
 //!   1  (spare)                                   timeline 1   8→2   9→3
@@ -10,20 +10,21 @@
 //!   4  { 1: 7 }          waits 0  [g h]          spare        1
 //! ```
 //!
-//! Items that wait for the same set share a *batch*: the drops of a frame form one batch or a few. A batch has an entry
-//! in the list of each timeline that it waits for, and counts these entries. When a timeline rises, the entries that
-//! have passed are removed from the front of its list. A batch without entries is ready. So each item waits only for
-//! its own set: a stuck timeline delays only the items that wait for it, unlike a single queue over all timelines.
+//! Items that wait for the same set of points share a *batch*: the objects that are dropped in a frame form one batch
+//! or a few. A batch has an entry in the list of each timeline that it waits for, and counts these entries (`waits`).
+//! When the value of a timeline rises, the entries up to this value are removed from the front of its list. When a
+//! batch has no entry left, its items are ready. If a timeline does not advance, it delays only the items that wait for
+//! it; a single queue for all timelines would delay all items.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`RetireQueue::retire`], values not decreasing | O(points of the set) |
-//! | … with a value below waiting ones | O(log batches), plus moving the shorter side of a list if a batch begins |
+//! | [`RetireQueue::retire`], if the values on each timeline do not decrease | O(points of the set) |
+//! | … with a value below a waiting one | O(log batches); a new batch also moves the shorter side of a list |
 //! | [`RetireQueue::reclaim`] | O(timelines), plus O(1) for each point that passed and each item released |
 //! | [`RetireQueue::len`], [`RetireQueue::batches`] | O(1) |
 //! | [`RetireQueue::validate`] | O(batches × points) |
 //!
-//! Batches, lists and their memory are reused: in steady state no host memory is allocated.
+//! Batches and lists are reused with their memory, so no host memory is allocated in steady state.
 
 use crate::range::Invalid;
 use crate::sync::{Progress, SyncPoint, SyncSet, TimelineId};
@@ -31,7 +32,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Number of batches that are compared with a set before a new batch begins.
+/// Number of batches that are compared with the set of a new item, before a new batch begins.
 const LOOK_BACK: usize = 4;
 
 /// Items that are released once the GPU no longer uses them.
@@ -54,28 +55,31 @@ const LOOK_BACK: usize = 4;
 /// ```
 #[derive(Clone, Debug)]
 pub struct RetireQueue<T> {
-    /// All batches, by index. A batch has items iff its index is not in `spare`.
+    /// All batches, by index. A batch is spare if and only if it has no items.
     batches: Vec<Batch<T>>,
-    /// Batches without items, for reuse.
+    /// Indices of the spare batches, for reuse.
     spare: Vec<usize>,
-    /// One list for each timeline that was ever waited for, sorted by timeline.
+    /// One list for each timeline that an item has ever waited for, sorted by timeline.
     waiting: Vec<Waiting>,
-    /// Batches with items whose points have all passed, in the order of their release.
+    /// Indices of the ready batches: they have items, and all their points have passed. In the order in which they will
+    /// be released.
     ready: VecDeque<usize>,
     /// Number of items in all batches.
     len: usize,
-    /// The batch that last received an item, which may be spare by now. Usually the next item joins it.
+    /// Index of the batch that last received an item. Usually the next item waits for the same set. The batch may have
+    /// become spare.
     latest: usize,
 }
 
 /// Items that wait for the same set.
 #[derive(Clone, Debug)]
 pub struct Batch<T> {
-    /// The set, sorted by timeline; empty while the batch is spare. A vector, because clearing it keeps its memory.
+    /// The points of the set, sorted by timeline; empty while the batch is spare. A vector, because it keeps its memory
+    /// when it is cleared.
     points: Vec<SyncPoint>,
-    /// Number of its entries in `waiting`: points that are not known to have passed.
+    /// Number of the batch's entries in `waiting`: of its points that were not yet seen to have passed.
     waits: usize,
-    /// In the order in which they were retired.
+    /// The items, in the order in which they were retired.
     items: VecDeque<T>,
 }
 
@@ -83,7 +87,7 @@ pub struct Batch<T> {
 #[derive(Clone, Debug)]
 struct Waiting {
     timeline: TimelineId,
-    /// Sorted by value; equal values in the order in which they were retired.
+    /// The entries, sorted by value, and by insertion if their values are equal.
     entries: VecDeque<Entry>,
 }
 
@@ -100,12 +104,13 @@ impl<T> RetireQueue<T> {
         Self { batches: Vec::new(), spare: Vec::new(), waiting: Vec::new(), ready: VecDeque::new(), len: 0, latest: 0 }
     }
 
-    /// Adds an item that is released once `set` has passed. If the set has already passed (or is empty), the next
-    /// reclaim releases the item. O(points of the set) as long as the values on a timeline do not decrease.
+    /// Adds an item that is released once `set` has passed. If the set is empty or has already passed, the next call of
+    /// [`RetireQueue::reclaim`] releases the item. O(points of the set), if the values on each timeline do not decrease
+    /// from call to call.
     #[inline]
     pub fn retire(&mut self, set: &SyncSet, item: T) {
         let batch = match self.batches.get(self.latest) {
-            // The batch still waits, so it is in a list, and a search would find it.
+            // The batch still waits, so it is not spare. A search would find it too.
             Some(latest) if latest.waits != 0 && set.is(&latest.points) => self.latest,
             _ => self.batch_for(set),
         };
@@ -139,9 +144,9 @@ impl<T> RetireQueue<T> {
         self.latest
     }
 
-    /// Returns a batch with an equal set, if one of the last [`LOOK_BACK`] before the position of a new batch has it.
-    /// Usually the most recent one does. The search also prevents one batch per item if resources of several frames are
-    /// dropped alternately.
+    /// Returns a batch that waits for an equal set. Compares only the last [`LOOK_BACK`] batches before the position of
+    /// a new one in the list of the set's first timeline; usually the last one is equal. More than one is compared, so
+    /// that objects of a few frames that are dropped alternately do not get one batch each.
     fn find(&self, set: &SyncSet) -> Option<usize> {
         let Some(first) = set.iter().next() else {
             return self.ready.back().copied().filter(|&batch| self.batches[batch].points.is_empty());
@@ -183,21 +188,21 @@ impl<T> RetireQueue<T> {
         &mut self.waiting[index]
     }
 
-    /// Releases exactly the items whose sets have passed, and returns their number. Each timeline that is waited for is
-    /// read once. A point that was seen to have passed is not checked again, because values only rise.
+    /// Releases exactly the items whose sets have passed, and returns their number. Reads the progress of each timeline
+    /// that an item waits for once. A point that has passed is not checked again, because values only rise.
     ///
     /// Items with equal sets are released in the order in which they were retired.
     ///
     /// # Panics
-    /// If `release` panics. The item that it received is lost; all others are still queued, and the next reclaim
-    /// continues with them. No item is released twice.
+    /// If `release` panics. The item that `release` received is then lost. All other items are still queued, and the
+    /// next call continues with them. No item is released twice.
     pub fn reclaim(&mut self, progress: &(impl Progress + ?Sized), release: impl FnMut(T)) -> usize {
         self.reclaim_at_most(progress, usize::MAX, release)
     }
 
-    /// Like [`RetireQueue::reclaim`], but releases at most `max_items` items; the next call continues. Use this to
-    /// bound the time of `release`. Removing points from the lists is not bounded: it takes some nanoseconds per point,
-    /// once in its life.
+    /// Does the same as [`RetireQueue::reclaim`] for at most `max_items` items; the next call continues. This limits
+    /// the time that is spent in `release`. The removal of passed points from the lists is not limited; it takes some
+    /// nanoseconds per point, once for each point.
     ///
     /// # Panics
     /// If `release` panics, as in [`RetireQueue::reclaim`].
@@ -211,8 +216,8 @@ impl<T> RetireQueue<T> {
         let mut released = 0;
         while released < max_items {
             let Some(&index) = self.ready.front() else { break };
-            // Releases all items of the batch but the last; the batch stays in place meanwhile. The queue is consistent
-            // at each call of `release`, which may panic.
+            // Releases all items of the batch except the last one; the batch remains ready meanwhile. The queue is
+            // consistent at each call of `release`, because `release` may panic.
             let items = &mut self.batches[index].items;
             while released < max_items && items.len() > 1 {
                 let Some(item) = items.pop_front() else { break };
@@ -230,10 +235,11 @@ impl<T> RetireQueue<T> {
         released
     }
 
-    /// Releases every item, passed or not, and returns their number. For a device that is idle, lost or destroyed.
+    /// Releases every item, even if its set has not passed, and returns the number of items. Call it if the device is
+    /// idle, lost or destroyed.
     ///
     /// # Panics
-    /// If `release` panics, as in [`RetireQueue::reclaim`]; a second call continues.
+    /// If `release` panics, as in [`RetireQueue::reclaim`].
     pub fn release_all(&mut self, release: impl FnMut(T)) -> usize {
         struct EndOfTime;
         impl Progress for EndOfTime {
@@ -244,7 +250,7 @@ impl<T> RetireQueue<T> {
         self.reclaim(&EndOfTime, release)
     }
 
-    /// Removes the points that have passed from the lists.
+    /// Removes the entries of passed points from the lists, and marks batches without entries as ready.
     fn collect(&mut self, progress: &(impl Progress + ?Sized)) {
         for list in self.waiting.iter_mut().filter(|list| !list.entries.is_empty()) {
             let completed = progress.completed(list.timeline);
@@ -261,7 +267,8 @@ impl<T> RetireQueue<T> {
         }
     }
 
-    /// Takes one item out. The queue is consistent afterwards, so the caller may panic.
+    /// Removes one item of the first ready batch and returns it. The queue is consistent afterwards, so the caller may
+    /// panic.
     fn pop_ready(&mut self) -> Option<T> {
         let &index = self.ready.front()?;
         let batch = &mut self.batches[index];
@@ -276,7 +283,7 @@ impl<T> RetireQueue<T> {
         item
     }
 
-    /// Number of items that wait or are ready.
+    /// Returns the number of items that are not yet released.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
@@ -288,14 +295,14 @@ impl<T> RetireQueue<T> {
         self.len == 0
     }
 
-    /// Number of batches with items.
+    /// Returns the number of batches with items.
     #[must_use]
     pub const fn batches(&self) -> usize {
         self.batches.len() - self.spare.len()
     }
 
-    /// Iterates over the oldest waited-for point of each timeline, sorted by timeline, as of the last reclaim. These
-    /// are the points to wait for, or the points that are stuck. Skips timelines that no item waits for.
+    /// Iterates over the oldest point that an item waits for on each timeline, sorted by timeline, as of the last
+    /// reclaim. A caller that needs memory waits for these points. Skips timelines that no item waits for.
     pub fn oldest_points(&self) -> impl Iterator<Item = SyncPoint> + '_ {
         self.waiting.iter().filter_map(|list| {
             let oldest = list.entries.front()?;
@@ -308,7 +315,7 @@ impl<T> RetireQueue<T> {
         self.batches.iter().filter(|batch| !batch.items.is_empty())
     }
 
-    /// Checks all rules of the structure. O(batches × points), and allocates host memory: for tests.
+    /// Checks all rules of the structure, for tests. O(batches × points); allocates host memory.
     ///
     /// # Errors
     /// The first violated rule, and the index of the batch or timeline that violates it.
@@ -356,24 +363,24 @@ impl<T> Default for RetireQueue<T> {
 }
 
 impl<T> Batch<T> {
-    /// Returns the points that its items wait for, sorted by timeline, including points that have passed.
+    /// Returns all points that the items of the batch were retired with, sorted by timeline. Some may have passed.
     #[must_use]
     pub fn points(&self) -> &[SyncPoint] {
         &self.points
     }
 
-    /// Iterates over its items in the order in which they were retired.
+    /// Iterates over the items in the order in which they were retired.
     pub fn items(&self) -> impl Iterator<Item = &T> {
         self.items.iter()
     }
 
-    /// Number of its items.
+    /// Returns the number of items.
     #[must_use]
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Returns `true` if it has no items, which is `false` for every batch from [`RetireQueue::iter`].
+    /// Returns `true` if the batch has no items. Batches from [`RetireQueue::iter`] always have items.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
@@ -381,7 +388,7 @@ impl<T> Batch<T> {
 }
 
 impl Waiting {
-    /// Returns the index after the last entry with at most `value`.
+    /// Returns the index after the last entry with a value of at most `value`.
     fn end_of(&self, value: u64) -> usize {
         match self.entries.back() {
             Some(last) if last.value > value => self.entries.partition_point(|entry| entry.value <= value),
@@ -390,7 +397,7 @@ impl Waiting {
     }
 
     fn insert(&mut self, entry: Entry) {
-        // Usually at the end, where the insertion is a push.
+        // Usually inserts at the end, in O(1).
         self.entries.insert(self.end_of(entry.value), entry);
     }
 }

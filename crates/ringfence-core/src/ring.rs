@@ -1,10 +1,10 @@
-//! A ring: each part is in use until the submission that wrote it has passed.
+//! A ring buffer: each part is in use until the submission that it was allocated for is complete.
 //!
 //! ```text
-//!   positions: they only rise
+//!   positions in the sequence of all units ever allocated
 //!
 //!        tail                                         head
-//!         ├─ frame 3 ─┬──────── frame 4 ────────┬─ 5 ──┤        each entry: (tag, position at which its data ends)
+//!         ├─ frame 3 ─┬──────── frame 4 ────────┬─ 5 ──┤        an entry: a tag, and the position of its end
 //!         │           │                         │      │
 //!   offsets: the same data in the buffer
 //!
@@ -13,36 +13,37 @@
 //!   │ frame 4    │ 5    │   free   │ frame 3   │ frame 4  ▒▒ │    ▒▒ the tail of the buffer that frame 4 skipped,
 //!   └────────────┴──────┴──────────┴───────────┴─────────────┘       because its next request did not fit there
 //!                       ▲          ▲
-//!                       │          └ offset of tail: head_offset - used, around the end
+//!                       │          └ offset of tail: head_offset - used, modulo the capacity
 //!                       └ head_offset
 //! ```
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`Ring::allocate`] | O(1): no division, one comparison of tags; host allocation if entries reach a new maximum |
+//! | [`Ring::allocate`] | O(1): no division, one comparison of tags; host allocation at a new maximum of entries |
 //! | [`Ring::release_oldest`] | O(1) |
-//! | [`Ring::release_while`] | O(1) for each released entry, plus one more call of the predicate |
-//! | [`Ring::iter`] | O(1) an entry |
+//! | [`Ring::release_while`] | O(1) for each released entry, plus one call of the predicate |
+//! | [`Ring::iter`] | O(1) per entry |
 //! | [`Ring::validate`] | O(entries) |
 //!
-//! The ring uses `head - tail` units: 0 when empty and `capacity` when full, so the two states differ. Alignment
-//! padding and the skipped tail of the buffer count as used. They belong to the submission whose request caused them
-//! and are released with it. A failed call changes nothing.
+//! `head - tail` units are in use: 0 if the ring is empty, and `capacity` if it is full. Alignment padding and the
+//! skipped tail of the buffer count as used. They belong to the entry whose request caused them, and are released with
+//! it. A failed call changes nothing.
 //!
-//! Entries are released *in order*, because the ring has one tail: an entry whose submission has passed waits for older
-//! entries. Data that is released out of order belongs in pages ([`crate::linear`]) on a [`crate::retire`] queue.
+//! Entries are released *in order*, because the ring has one tail. If the submission of an entry is complete, the entry
+//! still waits for older entries. If data must be released in another order, use pages ([`crate::linear`]) in a
+//! [`crate::retire`] queue.
 //!
-//! Positions are 64-bit and wrap around, at 100 GB/s after five years.
+//! Positions are 64-bit and may wrap around. At 100 GB/s, this takes more than five years.
 
 use crate::range::Invalid;
 use alloc::collections::VecDeque;
 use core::fmt;
 
-/// Bookkeeping of a ring buffer; the buffer itself is stored elsewhere.
+/// Bookkeeping of a ring buffer. It computes offsets; the memory of the buffer belongs to the caller.
 ///
-/// `T` is the tag of the submission that uses a part: a frame number, or the [`crate::sync::SyncSet`] that must pass.
-/// The ring only compares and clones tags. It waits for no tag and does not know if a tag was submitted: before the
-/// caller waits for [`Ring::oldest`], it must ensure that the tag will be signalled.
+/// `T` is the tag of the submission that a part is allocated for: a frame number, or the [`crate::sync::SyncSet`] that
+/// must pass. The ring only compares and clones tags, and never waits. Before the caller waits for [`Ring::oldest`], it
+/// must ensure that this submission was made, so that the wait ends.
 ///
 /// ```
 /// # use ringfence_core::ring::{Ring, RingError};
@@ -58,30 +59,32 @@ use core::fmt;
 #[derive(Clone, Debug)]
 pub struct Ring<T> {
     capacity: u64,
-    /// Position of the next allocation, before padding: all units ever allocated. `head - tail <= capacity`.
+    /// Position of the next allocation, before padding: the number of all units ever allocated. `head - tail <=
+    /// capacity`.
     head: u64,
-    /// Position of the oldest entry: all units ever released. Equals `head` iff the ring is empty.
+    /// Position of the oldest entry: the number of all units ever released. Equal to `head` if and only if the ring is
+    /// empty.
     tail: u64,
-    /// Offset of `head`: below `capacity`, and 0 whenever the ring is empty, so the largest request then fits.
+    /// Offset of `head`, below `capacity`. If the ring is empty, 0, so that the largest request fits.
     head_offset: u64,
-    /// A lower bound of the contiguous free units at `head_offset`: 0 just after the head wrapped around. If a request
-    /// fits in the room, no other field is checked.
+    /// A lower bound of the number of contiguous free units at `head_offset`; 0 just after the head wrapped around. If
+    /// a request fits in these units, no other field is checked.
     room: u64,
-    /// The largest `head - tail` before the last release. The usage falls only in a release, so allocating need not
-    /// update it.
+    /// The largest `head - tail` up to the last release. The usage decreases only in a release, so an allocation need
+    /// not update this field.
     high_water: u64,
-    /// One entry for each run of equal tags except the newest, oldest first. `end` rises strictly, from above `tail` to
-    /// below `head`.
+    /// One entry for each run of equal tags except the newest run, oldest first. Their `end` values are between `tail`
+    /// and `head`, and each is above the previous one.
     older: VecDeque<Entry<T>>,
-    /// Tag of the newest run, which ends at `head`; `None` iff the ring is empty. Kept apart from `older`, so that
-    /// allocating writes only the head.
+    /// Tag of the newest run, which ends at `head`; `None` if and only if the ring is empty. Separate from `older`, so
+    /// that an allocation writes no entry.
     newest: Option<T>,
 }
 
 /// Location of a request.
 struct Place {
     offset: u64,
-    /// Units lost before it.
+    /// Units that are lost before `offset`.
     padding: u64,
     /// [`Ring::room`] after the allocation.
     room: u64,
@@ -90,20 +93,20 @@ struct Place {
 #[derive(Clone, Debug)]
 struct Entry<T> {
     tag: T,
-    /// Position after its last unit.
+    /// Position after the last unit of the entry.
     end: u64,
 }
 
 impl<T: PartialEq + Clone> Ring<T> {
     /// Allocates `size` units at an offset that is a multiple of `alignment`, for the submission `tag`.
     ///
-    /// If `tag` equals the tag of the newest entry, that entry grows; otherwise a new entry begins. Padding counts for
-    /// the same entry. O(1). The tag is cloned only if an entry begins (cloning a `SyncSet` over more than four
-    /// timelines allocates host memory).
+    /// If `tag` equals the tag of the newest entry, this entry grows; otherwise, a new entry begins. Padding before the
+    /// range belongs to the same entry as the range. O(1). The tag is cloned only if a new entry begins. (The clone of
+    /// a `SyncSet` over more than four timelines allocates host memory.)
     ///
     /// # Errors
-    /// - [`RingError::ZeroSize`], [`RingError::BadAlignment`].
-    /// - [`RingError::TooLarge`] if the request does not fit even in an empty ring, so waiting is useless.
+    /// - [`RingError::ZeroSize`] or [`RingError::BadAlignment`] if the request is invalid.
+    /// - [`RingError::TooLarge`] if the request does not fit in the empty ring.
     /// - [`RingError::Full`] if the request fits after entries are released.
     ///
     /// A failed call changes nothing.
@@ -133,8 +136,8 @@ impl<T: PartialEq + Clone> Ring<T> {
 }
 
 impl<T> Ring<T> {
-    /// Creates an empty ring of `capacity` units, which need not be a power of two. A ring of 0 units refuses all
-    /// requests as too large.
+    /// Creates an empty ring of `capacity` units. The capacity need not be a power of two. If it is 0, every request
+    /// fails with [`RingError::TooLarge`].
     #[must_use]
     pub const fn new(capacity: u64) -> Self {
         Self {
@@ -149,25 +152,25 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Creates an empty ring with host memory reserved for eight older submissions, so no call allocates host
-    /// memory until more are in use. A ring from [`new`](Self::new) allocates when its second submission begins, which
-    /// may happen in any later frame.
+    /// Creates an empty ring with host memory reserved for nine entries, so no call allocates host memory while at most
+    /// nine are in use. A ring from [`new`](Self::new) allocates host memory when its second entry begins, which can be
+    /// in any later frame.
     #[must_use]
     pub fn for_frames(capacity: u64) -> Self {
         Self { older: VecDeque::with_capacity(8), ..Self::new(capacity) }
     }
 
-    /// Returns the location of a request that fits in `room`.
+    /// Returns the location of a request if it fits in `room`; otherwise, `None`.
     #[inline]
     fn place_in_room(&self, size: u64, alignment: u64) -> Option<Place> {
-        // Correct for a power of two; other alignments are refused below.
+        // The padding is correct only if the alignment is a power of two, which is checked below.
         let padding = self.head_offset.wrapping_neg() & alignment.wrapping_sub(1);
         // A size of 0 wraps around to `u64::MAX` and never fits.
         let fits = alignment.is_power_of_two() && padding <= self.room && size.wrapping_sub(1) < self.room - padding;
         fits.then(|| Place { offset: self.head_offset + padding, padding, room: self.room - padding - size })
     }
 
-    /// Returns a location before the end or at the start of the buffer, or the error.
+    /// Returns the location of a request that does not fit in `room`: offset 0 of the buffer; or the error.
     #[cold]
     fn place_elsewhere(&self, size: u64, alignment: u64) -> Result<Place, RingError> {
         let capacity = self.capacity;
@@ -190,18 +193,20 @@ impl<T> Ring<T> {
         if padding > free || size > free - padding {
             return Err(RingError::Full { size, alignment, padding, free, capacity });
         }
-        // The request begins at 0, because all others are placed in `room`. So all free units follow it contiguously.
+        // The request begins at offset 0, because a request that fits at another offset is placed in `room`. So all
+        // remaining free units follow it contiguously.
         Ok(Place { offset, padding, room: free - padding - size })
     }
 
-    /// Returns the tag of the oldest entry, to wait for if the ring is full. O(1).
+    /// Returns the tag of the oldest entry; `None` if the ring is empty. If the ring is full, the caller waits for this
+    /// tag. O(1).
     #[must_use]
     pub fn oldest(&self) -> Option<&T> {
         self.older.front().map(|entry| &entry.tag).or(self.newest.as_ref())
     }
 
-    /// Releases the oldest entry, whatever its tag: the caller knows that its submission has passed or will never run.
-    /// Returns the tag and the number of units that became free, padding included; `None` if the ring is empty. O(1).
+    /// Releases the oldest entry. Its submission must be complete, or must never run. Returns the tag and the number of
+    /// units that became free, including padding; `None` if the ring is empty. O(1).
     pub fn release_oldest(&mut self) -> Option<(T, u64)> {
         let (tag, end) = match self.older.pop_front() {
             Some(entry) => (entry.tag, entry.end),
@@ -218,9 +223,9 @@ impl<T> Ring<T> {
     }
 
     /// Releases entries, oldest first, until `passed` returns `false` for a tag. Returns the number of units that
-    /// became free, padding included. O(1) an entry.
+    /// became free, including padding. O(1) per entry.
     ///
-    /// If `passed` panics, the entries for which it returned `true` before are released.
+    /// If `passed` panics, the entries for which it has returned `true` are released.
     pub fn release_while(&mut self, mut passed: impl FnMut(&T) -> bool) -> u64 {
         let mut released = 0;
         while self.oldest().is_some_and(&mut passed) {
@@ -229,25 +234,26 @@ impl<T> Ring<T> {
         released
     }
 
-    /// Capacity of the buffer, in units.
+    /// Returns the capacity of the buffer, in units.
     #[must_use]
     pub const fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Units in use, padding and skipped tails included.
+    /// Returns the number of units in use, including padding and skipped tails.
     #[must_use]
     pub const fn used(&self) -> u64 {
         self.head.wrapping_sub(self.tail)
     }
 
-    /// Units not in use. A request of this size may still fail, because it may have to begin at offset 0.
+    /// Returns the number of units that are not in use. A request of this size can fail, because the free units need
+    /// not be contiguous.
     #[must_use]
     pub const fn free(&self) -> u64 {
         self.capacity - self.used()
     }
 
-    /// Contiguous free units at `head_offset`.
+    /// Returns the number of contiguous free units at `head_offset`.
     const fn free_in_one_piece(&self) -> u64 {
         let (free, before_end) = (self.free(), self.capacity - self.head_offset);
         if free < before_end { free } else { before_end }
@@ -259,27 +265,28 @@ impl<T> Ring<T> {
         self.head == self.tail
     }
 
-    /// The largest number of units that were in use at once, for choosing the capacity.
+    /// Returns the largest number of units that were in use at the same time. It helps to choose the capacity.
     #[must_use]
     pub const fn high_water(&self) -> u64 {
         let used = self.used();
         if used > self.high_water { used } else { self.high_water }
     }
 
-    /// Number of entries in use. This is the number of submissions, if each allocates in one run.
+    /// Returns the number of entries. It is the number of submissions in use, if each submission makes its allocations
+    /// one after another.
     #[must_use]
     pub fn submissions(&self) -> usize {
         self.older.len() + usize::from(self.newest.is_some())
     }
 
-    /// Returns `true` while this range of this ring is in use, and `false` once its entry was released, even if the
-    /// space was allocated again. O(1). Ranges of another ring are not detected.
+    /// Returns `true` if the range is in use, and `false` if its entry was released, even if its space was allocated
+    /// again. `range` must be a range of this ring; this is not checked. O(1).
     #[must_use]
     pub const fn is_live(&self, range: &RingRange) -> bool {
         range.position.wrapping_sub(self.tail) < self.used()
     }
 
-    /// Iterates over the entries with their positions and offsets, oldest first, for reports.
+    /// Iterates over the entries, oldest first, for reports.
     pub fn iter(&self) -> impl Iterator<Item = Submission<'_, T>> {
         let (mut position, mut offset) = (self.tail, self.tail_offset());
         self.runs().map(move |(tag, end)| {
@@ -290,24 +297,25 @@ impl<T> Ring<T> {
         })
     }
 
-    /// Iterates over the entries, oldest first: tag and position after the last unit.
+    /// Iterates over the entries, oldest first. Returns the tag of each, and the position after its last unit.
     fn runs(&self) -> impl Iterator<Item = (&T, u64)> {
         let newest = self.newest.iter().map(|tag| (tag, self.head));
         self.older.iter().map(|entry| (&entry.tag, entry.end)).chain(newest)
     }
 
-    /// Offset of the oldest entry; `head_offset` if the ring is empty or full.
+    /// Returns the offset of the oldest entry. If the ring is empty or full, it is `head_offset`.
     const fn tail_offset(&self) -> u64 {
         self.advance(self.head_offset, self.free())
     }
 
-    /// Advances `offset` (below the capacity) by `units` (at most the capacity), around the end.
+    /// Returns `offset + units` modulo the capacity. `offset` must be below the capacity, and `units` at most the
+    /// capacity.
     const fn advance(&self, offset: u64, units: u64) -> u64 {
         let before_end = self.capacity - offset;
         if units < before_end { offset + units } else { units - before_end }
     }
 
-    /// Checks all rules of the structure. O(entries): for tests.
+    /// Checks all rules of the structure, for tests. O(entries).
     ///
     /// # Errors
     /// The first violated rule, with the position, offset or number that breaks it.
@@ -336,7 +344,7 @@ impl<T> Ring<T> {
     }
 }
 
-/// An allocated part of the ring. A plain value that is not freed individually: releasing its entry frees it.
+/// An allocated part of the ring. It is a plain value, and is freed when its entry is released.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RingRange {
     offset: u64,
@@ -345,25 +353,26 @@ pub struct RingRange {
 }
 
 impl RingRange {
-    /// First unit in the buffer, a multiple of the requested alignment.
+    /// Returns the offset of the first unit in the buffer, a multiple of the requested alignment.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Size in units, as requested. The units are contiguous.
+    /// Returns the requested size, in units. The units are contiguous.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// First unit after the range; at most the capacity.
+    /// Returns the offset of the first unit after the range; at most the capacity.
     #[must_use]
     pub const fn end(&self) -> u64 {
         self.offset + self.size
     }
 
-    /// Position of the range among all units that the ring ever allocated; unique in this ring.
+    /// Returns the position of the range among all units that the ring has ever allocated. No other range of the ring
+    /// has it.
     #[must_use]
     pub const fn position(&self) -> u64 {
         self.position
@@ -375,19 +384,19 @@ impl RingRange {
 pub struct Submission<'a, T> {
     /// Tag of the entry.
     pub tag: &'a T,
-    /// Position of its first unit, padding included.
+    /// Position of the first unit of the entry. Padding is part of the entry.
     pub position: u64,
-    /// Offset of its first unit, padding included.
+    /// Offset of the first unit of the entry in the buffer. Padding is part of the entry.
     pub offset: u64,
-    /// Size in units, padding and skipped tail included.
+    /// Size in units, including padding and a skipped tail.
     pub size: u64,
-    /// Capacity of the ring, at which the first of two extents ends.
+    /// Capacity of the ring, in units.
     capacity: u64,
 }
 
 impl<T> Submission<'_, T> {
-    /// Returns the parts of the buffer that the entry uses, padding included: one extent, or two if it wraps around the
-    /// end.
+    /// Iterates over the parts of the buffer that the entry uses, including padding: one extent, or two if the entry
+    /// wraps around the end of the buffer.
     pub fn extents(&self) -> impl Iterator<Item = Extent> + use<T> {
         let first = self.size.min(self.capacity - self.offset);
         let stretches = [Extent { offset: self.offset, size: first }, Extent { offset: 0, size: self.size - first }];
@@ -398,7 +407,7 @@ impl<T> Submission<'_, T> {
 /// A contiguous part of the buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
-    /// First unit.
+    /// Offset of the first unit.
     pub offset: u64,
     /// Size in units; at least 1.
     pub size: u64,
@@ -414,21 +423,21 @@ pub enum RingError {
         /// Requested alignment, in units.
         alignment: u64,
     },
-    /// The request is larger than the whole ring: waiting does not help, a larger ring does.
+    /// The request is larger than the whole ring. It needs a larger ring.
     TooLarge {
         /// Requested size, in units.
         size: u64,
         /// Capacity of the ring, in units.
         capacity: u64,
     },
-    /// Too many units are in use. The request fits once enough entries are released, at the latest when the ring is
-    /// empty.
+    /// Too many units are in use. The request fits once enough entries are released.
     Full {
         /// Requested size, in units.
         size: u64,
         /// Requested alignment, in units.
         alignment: u64,
-        /// Units that would be lost before it, to alignment or at the end of the buffer: `padding + size > free`.
+        /// Units that would be lost before the request, to alignment or at the end of the buffer. `padding + size` is
+        /// above `free`.
         padding: u64,
         /// Units not in use.
         free: u64,

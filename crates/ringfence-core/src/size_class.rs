@@ -6,17 +6,18 @@
 //!   least                                                step
 //! ```
 //!
-//! A class is a *size*, not a logarithm of one. 128 KiB and 192 KiB are two classes; a logarithm to base 2 would merge
-//! them, and blocks of 192 KiB would overlap. A class is also a multiple of the alignment, so every block of a
-//! pool is aligned if its heap is. Rounding max(size, alignment) only to 64 KiB would be wrong: the second block of 192
-//! KiB would not be aligned to 128 KiB. Up to an alignment of 64 KiB, both rules give the same class.
+//! A class is a *size*, not the logarithm of a size. 128 KiB and 192 KiB are two classes; if the class were the
+//! logarithm to base 2, the two would be one class, and blocks of 192 KiB would overlap. A class is also a multiple of
+//! the alignment, so every block of a pool is aligned if its heap is aligned. It is not enough to round max(size,
+//! alignment) up to a multiple of 64 KiB: with a class of 192 KiB, the second block would not be aligned to 128 KiB. If
+//! the alignment is at most 64 KiB, both rules give the same class.
 //!
-//! Rounding wastes less than a third of a block below `step` with small alignments, and less than `step` above it. Both
-//! functions are O(1).
+//! Rounding wastes less than a third of a block below `step` if the alignment is small, and less than `step` units
+//! above `step`. Both functions are O(1).
 
 use crate::range::{AllocError, align_up};
 
-/// Sizes of the blocks of pools.
+/// Rule by which sizes are rounded up to the block sizes of pools.
 ///
 /// ```
 /// # use ringfence_core::size_class::SizeClasses;
@@ -26,20 +27,20 @@ use crate::range::{AllocError, align_up};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SizeClasses {
-    /// A power of two, at most `step`.
+    /// The smallest class: a power of two, at most `step`.
     least: u64,
-    /// A power of two.
+    /// Distance between classes from `step` on: a power of two.
     step: u64,
 }
 
 impl SizeClasses {
-    /// Multiples of 64 KiB: few pools.
+    /// Multiples of 64 KiB. A program needs few pools.
     pub const COARSE: Self = Self::new(64 << 10, 64 << 10);
-    /// From 256, powers of two and 1.5 times those; from 64 KiB, multiples of 64 KiB.
+    /// From 256 to 64 Ki, powers of two and 1.5 times powers of two; above, multiples of 64 Ki.
     pub const FINE: Self = Self::new(256, 64 << 10);
 
-    /// Creates classes of at least `least`: powers of two and 1.5 times those below `step`, then multiples of `step`.
-    /// With `least == step`, there are only the multiples.
+    /// Creates classes of at least `least`: below `step`, powers of two and 1.5 times powers of two; from `step` on,
+    /// multiples of `step`. If `least` equals `step`, there are only multiples.
     ///
     /// # Panics
     /// If `least` or `step` is not a power of two, or `least` exceeds `step`.
@@ -72,7 +73,7 @@ impl SizeClasses {
         }
     }
 
-    /// Returns the class of `need`, which is at least the alignment and at most 3/4 of `step`.
+    /// Returns the class for `need` units. `need` is at least the alignment and at most 3/4 of `step`.
     const fn fine_class(self, need: u64, alignment: u64) -> u64 {
         let power = need.next_power_of_two();
         if power <= self.least {

@@ -1,7 +1,7 @@
-//! Points on timelines. A range is reused after its points have passed.
+//! Points on timelines. A range is reused once all its points have passed.
 //!
 //! ```text
-//!   timeline 0  ──1────2────3────4───▶        a queue of the GPU, with the values that its work signals
+//!   timeline 0  ──1────2────3────4───▶        a queue of the GPU, and the values that its work signals
 //!   timeline 1  ──1────────2─────────▶
 //!                      ▲         ▲
 //!                      └ completed       └ SyncPoint { timeline: 0, value: 4 }
@@ -9,27 +9,28 @@
 //!   SyncSet { 0: 4, 1: 2 }    has passed iff both points have
 //! ```
 //!
-//! A timeline's value only rises, so a set needs one number per timeline: the larger value implies the smaller ones.
-//! All operations are O(timelines in the set), which is the number of queues in use: two or three.
+//! The value of a timeline only rises. So a set needs one value per timeline: once it is reached, all smaller values
+//! are reached too. All operations are O(timelines in the set): usually two or three, one per queue.
 
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Identifies a timeline. Unique in the process, if its owner's number is.
+/// Identifier of a timeline: the number of its owner, and an index. It is unique in the process if the number of the
+/// owner is unique.
 ///
-/// An owner numbers its timelines from 0, so an id is an index into the owner's timelines, and a lookup is O(1). An
-/// owner refuses the ids of other owners.
+/// An owner counts its timelines from 0, so it finds a timeline by its index in O(1). It refuses the identifiers of
+/// other owners.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimelineId(u64);
 
 impl TimelineId {
-    /// Returns the timeline `index` without an owner, for programs that read their own progress.
+    /// Returns the identifier of timeline `index` without an owner, for programs that use this crate alone.
     #[must_use]
     pub const fn new(index: u32) -> Self {
         Self::of(0, index)
     }
 
-    /// Returns the timeline `index` of an owner. Owner 0 means "no owner".
+    /// Returns the identifier of timeline `index` of an owner. Owner 0 means "no owner".
     #[must_use]
     pub const fn of(owner: u32, index: u32) -> Self {
         Self((owner as u64) << 32 | index as u64)
@@ -47,7 +48,7 @@ impl TimelineId {
         (self.0 >> 32) as u32
     }
 
-    /// Returns the index if the timeline belongs to `owner`.
+    /// Returns the index if the timeline belongs to `owner`; otherwise, `None`.
     #[inline]
     #[must_use]
     pub const fn index_of(self, owner: u32) -> Option<usize> {
@@ -93,7 +94,7 @@ impl fmt::Display for SyncPoint {
     }
 }
 
-/// Progress of timelines: the only clock of this crate.
+/// Progress of timelines. This crate has no other notion of time.
 pub trait Progress {
     /// Returns the value that `timeline` has reached.
     fn completed(&self, timeline: TimelineId) -> u64;
@@ -103,14 +104,14 @@ pub trait Progress {
         point.value <= self.completed(point.timeline)
     }
 
-    /// Returns `true` if every point of the set has passed (also for the empty set).
+    /// Returns `true` if every point of the set has passed, or if the set is empty.
     fn passed_all(&self, set: &SyncSet) -> bool {
         set.iter().all(|point| self.passed(point))
     }
 }
 
-/// Completed values by [`TimelineId::index`], for the timelines of one owner; the owner is not checked. A timeline
-/// beyond the end has reached 0.
+/// The value that each timeline of one owner has reached, indexed by [`TimelineId::index`]. The owner is not checked.
+/// The value of a timeline beyond the end is 0.
 impl Progress for [u64] {
     fn completed(&self, timeline: TimelineId) -> u64 {
         self.get(timeline.index()).copied().unwrap_or(0)
@@ -123,26 +124,26 @@ impl Progress for Vec<u64> {
     }
 }
 
-/// Points that must all pass: at most one per timeline, sorted by timeline.
+/// A set of points that must all pass: at most one per timeline, sorted by timeline.
 ///
 /// Up to four points are stored inline; a set over more timelines allocates host memory.
 #[derive(Default)]
 pub struct SyncSet {
     inline: [Option<SyncPoint>; SyncSet::INLINE],
-    /// All points if there are more than [`SyncSet::INLINE`], else empty.
+    /// All points if there are more than [`SyncSet::INLINE`]; otherwise, empty.
     spilled: Vec<SyncPoint>,
 }
 
 impl SyncSet {
     const INLINE: usize = 4;
 
-    /// Creates the empty set, which has always passed.
+    /// Creates the empty set. It counts as passed.
     #[must_use]
     pub const fn new() -> Self {
         Self { inline: [None; Self::INLINE], spilled: Vec::new() }
     }
 
-    /// Adds a point. If the set has a point on the same timeline, the later of the two is kept.
+    /// Adds a point. If the set already has a point on this timeline, keeps the one with the larger value.
     pub fn insert(&mut self, point: SyncPoint) {
         if !self.spilled.is_empty() {
             return self.insert_spilled(point);
@@ -182,7 +183,7 @@ impl SyncSet {
         self.inline.iter().flatten().chain(&self.spilled).copied()
     }
 
-    /// Returns the value that the set waits for on `timeline`.
+    /// Returns the value that the set waits for on `timeline`; `None` if it has no point on the timeline.
     #[must_use]
     pub fn value_on(&self, timeline: TimelineId) -> Option<u64> {
         self.iter().find(|point| point.timeline == timeline).map(|point| point.value)
@@ -200,8 +201,8 @@ impl SyncSet {
         self.inline[0].is_none() && self.spilled.is_empty()
     }
 
-    /// Returns `true` if `points`, sorted by timeline, are the points of the set. Faster than iterating, because it
-    /// runs for each retired object.
+    /// Returns `true` if `points` are the points of the set. `points` must be sorted by timeline. Faster than a
+    /// comparison of iterators, because it is called for each retired object.
     #[doc(hidden)]
     #[inline]
     #[must_use]
@@ -214,7 +215,7 @@ impl SyncSet {
             && rest.first().is_none_or(|held| held.is_none())
     }
 
-    /// Removes every point and keeps the memory.
+    /// Removes every point and keeps the host memory.
     pub fn clear(&mut self) {
         self.inline = [None; Self::INLINE];
         self.spilled.clear();
@@ -226,7 +227,7 @@ impl Clone for SyncSet {
         Self { inline: self.inline, spilled: self.spilled.clone() }
     }
 
-    /// Reuses the memory of `self`.
+    /// Copies `source` and reuses the host memory of `self`.
     fn clone_from(&mut self, source: &Self) {
         self.inline = source.inline;
         self.spilled.clone_from(&source.spilled);
@@ -260,7 +261,8 @@ impl Extend<SyncPoint> for SyncSet {
 impl PartialEq for SyncSet {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        // Compares point by point, up to the first empty entry of both: usually there are one or two points.
+        // Compares point by point, up to the first place where both sets have no point. Usually a set has one or two
+        // points.
         let mut points = self.inline.iter().zip(&other.inline);
         points.find(|(held, there)| held != there || held.is_none()).is_none_or(|(held, there)| held == there)
             && self.spilled == other.spilled

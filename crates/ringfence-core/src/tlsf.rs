@@ -3,8 +3,8 @@
 //! ```text
 //!   words    [ … , 0010 0000 , 0000 0100 , … ]     bit c set iff the list of class c is not empty
 //!                    │               │
-//!   links    [ … ,   ●,    …  ,      ●, … ]        a circular list per class: its head, then its free spans, latest
-//!                  ⤢   ⤡            ⤢⤡             first; the link of a used span stores its serial
+//!   links    [ … ,   ●,    …  ,      ●, … ]        a circular list per class: the head, then the free spans, the
+//!                  ⤢   ⤡            ⤢⤡             latest first; the link of a used span stores its serial
 //!                 7 ⇄ 12             4
 //!
 //!   nodes    0 ⇄ 1 ⇄ 4 ⇄ 9 ⇄ 7 ⇄ 2 ⇄ 12 ⇄ 0       a circular list in address order, through `prev` and `next`
@@ -17,28 +17,31 @@
 //! | operation | cost |
 //! |---|---|
 //! | `allocate` that succeeds | O(1): the first set bit of at most 32 words, at most two splits |
-//! | `allocate` that fails, or that a near miss serves | O(1): at most [`NEAR_MISSES`] nodes read |
+//! | `allocate` that fails, or must try smaller spans | O(1): at most [`NEAR_MISSES`] nodes read |
 //! | `free` | O(1): at most two merges |
 //! | `allocate_below` | O(1): at most 64 nodes read, after merging the deferred spans |
 //! | `is_live`, `free_size`, `live_count` | O(1) |
 //! | `largest_free` | O(1): at most [`NEAR_MISSES`] nodes read, plus the deferred spans |
 //! | `for_each_span`, `validate` | O(spans) |
-//! | host memory | 24 bytes a span, grown when the number of spans reaches a new maximum; 8 bytes a class, later 16 |
+//! | host memory | 24 bytes per span, grown at a new maximum of spans; 8 bytes per class, 16 once spans are deferred |
 //!
 //! The paper: M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a new dynamic memory allocator for real-time systems",
 //! ECRTS 2004. Differences from it:
 //!
 //! - Nodes are stored outside of the memory that they describe, because the host may be unable to access that memory. A
 //!   node does not store its size, which is the next node's offset minus its own.
-//! - Classes are numbered consecutively, so both levels are one bitmap of 64-bit words, each of which covers two powers
-//!   of two. There is no second bitmap over the words: reading the next word is as fast, and there is less to update.
+//! - Classes are numbered consecutively, so both levels are one bitmap of 64-bit words. A word covers two powers of
+//!   two. There is no second bitmap of the words that are not 0: reading the next word is as fast as reading such a
+//!   bitmap, and an update writes less.
 //! - No minimum block size: a remainder of one unit is an ordinary free span, so only the requested units are reserved.
-//! - Before the search moves to a larger class, and again before it fails, it tries blocks of the request's own class.
-//!   The paper's rounding skips those, although some of them fit. Both searches are bounded.
-//! - Alignment, which the paper does not cover: leading padding becomes a free span and is not part of the range.
-//! - The lists are circular through their heads. Unlinking a span takes two writes whether it is first, last or the
-//!   only one, without a branch that the processor would mispredict.
-//! - Merging is deferred while there is enough free space: see `deferred.rs`.
+//! - Before the search moves to a larger class, and again before it fails, it tries spans of the request's own class.
+//!   The paper rounds the request up and skips these spans, although some of them fit. The number of tried spans is
+//!   limited.
+//! - Requests have an alignment; those of the paper have none. Padding before the aligned offset becomes a free span
+//!   and is not part of the range.
+//! - The lists are circular, and the head is part of the circle. So a span is unlinked by two writes, even if it is the
+//!   first, the last or the only one, and without a branch that the processor could mispredict.
+//! - While enough space is free, freed spans are not merged at once, but reused (`deferred.rs`).
 
 use crate::range::{
     AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serials, Span, check_request,
@@ -60,10 +63,10 @@ use classes::rounded_up;
 pub(crate) use classes::{class_of, fitting_class_of, least_of};
 pub use find::NEAR_MISSES;
 
-/// Two-level segregated fit over `0..capacity`.
+/// The general-purpose range allocator: two-level segregated fit with O(1) calls.
 ///
-/// A request fails only if no free span is as large as the request plus `alignment - 1`, rounded up to a size class (at
-/// most 1/32 more), and none of up to [`NEAR_MISSES`] smaller free spans fits either.
+/// A request surely succeeds if a free span has at least `size + alignment - 1` units, rounded up to a size class (at
+/// most 1/32 more). If there is no such span, up to [`NEAR_MISSES`] smaller spans are tried before the request fails.
 ///
 /// ```
 /// use ringfence_core::range::{Allocate, RangeAllocator};
@@ -79,7 +82,7 @@ pub use find::NEAR_MISSES;
 /// ```
 pub struct Tlsf {
     lists: Lists,
-    /// First recycled slot, or [`SENTINEL`].
+    /// First slot of the list of recycled slots; [`SENTINEL`] if the list is empty.
     recycled: u32,
     /// Units in free and deferred spans.
     free: u64,
@@ -88,27 +91,28 @@ pub struct Tlsf {
     live: usize,
     serials: Serials,
     deferred: Deferred,
-    /// Spans are deferred only if at least this many units are free; `u64::MAX` while deferral is off.
+    /// Spans are deferred only if at least this number of units is free; `u64::MAX` while deferral is off or paused.
     roomy_from: u64,
     /// Number of allocations from the lists until deferral resumes; 0 if it is not paused.
     pause: u32,
-    /// `true` if spans may be deferred at all.
+    /// `false` if spans are never deferred ([`Tlsf::exact`]).
     may_defer: bool,
     /// The sentinel, then the spans and the recycled slots.
     nodes: Vec<Node>,
 }
 
 impl Tlsf {
-    /// Creates an allocator of `capacity` units, all free. With a capacity of 0, every request fails.
+    /// Creates an allocator of `capacity` units, all free. If the capacity is 0, every request fails.
     ///
-    /// Uses 256 bytes of host memory for each power of two up to the capacity, at most 15 KiB.
+    /// The lists take 256 bytes of host memory for each power of two up to the capacity, at most 15 KiB in total.
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         Self::with(capacity, true)
     }
 
-    /// Like [`Tlsf::new`], but merges each freed range at once, and reserves exactly the requested units. So the sizes
-    /// of the ranges and of the free spans add up to the capacity. Slower with thousands of ranges.
+    /// Creates an allocator that merges each freed range at once and reserves exactly the requested units. So the sizes
+    /// of the live ranges and of the free spans add up to the capacity. With thousands of ranges, it is slower than an
+    /// allocator from [`Tlsf::new`].
     #[must_use]
     pub fn exact(capacity: u64) -> Self {
         Self::with(capacity, false)
@@ -149,7 +153,8 @@ impl Tlsf {
         &self.nodes[slot as usize]
     }
 
-    /// Allocates `size` units in the `span` units after the padding of `place`.
+    /// Allocates a range of `size` units at `place`, after its padding, and reserves `span` units for it. The rest of
+    /// the block becomes a free span.
     #[inline(always)]
     fn take(&mut self, place: &Place, size: u64, span: u64) -> Range {
         self.reserve_two();
@@ -180,7 +185,8 @@ impl Tlsf {
         Range::new(node.offset, size, slot, serial)
     }
 
-    /// Takes the latest deferred span of the request's class (rounded up), or of the class above, if it is aligned.
+    /// Allocates the most recently deferred span of the class that [`fitting_class_of`] gives, or if this class has
+    /// none, of the next class. Returns `None` if neither has a span, or if the span is misaligned.
     #[inline(always)]
     fn take_deferred(&mut self, size: u64, alignment: u64) -> Option<Range> {
         let list = self.deferred.list(fitting_class_of(size))?;
@@ -206,14 +212,14 @@ impl Tlsf {
         (self.free >= self.roomy_from) & (size < self.deferred.size_max())
     }
 
-    /// Returns the number of units that the request takes from a free span.
+    /// Returns the number of units to reserve for a request of `size` units.
     #[inline(always)]
     const fn span_for(&self, size: u64, is_roomy: bool) -> u64 {
         if is_roomy & !self.deferred.is_empty() { rounded_up(size) } else { size }
     }
 
-    /// Allocates from the free lists. While spans are deferred, the span has the size rounded up to its class, so that
-    /// it later fits every request of the class.
+    /// Allocates from the free lists. If spans are deferred, the reserved size is rounded up to the smallest size of a
+    /// class. When the span is deferred later, it then fits every request of this class.
     #[inline(never)]
     fn allocate_listed(&mut self, size: u64, alignment: u64, is_roomy: bool) -> Result<Range, AllocError> {
         if self.pause != 0 {
@@ -229,7 +235,7 @@ impl Tlsf {
         }
     }
 
-    /// Merges the deferred spans, pauses deferral and searches again, before the request fails.
+    /// Called if no free span fits. Merges the deferred spans, pauses deferral, and searches for exactly `size` units.
     #[cold]
     #[inline(never)]
     fn allocate_after_merging(&mut self, size: u64, alignment: u64, tried: u64) -> Result<Range, AllocError> {
@@ -245,7 +251,7 @@ impl Tlsf {
         }
     }
 
-    /// Ensures that at least two slots are recycled: an allocation uses at most two.
+    /// Ensures that the list of recycled slots has at least two, because an allocation uses at most two.
     #[inline(always)]
     fn reserve_two(&mut self) {
         if self.recycled == SENTINEL || self.node(self.recycled).next == SENTINEL {
@@ -267,7 +273,7 @@ impl Tlsf {
         }
     }
 
-    /// Creates the table on the first call, and adapts the limits to the number of spans.
+    /// Creates the table of deferred spans on the first call. Each call adapts the limits to the number of spans.
     fn begin_to_defer(&mut self) {
         if !self.deferred.has_begun() {
             self.deferred.begin(self.capacity);
@@ -278,17 +284,18 @@ impl Tlsf {
         }
     }
 
-    /// Returns the free units above which spans are deferred. With few spans, a hole of the right size is rare, and
-    /// deferral keeps some holes from merging. So fewer spans require more free space.
+    /// Returns the number of free units from which spans are deferred. Deferred spans are not merged, and if there are
+    /// few spans, an unmerged span of a requested size is rare. So the fewer spans there are, the more free units are
+    /// required.
     fn roomy_from(&self) -> u64 {
         let spans = self.nodes.len() as u64;
         self.capacity / 16 + self.capacity / spans.div_ceil(1024) + 1
     }
 
-    /// Frees the used span `slot` and merges it with its free neighbours. `node` is a copy of its node.
+    /// Marks the used span `slot` as free and merges it with its free neighbours. `node` is a copy of its node.
     ///
-    /// Branchless, because it is unpredictable if a neighbour is free. For a used neighbour, the same writes go to the
-    /// sentinel, where they have no effect.
+    /// Has no branches, because the processor cannot predict if a neighbour is free. If a neighbour is used, the writes
+    /// that would unlink it are made to the sentinel, where they have no effect.
     #[inline(never)]
     fn merge(&mut self, slot: u32, node: Node) {
         let nodes = self.nodes.as_mut_slice();
@@ -298,7 +305,7 @@ impl Tlsf {
         self.lists.unlink(select_unpredictable(after_is_free, next, SENTINEL));
         self.lists.unlink(select_unpredictable(before_is_free, prev, SENTINEL));
 
-        // If the next node stays, this writes the link of `slot`, which is written again below.
+        // If the next node is used, this writes the `next` of `slot`, which is written again below.
         nodes[select_unpredictable(after_is_free, next, slot) as usize].next = self.recycled;
         let recycled = select_unpredictable(after_is_free, next, self.recycled);
         nodes[slot as usize].prev_and_used = prev;
@@ -314,9 +321,10 @@ impl Tlsf {
         self.lists.push(start, class_of(end_offset - start_offset));
     }
 
-    /// Returns the node of a live range and the units of its span.
+    /// Returns the node of a live range and the number of units of its span; `None` if the range is not live.
     ///
-    /// The span can be larger than the range, because it was rounded up to a class, or was deferred in the class above.
+    /// The span can be larger than the range, because its size was rounded up to a class, or because it was a deferred
+    /// span of the next class.
     #[inline(always)]
     fn live_node(&self, range: &Range) -> Option<(Node, u64)> {
         let node = *self.nodes.get(range.slot() as usize)?;
@@ -348,10 +356,10 @@ impl Allocate for Tlsf {
     /// O(1).
     ///
     /// # Errors
-    /// [`check_request`]'s, or [`AllocError::OutOfSpace`].
+    /// The errors of [`check_request`], and [`AllocError::OutOfSpace`].
     ///
     /// # Panics
-    /// If there would be more than 2³¹ spans.
+    /// If the allocator needs more than 2³¹ spans.
     #[inline]
     fn allocate(&mut self, size: u64, alignment: u64) -> Result<Range, AllocError> {
         check_request(size, alignment, self.capacity)?;
@@ -384,8 +392,9 @@ impl RangeAllocator for Tlsf {
         self.free
     }
 
-    /// Returns the size that would be granted: the longest free span. If its class has more than [`NEAR_MISSES`] spans,
-    /// only that many are compared. Deferred spans count as merged. O(1) plus O(deferred spans).
+    /// Returns the size of the longest free span, in units, as if all deferred spans were merged. Of the free spans
+    /// that are not deferred, compares only the first [`NEAR_MISSES`] of the highest class that has any. So the result
+    /// may be too small by less than one class. O(1), plus O(deferred spans).
     fn largest_free(&self) -> u64 {
         if self.live == 0 {
             return self.capacity;
@@ -393,7 +402,8 @@ impl RangeAllocator for Tlsf {
         self.largest_listed().max(self.largest_deferred())
     }
 
-    /// Returns `true` if there is a free span of the size's class or above, or any deferred span. O(1).
+    /// Returns `true` if at least `size` units are free, and there is a free span in the class of `size` or above, or
+    /// any deferred span. O(1).
     #[inline]
     fn may_hold(&self, size: u64) -> bool {
         size <= self.free && (!self.deferred.is_empty() || self.lists.class_from(class_of(size)).is_some())
@@ -407,7 +417,7 @@ impl RangeAllocator for Tlsf {
         self.live_node(range).is_some()
     }
 
-    /// Reports deferred spans as free, joined with adjacent free spans.
+    /// Reports adjacent free and deferred spans as one free span.
     fn for_each_span(&self, visit: &mut dyn FnMut(Span)) {
         let mut slot = self.node(SENTINEL).next;
         while slot != SENTINEL {
@@ -429,7 +439,7 @@ impl RangeAllocator for Tlsf {
 }
 
 impl Peek for Tlsf {
-    /// O(1). If an allocation would have to merge the deferred spans: O(spans), and allocates host memory.
+    /// O(1). If the allocation would merge the deferred spans, O(spans), and this call allocates host memory.
     fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
         check_request(size, alignment, self.capacity).ok()?;
         let is_roomy = self.is_roomy(size);
@@ -449,12 +459,12 @@ impl Peek for Tlsf {
 }
 
 impl Tlsf {
-    /// Allocates a range that ends at or below `limit`. For callers that move ranges towards the start of the heap, so
-    /// that the free space collects at its end.
+    /// Allocates a range that ends at or below `limit`. A caller can move ranges towards the start of the heap with it,
+    /// so that the free space is at the end of the heap.
     ///
-    /// The search finds a good place, not the best. It tries at most 64 free spans, from the request's own class
-    /// upwards, and takes the lowest fitting span of the first class that has one. Returns `None` if none of them fits.
-    /// A failed call changes no range, but it can merge deferred spans.
+    /// The offset is low, but not always the lowest possible. The search tries at most 64 free spans, from the
+    /// request's own class upwards. In the first class that has a fitting span, it takes the one with the lowest
+    /// offset. Returns `None` if none of these spans fits; deferred spans may then have been merged.
     ///
     /// O(1), plus merging the deferred spans.
     pub fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range> {
@@ -466,13 +476,13 @@ impl Tlsf {
         Some(self.take(&place, size, size))
     }
 
-    /// Units of the deferred free spans.
+    /// Returns the total size of the deferred spans, in units.
     #[must_use]
     pub const fn deferred_size(&self) -> u64 {
         self.deferred.units()
     }
 
-    /// Merges all deferred spans.
+    /// Merges all deferred spans with their free neighbours.
     pub fn merge_deferred(&mut self) {
         let mut class = 0;
         while let Some(slot) = self.deferred.pop_any(&self.lists, &mut class) {
@@ -480,7 +490,8 @@ impl Tlsf {
         }
     }
 
-    /// Returns a copy in which all deferred spans are merged, for queries only.
+    /// Returns a copy in which all deferred spans are merged. The copy is only for queries, because it has another
+    /// source of serials.
     fn with_deferred_merged(&self) -> Self {
         let (lists, deferred, nodes) = (self.lists.clone(), self.deferred.clone(), self.nodes.clone());
         let mut copy = Self { lists, deferred, nodes, serials: Serials::new(), ..*self };
@@ -496,13 +507,13 @@ impl Tlsf {
         slot != SENTINEL && (!node.is_used() || self.is_deferred(slot))
     }
 
-    /// Returns `true` if the span was freed but is not merged yet: its node is still marked as used.
+    /// Returns `true` if the span is deferred: it was freed, but is not merged, and its node is still marked as used.
     #[inline]
     fn is_deferred(&self, slot: u32) -> bool {
         slot != SENTINEL && self.node(slot).is_used() && self.lists.link(slot).high & DEFERRED != 0
     }
 
-    /// Returns the longest span that merging the deferred spans would create.
+    /// Returns the size of the longest span that would be created if the deferred spans were merged, in units.
     fn largest_deferred(&self) -> u64 {
         let mut largest = 0;
         for (_, mut slot, _) in self.deferred.lists() {
@@ -514,8 +525,8 @@ impl Tlsf {
         largest
     }
 
-    /// Returns the units of the vacant spans around the deferred `slot`. Returns 0 if a deferred span precedes it in
-    /// that run, because that span yields the same result.
+    /// Returns the total size of the run of free and deferred spans that contains the deferred span `slot`, in units.
+    /// Returns 0 if another deferred span precedes `slot` in the run: the call for that span counts the run.
     fn vacant_run_from(&self, slot: u32) -> u64 {
         let mut first = slot;
         while self.is_vacant(self.node(first).prev()) {

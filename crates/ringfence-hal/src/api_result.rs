@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The API that a call belongs to.
+/// The API of a failed call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Api {
     /// Vulkan: the code is a `VkResult`.
@@ -17,11 +17,11 @@ pub enum Api {
 /// DXGI_ERROR_INVALID_CALL (0x887A0001)`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ApiResult {
-    /// The API.
+    /// The API of the call, which defines the code.
     pub api: Api,
     /// The failure code, which is negative.
     pub code: i32,
-    /// The call, as the API's documentation names it.
+    /// The call, by its name in the API's documentation.
     pub call: &'static str,
 }
 
@@ -92,7 +92,7 @@ const VK_RESULTS: [(i32, &str); 15] = [
 ];
 
 impl ApiResult {
-    /// Returns the name of the code in the API's headers, if it is known.
+    /// Returns the name of the code in the API's headers; `None` if this crate does not know the code.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         match self.api {

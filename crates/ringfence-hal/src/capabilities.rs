@@ -1,4 +1,5 @@
-//! Properties of a device: its memory, the resources that may share memory, and its limits.
+//! Properties and limits of a device: its memory heaps and types, the resource classes that may share memory, and its
+//! alignments.
 
 use std::ops::Range;
 
@@ -11,7 +12,7 @@ bitflags::bitflags! {
     /// Property flags of a memory type.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
     pub struct MemoryProperties: u32 {
-        /// In device-local memory, which the device accesses fastest.
+        /// Device-local: the memory that the device accesses fastest.
         const DEVICE_LOCAL = 1 << 0;
         /// Can be mapped by the host.
         const HOST_VISIBLE = 1 << 1;
@@ -19,7 +20,7 @@ bitflags::bitflags! {
         const HOST_COHERENT = 1 << 2;
         /// Host reads use the host's caches and are fast. Without this flag, they may be very slow.
         const HOST_CACHED = 1 << 3;
-        /// Committed page by page on first use (transient targets of tiled renderers).
+        /// Physical memory is committed page by page on first use (transient targets of tiled renderers).
         const LAZILY_ALLOCATED = 1 << 4;
         /// Protected memory: neither the host nor unprotected work can read it.
         const PROTECTED = 1 << 5;
@@ -42,12 +43,12 @@ pub struct MemoryHeap {
     pub device_local: bool,
 }
 
-/// A memory type (`VkMemoryType`; on Direct3D 12 a heap type).
+/// A memory type (`VkMemoryType`; a heap type of Direct3D 12).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryType {
-    /// Index into [`Capabilities::memory_heaps`].
+    /// The memory heap, as an index into [`Capabilities::memory_heaps`].
     pub heap: u32,
-    /// Its property flags.
+    /// The property flags.
     pub properties: MemoryProperties,
 }
 
@@ -74,7 +75,7 @@ impl Priority {
     /// All priorities, in the order of eviction.
     pub const ALL: [Self; 5] = [Self::Lowest, Self::Low, Self::Normal, Self::High, Self::Highest];
 
-    /// Returns Vulkan's number for the priority.
+    /// Returns the priority as Vulkan's number, from 0 to 1.
     #[must_use]
     pub const fn as_f32(self) -> f32 {
         self as u8 as f32 / 4.0
@@ -93,7 +94,7 @@ pub enum MemoryPriority {
     AtAnyTime,
 }
 
-/// The largest alignment, in bytes, that a use by device address requires: that of acceleration structures.
+/// The largest alignment, in bytes, that a use by device address requires: acceleration structures are aligned to it.
 const ADDRESS_ALIGNMENT: u64 = 256;
 
 /// Properties and limits of a device.
@@ -105,13 +106,14 @@ pub struct Capabilities {
     pub memory_heaps: Vec<MemoryHeap>,
     /// The memory types, in the driver's order of preference; at most 32.
     pub memory_types: Vec<MemoryType>,
-    /// Group number of each [`ResourceClass`], used as index. Resources of classes with equal numbers may share a
-    /// block. `bufferImageGranularity` above 1 separates buffers from textures; heap tier 1 separates all three.
-    /// Buffers may also share a block with textures of another number if
-    /// [`class_granularity_bytes`](Self::class_granularity_bytes) is above 1 and they share no page of that size.
+    /// Group number of each class, indexed by [`ResourceClass`]. Resources may share a block if their classes have
+    /// equal numbers. On Vulkan, buffers and textures have different numbers if `bufferImageGranularity` is above 1. On
+    /// Direct3D 12 with heap tier 1, all three classes have different numbers. If
+    /// [`class_granularity_bytes`](Self::class_granularity_bytes) is above 1, buffers may also share a block with
+    /// textures of another number, but no page of that size.
     pub class_groups: [u8; 3],
-    /// Alignment in bytes of a memory object that may contain any render target: 4 MiB on Direct3D 12, for multisampled
-    /// targets; 1 if the driver aligns memory itself.
+    /// Alignment in bytes that a memory object needs if any render target may be placed in it: 4 MiB on Direct3D 12,
+    /// for multisampled targets; 1 if the driver aligns memory objects itself.
     pub target_memory_alignment: u64,
     /// Size in bytes of the pages that a buffer and a texture in one memory object must not share
     /// (`bufferImageGranularity`; 1 if there is no such rule).
@@ -120,7 +122,7 @@ pub struct Capabilities {
     pub non_coherent_atom_bytes: u64,
     /// `true` if the device needs flushes of host writes even to coherent memory, as the simulated device does.
     pub notice_host_writes: bool,
-    /// Largest number of live memory objects.
+    /// Maximum number of memory objects that exist at the same time.
     pub memory_objects_max: u64,
     /// Size of the largest memory object, in bytes.
     pub memory_object_bytes_max: u64,
@@ -128,19 +130,19 @@ pub struct Capabilities {
     pub texture_copy_offset_alignment: u64,
     /// Alignment in bytes of the row pitch in a buffer that is copied to a texture.
     pub texture_copy_row_alignment: u64,
-    /// Alignment in bytes of the row pitch for a format with depth and stencil. On Direct3D 12 they are separate
-    /// planes, and drivers there need twice the row pitch. At least
+    /// Alignment in bytes of the row pitch for a format with depth and stencil. On Direct3D 12, depth and stencil are
+    /// separate planes, and some drivers align their rows to 512 bytes instead of 256. At least
     /// [`texture_copy_row_alignment`](Self::texture_copy_row_alignment).
     pub depth_stencil_copy_row_alignment: u64,
     /// `true` if part of a mip level of depth or stencil can be copied to or from a buffer. Direct3D 12 copies whole
     /// mip levels only.
     pub partial_depth_copies: bool,
-    /// Alignment in bytes of constants, both in their buffer and in its memory; a power of two.
+    /// Alignment in bytes of constants in a buffer, and of that buffer in its memory; a power of two.
     pub constant_alignment: u64,
-    /// The same for words and structures that shaders read or write; a power of two. Structures are also aligned to
-    /// their stride.
+    /// Alignment in bytes of words and structures that shaders read or write in a buffer, and of that buffer in its
+    /// memory; a power of two. Structures are also aligned to their stride.
     pub storage_alignment: u64,
-    /// The same for texels in a buffer; a power of two.
+    /// Alignment in bytes of texels in a buffer, and of that buffer in its memory; a power of two.
     pub texel_alignment: u64,
     /// `true` if the program controls residency ([`Driver::evict`](super::Driver::evict),
     /// [`Driver::make_resident`](super::Driver::make_resident)); `false` if the system does.
@@ -151,7 +153,7 @@ pub struct Capabilities {
 
 impl Capabilities {
     /// Returns the alignment in bytes of the row pitch in a buffer that is copied to or from this aspect of a texture.
-    /// For depth and stencil, this is the alignment that a format with both needs.
+    /// For depth or stencil, returns the alignment for formats that have both aspects.
     #[must_use]
     pub const fn copy_row_alignment(&self, aspect: TextureAspect) -> u64 {
         match aspect {
@@ -160,8 +162,8 @@ impl Capabilities {
         }
     }
 
-    /// Returns the size in bytes of the largest memory object of a memory type: the size of its heap, at most the
-    /// device's limit for one object.
+    /// Returns the size in bytes of the largest memory object of a memory type: the size of the type's heap, or
+    /// [`memory_object_bytes_max`](Self::memory_object_bytes_max) if that is smaller.
     ///
     /// # Panics
     /// If there is no such memory type.
@@ -186,8 +188,9 @@ impl Capabilities {
         properties.contains(MemoryProperties::HOST_VISIBLE) && !properties.contains(MemoryProperties::HOST_COHERENT)
     }
 
-    /// Returns the bytes before and after `bytes` that a flush of `bytes` also covers: the rest of the first and of the
-    /// last atom. Both ranges are empty if the memory is coherent or `bytes` is empty.
+    /// Returns the ranges before and after `bytes` that a flush of `bytes` also covers: the other bytes of the first
+    /// and of the last atom of [`non_coherent_atom_bytes`](Self::non_coherent_atom_bytes). Both ranges are empty if the
+    /// memory is coherent or `bytes` is empty.
     #[must_use]
     pub fn rest_of_atoms(&self, memory_type: u32, bytes: Range<u64>) -> [Range<u64>; 2] {
         let Range { start, end } = bytes;
@@ -197,8 +200,9 @@ impl Capabilities {
     }
 
     /// Returns the alignment in bytes that a buffer of this usage needs in its memory, so that a view of its first
-    /// bytes has an address that the API accepts. On Vulkan, the driver's requirements have at least this alignment. On
-    /// Direct3D 12 with tight alignment, they may have less, because they ignore the usage.
+    /// bytes has an address that the API accepts. On Vulkan, the driver's requirements already include this alignment.
+    /// On Direct3D 12 with tight alignment, the driver's requirements may have a smaller alignment, because they ignore
+    /// the usage.
     #[must_use]
     pub fn buffer_alignment(&self, usage: BufferUsage) -> u64 {
         let rules = [
@@ -212,7 +216,7 @@ impl Capabilities {
     /// Returns the alignment in bytes for a range that shares a buffer of this usage with others. It is the maximum of:
     ///
     /// - [`Capabilities::buffer_alignment`];
-    /// - the alignment of flushes;
+    /// - the alignment of flushes (`non_coherent_atom_bytes`);
     /// - the alignment of copies to textures, for [`BufferUsage::COPY_SRC`];
     /// - 256, for [`BufferUsage::DEVICE_ADDRESS`]: acceleration structures need 256, shader tables 64.
     ///
@@ -235,7 +239,7 @@ impl Capabilities {
     }
 }
 
-/// Classes of resources that some devices do not place in the same memory.
+/// Classes of resources. Some devices cannot place resources of different classes in the same memory object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ResourceClass {
     /// Buffers, and images with linear tiling.
@@ -258,8 +262,8 @@ pub struct HeapBudget {
 /// One budget for each memory heap. Up to 16 heaps (Vulkan's maximum) need no host allocation.
 pub type HeapBudgets = SmallVec<[HeapBudget; 16]>;
 
-/// Returns the smallest offset alignment that satisfies both alignments, which must not be 0: their least common multiple. Texels of
-/// 12 bytes need an alignment that is not a power of two.
+/// Returns the least common multiple of two alignments: the smallest alignment that satisfies both. Neither may be 0.
+/// They need not be powers of two: texels of 12 bytes are aligned to 12.
 #[must_use]
 pub const fn common_alignment(a: u64, b: u64) -> u64 {
     let (mut x, mut y) = (a, b);

@@ -1,10 +1,10 @@
-//! Descriptors: the trait that a device implements for them. It is mechanism only: the crates above decide which slot a
-//! view is written to, and when a slot may be written again.
+//! Descriptors: the trait that a device implements to support descriptor heaps. Its methods make one API call each: the
+//! crates above decide which slot a view is written to, and when a slot may be written again.
 //!
 //! ```text
 //!                 CPU-only heap                    shader-visible heap
 //!               ┌───┬───┬───┬───┐  copy_views   ┌───┬───┬───┬───┬───┐  bind_heap
-//!   write_view ▶│ v │ v │   │   │ ────────────▶ │   │ v │ v │   │   │ ───────────▶ Bound: what a command list takes
+//!   write_view ▶│ v │ v │   │   │ ────────────▶ │   │ v │ v │   │   │ ───────────▶ Bound: a command list binds it
 //!               └───┴───┴───┴───┘               └───┴───┴───┴───┴───┘
 //! ```
 //!
@@ -13,7 +13,7 @@
 //! | heap | `ID3D12DescriptorHeap` | bytes; shader-visible ones in a mapped buffer | `VkDescriptorSet`; with plain sets, slots | slots |
 //! | `write_view` | `Create…View` | `vkGetDescriptorEXT` | `vkUpdateDescriptorSets` | checked |
 //! | `copy_views` | `CopyDescriptors` | copies bytes | `vkUpdateDescriptorSets` | checked |
-//! | `Bound` | the heap | the buffer's address | the set, or one that shows the same | the heap |
+//! | `Bound` | the heap | the buffer's address | the set; with plain sets, a set with the same views | the heap |
 
 mod error;
 
@@ -27,7 +27,7 @@ use super::{
 
 pub use error::{DescriptorError, Region};
 
-/// The kinds of descriptor heap.
+/// The kind of a descriptor heap.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum HeapKind {
     /// Constants, buffers and textures that shaders read and write (CBV, SRV, UAV).
@@ -64,7 +64,8 @@ impl fmt::Display for HeapKind {
 
 bitflags::bitflags! {
     /// The types of view that a heap of kind [`HeapKind::Resources`] can contain. On Direct3D 12, each slot accepts
-    /// every type. On Vulkan, each type is a separate array with its own limits, so fewer types allow more slots.
+    /// every type. On Vulkan, each type is a separate array with its own limit, so a heap with fewer types can have
+    /// more slots.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
     pub struct ViewTypes: u32 {
         /// Constants.
@@ -75,9 +76,9 @@ bitflags::bitflags! {
         const SAMPLED_TEXTURE = 1 << 2;
         /// Textures that shaders read and write without a sampler.
         const STORAGE_TEXTURE = 1 << 3;
-        /// Texels in a buffer that shaders read.
+        /// Texels in a buffer, which shaders read.
         const SAMPLED_TEXELS = 1 << 4;
-        /// Texels in a buffer that shaders read and write.
+        /// Texels in a buffer, which shaders read and write.
         const STORAGE_TEXELS = 1 << 5;
     }
 }
@@ -91,8 +92,9 @@ pub struct HeapDesc<'a> {
     pub types: ViewTypes,
     /// Number of slots; at least 1.
     pub slots: u32,
-    /// Number of slots in the set layout; at least `slots`. Pipelines work with every heap of the same kind, types and
-    /// layout slots, so a heap that grows keeps its pipelines. Used for shader-visible heaps on Vulkan.
+    /// Number of slots in the set layout of a shader-visible heap on Vulkan; at least `slots`. Other devices ignore it.
+    /// A pipeline works with every heap that has the same kind, types and number of layout slots. So pipelines remain
+    /// valid after a heap is replaced by a larger one with the same `layout_slots`.
     pub layout_slots: u32,
     /// `true` if the heap is shader-visible.
     pub shader_visible: bool,
@@ -100,15 +102,15 @@ pub struct HeapDesc<'a> {
     pub name: &'a str,
 }
 
-/// Location of the slots of a heap: slot `i` is at `cpu + i * increment`. A device without descriptor addresses counts
-/// slots: its heaps start at 0, and the increment is 1.
+/// Location of the slots of a heap: slot `i` is at `cpu + i * increment`. If a device has no descriptor addresses, its
+/// locations are slot indices: `cpu` is 0, and `increment` is 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeapStart {
     /// Location of the first slot for the host.
     pub cpu: u64,
     /// Location of the first slot for shaders; `Some` if and only if the heap is shader-visible.
     pub gpu: Option<u64>,
-    /// Distance between consecutive slots.
+    /// Distance between consecutive slots, in the unit of `cpu`.
     pub increment: u64,
 }
 
@@ -139,31 +141,33 @@ pub enum DescriptorModel {
 /// The descriptor features and limits of a device. They never change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DescriptorSupport {
-    /// The way in which the device stores descriptors.
+    /// The way in which the device stores shader-visible descriptors.
     pub model: DescriptorModel,
-    /// Alignment in bytes of a buffer range viewed as constants.
+    /// Alignment in bytes of the offset of a view of constants ([`BufferViewKind::Constants`]) in its buffer.
     pub constant_alignment: u64,
-    /// Alignment in bytes of a buffer range viewed as words or structures. Structures are also aligned to their stride.
+    /// Alignment in bytes of the offset of a storage view ([`BufferViewKind::Storage`]) in its buffer. Structures are
+    /// also aligned to their stride.
     pub storage_alignment: u64,
-    /// Alignment in bytes of a buffer range viewed as texels.
+    /// Alignment in bytes of the offset of a view of texels ([`BufferViewKind::Texels`]) in its buffer.
     pub texel_alignment: u64,
-    /// Largest buffer range viewed as constants, in bytes.
+    /// Maximum size of a view of constants, in bytes (`maxUniformBufferRange`).
     pub constant_bytes_max: u64,
-    /// Largest buffer range viewed as words or structures, in bytes.
+    /// Maximum size of a storage view, in bytes (`maxStorageBufferRange`).
     pub storage_bytes_max: u64,
-    /// Largest number of words or structures in a view.
+    /// Maximum number of words or structures in a storage view.
     pub storage_elements_max: u64,
-    /// Largest number of texels in a view of a buffer.
+    /// Maximum number of texels in a view of texels (`maxTexelBufferElements`).
     pub texel_elements_max: u64,
-    /// `true` if slots own driver objects, so that freed slots must be cleared.
+    /// `true` if slots own driver objects. Freed slots must then be cleared, to destroy these objects.
     pub slots_own_objects: bool,
-    /// Largest anisotropy of samplers; 1 without anisotropic filtering.
+    /// Maximum anisotropy of samplers; 1 if the device has no anisotropic filtering.
     pub anisotropy_max: u8,
 }
 
 impl DescriptorSupport {
-    /// Returns `true` if a command list sees the slots as they were when the heap was bound. Writes then never affect
-    /// pending work, and later writes are visible only after the next bind.
+    /// Returns `true` if a command list sees the slots as they were when the heap was bound. If so, a write never
+    /// affects pending work, and is visible only after the next bind. If `false`, pending work must not read a slot
+    /// that is written.
     #[must_use]
     pub const fn is_snapshot(&self) -> bool {
         matches!(self.model, DescriptorModel::PlainSets)
@@ -190,14 +194,14 @@ pub enum BufferViewKind {
     Storage {
         /// Size of a structure in bytes, a multiple of 4; 0 for words.
         stride: u32,
-        /// `true` if shaders write.
+        /// `true` if shaders write through the view.
         writes: bool,
     },
     /// Texels (typed SRV or UAV, texel buffer).
     Texels {
         /// The format of a texel.
         format: Format,
-        /// `true` if shaders write.
+        /// `true` if shaders write through the view.
         writes: bool,
     },
 }
@@ -216,7 +220,7 @@ impl BufferViewKind {
         }
     }
 
-    /// Returns `true` if a buffer with `usage` can have such a view.
+    /// Returns `true` if a buffer with `usage` can have a view of this kind.
     #[must_use]
     pub const fn is_served_by(self, usage: BufferUsage) -> bool {
         let is_read = matches!(self, Self::Storage { writes: false, .. });
@@ -235,7 +239,7 @@ impl BufferViewKind {
     }
 }
 
-/// A view of subresources of a texture.
+/// A view of mip levels and array layers of a texture.
 ///
 /// ```
 /// use ringfence_hal::descriptors::{TextureView, TextureViewKind, ViewDimension};
@@ -250,15 +254,16 @@ impl BufferViewKind {
 pub struct TextureView {
     /// The kind of access that the view is for.
     pub kind: TextureViewKind,
-    /// Mip levels; exactly one for all kinds but [`TextureViewKind::Sampled`].
+    /// Mip levels; exactly one, except for [`TextureViewKind::Sampled`].
     pub mips: Range<u32>,
-    /// Array layers; `0..1` for three-dimensional textures. On Direct3D 12, views without an array show layer 0, so a
-    /// view of another single layer becomes an array of one layer.
+    /// Array layers; `0..1` for three-dimensional textures. On Direct3D 12, a view without an array dimension contains
+    /// layer 0. A view of a single other layer is therefore created as an array of one layer.
     pub layers: Range<u32>,
-    /// The dimension that shaders declare; `None` for the natural one, see [`TextureView::dimension_in`].
+    /// The dimension that shaders declare; `None` for the natural dimension of the texture and layers
+    /// ([`TextureView::dimension_in`]).
     pub dimension: Option<ViewDimension>,
-    /// The aspect that shaders read. Required if the format has depth and stencil. `None` for colour formats, and for
-    /// targets, which have all aspects.
+    /// The aspect that shaders read. Required if the format has both depth and stencil. `None` for colour formats, and
+    /// for views of targets, which contain all aspects.
     pub aspect: Option<TextureAspect>,
     /// The layout of the texture when shaders use the view. Only Vulkan has layouts.
     pub layout: ViewLayout,
@@ -292,7 +297,8 @@ impl TextureView {
         self
     }
 
-    /// Returns the dimension of the view: the one that was set, or the natural one of a texture.
+    /// Returns the dimension of the view: the `dimension` field, or if that is `None`, the natural dimension for
+    /// `texture`:
     ///
     /// | texture | one layer | several layers |
     /// |---|---|---|
@@ -344,11 +350,12 @@ pub enum ViewDimension {
 /// The layout of a texture when shaders use a view of it. Direct3D 12 and the simulated device have no layouts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum ViewLayout {
-    /// `VK_IMAGE_LAYOUT_GENERAL`: the layout in which a copy recorder leaves textures, unless it is given another one.
+    /// `VK_IMAGE_LAYOUT_GENERAL`. A copy recorder leaves textures in this layout, unless another layout is set on it.
     #[default]
     General,
-    /// `VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL`, for sampled views only. On some hardware, reads are faster than in
-    /// the general layout. The program must transition the texture, or set this layout on the copy recorder.
+    /// `VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL`, for sampled views only. On some hardware, reads are faster in this
+    /// layout than in the general layout. The program must transition the texture to this layout, or set this layout on
+    /// the copy recorder.
     ReadOnly,
 }
 
@@ -377,7 +384,7 @@ impl TextureViewKind {
         }
     }
 
-    /// Returns the kind of heap for such views.
+    /// Returns the kind of heap that contains views of this kind.
     #[must_use]
     pub const fn heap_kind(self) -> HeapKind {
         match self {
@@ -397,7 +404,7 @@ pub enum Filter {
     Linear,
 }
 
-/// Result of sampling outside of a texture.
+/// The texel that a sampler uses for coordinates outside of the texture.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AddressMode {
     /// Repeats the texture.
@@ -452,7 +459,7 @@ pub struct SamplerDesc {
     pub levels: [f32; 2],
     /// Largest anisotropy, 1 to 16; 1 disables anisotropic filtering.
     pub anisotropy: u8,
-    /// The comparison, for samplers that compare depths.
+    /// The comparison of a sampler that compares depths; `None` for other samplers.
     pub compare: Option<Compare>,
     /// The border colour, used with [`AddressMode::Border`].
     pub border: BorderColour,
@@ -500,7 +507,7 @@ pub enum PortableView<'a, D: Device> {
     Sampler(SamplerDesc),
 }
 
-/// A copy of slots from a CPU-only heap to another heap of the same kind.
+/// A copy of consecutive slots from a CPU-only heap to another heap of the same kind.
 #[derive(Clone, Copy, Debug)]
 pub struct ViewCopy<'a, H> {
     /// The source, which is not shader-visible.
@@ -515,11 +522,11 @@ pub struct ViewCopy<'a, H> {
     pub count: u32,
 }
 
-/// A device that has descriptors. See the [module](self).
+/// A device with descriptor heaps: their creation, and the writing, copying and binding of their slots.
 ///
 /// # Safety
-/// The rules of [`Driver`](super::Driver). Heaps are those that the driver created. Views from
-/// [`Descriptors::describe_view`] are valid as long as their resources are.
+/// The rules of [`Driver`](super::Driver). All returned heaps are heaps that the driver created. A view from
+/// [`Descriptors::describe_view`] is valid as long as its resource is alive.
 pub unsafe trait Descriptors: Device {
     /// The driver's descriptor heap. A clone refers to the same heap.
     type Heap: Clone + Send + Sync + fmt::Debug + 'static;
@@ -527,20 +534,20 @@ pub unsafe trait Descriptors: Device {
     type Bound: Clone + Send + Sync + fmt::Debug + 'static;
     /// The device's own description of a view.
     type View<'a>: Clone;
-    /// A driver object (image view, sampler) of a slot that has been overwritten or cleared. Pending work may still use
-    /// it.
+    /// A driver object (image view, sampler) that belonged to a slot until the slot was overwritten or cleared. Pending
+    /// work may still use the object.
     type Leftover: Send + 'static;
 
     /// Returns the descriptor features and limits of the device.
     fn descriptor_support(&self) -> DescriptorSupport;
 
-    /// Returns the largest number of slots of a shader-visible heap of this kind and these types.
+    /// Returns the maximum number of slots of a shader-visible heap of this kind and these types.
     fn visible_slots_max(&self, kind: HeapKind, types: ViewTypes) -> u32;
 
-    /// Returns the device's own description for a portable view.
+    /// Converts a portable view to the device's own description.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] if the device does not support such a view.
+    /// [`DeviceError::Unsupported`] if the device does not support the view.
     fn describe_view<'a>(&self, view: &PortableView<'a, Self>) -> Result<Self::View<'a>, DeviceError>;
 
     /// Creates a heap with empty slots.
@@ -552,10 +559,10 @@ pub unsafe trait Descriptors: Device {
     /// Destroys a heap and the objects that its slots own.
     ///
     /// # Safety
-    /// This device created it, it is not destroyed, and no pending work uses it.
+    /// This device created the heap, the heap is alive, and no pending work uses it.
     unsafe fn destroy_heap(&self, heap: Self::Heap);
 
-    /// Writes a view into a slot. Returns the driver object of the view that the slot had before.
+    /// Writes a view into a slot. Returns the driver object of the overwritten view, if it has one.
     ///
     /// # Errors
     /// Out of memory, or the heap does not accept the view. The slot is then unchanged.
@@ -570,14 +577,14 @@ pub unsafe trait Descriptors: Device {
         view: &Self::View<'_>,
     ) -> Result<Option<Self::Leftover>, DeviceError>;
 
-    /// Clears a slot. Returns the driver object of the view that the slot had before. A shader that reads the slot sees
-    /// zeros if the device has null descriptors.
+    /// Clears a slot. Returns the driver object of the removed view, if it has one. If the device has null descriptors,
+    /// a shader that reads the slot sees zeros.
     ///
     /// # Safety
     /// The rules of [`Descriptors::write_view`].
     unsafe fn clear_view(&self, heap: &Self::Heap, slot: u32) -> Option<Self::Leftover>;
 
-    /// Copies slots, all ranges in one driver call if the API allows it.
+    /// Copies slots. If the API permits it, all copies are one driver call.
     ///
     /// # Safety
     /// - The heaps belong to this device, have the same kind and types, and have the slots.
@@ -599,12 +606,13 @@ pub unsafe trait Descriptors: Device {
     /// Releases an object that [`Descriptors::bind_heap`] returned.
     ///
     /// # Safety
-    /// It was bound from this heap and is not released, and the work that it was bound for is complete.
+    /// [`Descriptors::bind_heap`] returned `bound` for this heap, `bound` is not yet released, and all work that uses
+    /// it is complete.
     unsafe fn unbind_heap(&self, heap: &Self::Heap, bound: Self::Bound);
 
-    /// Destroys the driver object of a view that a slot had before.
+    /// Destroys the driver object of a view that was overwritten or removed.
     ///
     /// # Safety
-    /// It belongs to this device, and no pending work uses it.
+    /// The object belongs to this device, and no pending work uses it.
     unsafe fn discard_leftover(&self, leftover: Self::Leftover);
 }

@@ -12,8 +12,8 @@ use super::memory::{Mapped, MemoryDesc, Placed, Requirements, ShareKind, ShareSu
 /// The memory and the fences of a device. The [crate](crate) documentation shows the other traits.
 ///
 /// # Safety
-/// [`Mapped`] pointers stay valid for reads and writes of the whole memory object until it is freed, or of the whole
-/// resource until it is destroyed. Objects are those that the driver created.
+/// A [`Mapped`] pointer is valid for reads and writes of the whole memory object until the memory is freed, or of the
+/// whole resource until the resource is destroyed. All returned objects are objects that the driver created.
 pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// The driver's memory object (`VkDeviceMemory`, `ID3D12Heap`).
     type Memory: Send + Sync + 'static;
@@ -27,7 +27,7 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// Returns the properties and limits of the device. They never change.
     fn capabilities(&self) -> &Capabilities;
 
-    /// Allocates a memory object. It stays mapped until it is freed if its type is host-visible.
+    /// Allocates a memory object. If its type is host-visible, the memory is mapped until it is freed.
     ///
     /// # Errors
     /// Out of memory, too many objects, map failed, device lost. A failed call leaves no object behind.
@@ -39,23 +39,24 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// Unmaps and frees a memory object.
     ///
     /// # Safety
-    /// This device allocated it, no resource is placed in it, and no pending work uses it.
+    /// This device allocated `memory`, no resource is placed in it, and no pending work uses it.
     unsafe fn free_memory(&self, memory: Self::Memory);
 
-    /// Makes host writes in `offset..offset + size` visible to the device. Called after the writes, and only if
-    /// [`Capabilities::needs_flush`] returns `true`.
+    /// Makes host writes to bytes `offset..offset + size` of the memory visible to the device. The library calls this
+    /// after the writes, and only if [`Capabilities::needs_flush`] returns `true`.
     ///
     /// # Errors
     /// Device lost or out of memory.
     ///
     /// # Safety
     /// The memory belongs to this device and is mapped, the range is inside it, and no thread writes to the range
-    /// during the call. If the memory is non-coherent, the range is aligned to
-    /// [`Capabilities::non_coherent_atom_bytes`] or ends with the memory. If it is coherent, the range is exactly the
-    /// written bytes.
+    /// during the call. If the memory is non-coherent, both ends of the range are aligned to
+    /// [`Capabilities::non_coherent_atom_bytes`], except for an end at the end of the memory. If the memory is
+    /// coherent, the range is exactly the written bytes.
     unsafe fn flush(&self, memory: &Self::Memory, offset: u64, size: u64) -> Result<(), DeviceError>;
 
-    /// Copies the bytes at `offset` into `into`, after it has invalidated the host's caches if necessary.
+    /// Copies the bytes of the memory from `offset` on into `into`. If the memory is non-coherent, invalidates the
+    /// host's caches first.
     ///
     /// # Errors
     /// Device lost or out of memory.
@@ -80,7 +81,8 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// The fence belongs to this device and is alive.
     unsafe fn completed(&self, fence: &Self::Fence) -> Result<u64, DeviceError>;
 
-    /// Waits up to `timeout` until the fence reaches `value`. Returns `true` if the fence has reached it.
+    /// Waits until the fence reaches `value`, for at most `timeout`. Returns `true` if the fence reached `value`, and
+    /// `false` if the time ran out.
     ///
     /// # Errors
     /// Device lost or out of memory.
@@ -89,44 +91,47 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// The fence belongs to this device and is alive.
     unsafe fn wait(&self, fence: &Self::Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError>;
 
-    /// Notifies the device that a range of memory is about to be used for aliased resources (`may_overlap` is `true`)
-    /// or no longer is (`false`). For devices that check lifetimes. Does nothing by default.
+    /// Called before a range of memory is used for aliased resources (`may_overlap` is `true`), and after this use has
+    /// ended (`false`). If a device checks lifetimes, it must permit resources to overlap in the range between the two
+    /// calls. Does nothing by default.
     fn note_aliasing(&self, memory: &Self::Memory, offset: u64, size: u64, may_overlap: bool) {
         let _ = (memory, offset, size, may_overlap);
     }
 
-    /// Returns a pointer to the first byte of the memory, if the API maps memory objects and this one is host-visible.
-    /// Returns `None` for imported memory that the driver cannot map. Direct3D 12 maps resources instead of heaps, so
-    /// it returns `None`, as the default does.
+    /// Returns a pointer to the first byte of the memory. Returns `None` if the memory is not host-visible, if it is
+    /// imported and the driver cannot map it, or if the API maps resources instead of memory objects (Direct3D 12). The
+    /// default is `None`.
     fn mapped(&self, memory: &Self::Memory) -> Option<Mapped> {
         let _ = memory;
         None
     }
 
     /// Returns a pointer to the first byte of the memory, for debugging. Calls [`Driver::mapped`] by default. If the
-    /// API maps resources only, a device may create one buffer over the whole memory, which is destroyed with the
-    /// memory. Returns `None` if the memory is not host-visible or the device does not create such a buffer.
+    /// API maps only resources, the device may create a buffer that covers the memory, and destroys the buffer when the
+    /// memory is freed. Returns `None` if the memory is not host-visible, or if there is no such buffer.
     fn map_whole(&self, memory: &Self::Memory) -> Option<Mapped> {
         self.mapped(memory)
     }
 
-    /// Returns `true` if the API ties the memory to the one resource that it was allocated for ([`Create::dedicate`],
-    /// [`Create::allocate_memory_for`]). `false` by default.
+    /// Returns `true` if the API permits only one resource in the memory: the resource that the memory was allocated
+    /// for ([`Create::dedicate`], [`Create::allocate_memory_for`]). The default is `false`.
     fn is_tied(&self, memory: &Self::Memory) -> bool {
         let _ = memory;
         false
     }
 
-    /// Returns the object for evictions of this memory; `None` without [`Capabilities::residency`].
+    /// Returns the object that [`Driver::evict`] and [`Driver::make_resident`] take for this memory; `None` if
+    /// [`Capabilities::residency`] is `false`.
     fn pageable(&self, memory: &Self::Memory) -> Option<Self::Pageable> {
         let _ = memory;
         None
     }
 
-    /// Makes evicted memory resident. Returns when the memory may be used.
+    /// Makes evicted memory resident. Waits until the memory may be used.
     ///
     /// # Errors
-    /// Out of memory or device lost; then nothing has changed. [`DeviceError::Unsupported`] by default.
+    /// Out of memory or device lost; the memory is then still evicted. The default returns
+    /// [`DeviceError::Unsupported`].
     ///
     /// # Safety
     /// All of the memory belongs to this device and is evicted.
@@ -135,21 +140,22 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
         Err(DeviceError::unsupported("residency"))
     }
 
-    /// Evicts memory and keeps its contents. The memory no longer counts as usage of its heap.
+    /// Evicts memory. Its contents are preserved. Evicted memory does not count as usage of its heap.
     ///
     /// # Errors
-    /// Those of [`Driver::make_resident`].
+    /// Out of memory or device lost; the memory is then still resident. The default returns
+    /// [`DeviceError::Unsupported`].
     ///
     /// # Safety
-    /// All of the memory belongs to this device and is resident. No pending work uses it, and no work that uses it is
-    /// submitted before it is resident again.
+    /// All of the memory belongs to this device and is resident. No pending work uses the memory, and no work that uses
+    /// it is submitted before [`Driver::make_resident`] returns.
     unsafe fn evict(&self, memory: &[Self::Pageable]) -> Result<(), DeviceError> {
         let _ = memory;
         Err(DeviceError::unsupported("residency"))
     }
 
-    /// Sets the priority of existing memory, if [`Capabilities::memory_priority`] says that the system accepts one.
-    /// Does nothing by default.
+    /// Sets the priority of existing memory. Does nothing unless [`Capabilities::memory_priority`] is
+    /// [`AtAnyTime`](super::MemoryPriority::AtAnyTime).
     ///
     /// # Safety
     /// The memory belongs to this device and is alive.
@@ -160,8 +166,9 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// Returns the current usage and budget of each memory heap; `None` if the driver does not report them.
     fn budgets(&self) -> Option<HeapBudgets>;
 
-    /// Returns the time for which a result of [`Driver::budgets`] may be reused, as long as no memory object is
-    /// allocated or freed. The call takes microseconds on some drivers. Zero by default.
+    /// Returns the time for which the library may reuse a result of [`Driver::budgets`] if no memory object is
+    /// allocated or freed meanwhile. The default is zero. If a call of `budgets` takes microseconds, a device returns a
+    /// longer time.
     fn budgets_hold_for(&self) -> Duration {
         Duration::ZERO
     }
@@ -174,27 +181,27 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
 pub unsafe trait Create<K: Kind>: Driver {
     /// The device's own description of a resource (`vk::BufferCreateInfo`, `D3D12_RESOURCE_DESC`).
     type Info<'a>;
-    /// A resource that is described and measured, but not bound to memory. A clone refers to the same resource.
+    /// A resource that is not bound to memory. Its requirements are known. A clone refers to the same resource.
     type Unplaced: Clone + Send + Sync;
     /// The driver's object, bound to memory. A clone refers to the same object. Two values are equal only if they refer
     /// to the same live object.
     type Object: Clone + PartialEq + Send + Sync + fmt::Debug + 'static;
-    /// The object as the API's own calls take it: a handle (`vk::Buffer`), or a reference to an interface
+    /// The type in which the API's functions take the object: a handle (`vk::Buffer`), or a reference to an interface
     /// (`&ID3D12Resource`).
     type Raw<'a>;
 
-    /// Returns the object as the API's own calls take it.
+    /// Returns the object in the type that the API's functions take.
     fn raw(object: &Self::Object) -> Self::Raw<'_>;
 
-    /// Returns the device's own description for a portable one.
+    /// Converts a portable description to the device's own.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] if the device does not support such a resource.
     fn describe(&self, desc: &K::Desc) -> Result<Self::Info<'static>, DeviceError>;
 
-    /// Returns the portable description for the device's own one, without usages that the portable description lacks.
-    /// Returns `None` if the portable description lacks the format or the shape. Views are checked against it.
-    /// Middleware forwards this call.
+    /// Converts the device's own description to a portable one, for the checks of views. Omits usages that the portable
+    /// description cannot express. Returns `None` if it cannot express the format or the shape. Middleware forwards
+    /// this call.
     fn portable(&self, info: &Self::Info<'_>) -> Option<K::Desc> {
         let _ = info;
         None
@@ -206,38 +213,39 @@ pub unsafe trait Create<K: Kind>: Driver {
         self.portable(info).as_ref().and_then(K::parts)
     }
 
-    /// Returns `true` if the usage of the resource includes copies from it and to it, which a move needs. Uses the
-    /// portable description by default, and returns `true` if there is none. Middleware forwards this call.
+    /// Returns `true` if the usage of the resource includes copies from it and to it. Only such resources can be moved.
+    /// Uses the portable description by default, and returns `true` if there is none. Middleware forwards this call.
     fn is_copied(&self, info: &Self::Info<'_>) -> bool {
         self.portable(info).as_ref().is_none_or(K::is_copied)
     }
 
-    /// Returns a key of the description, by which objects are cached for later requests (`TransientAllocator`). The
-    /// implementer ensures that descriptions with equal keys have equal requirements and interchangeable objects.
-    /// Returns `None` if a key cannot hold the whole description; such objects are not cached.
+    /// Returns a key of the description. Objects are cached by this key for later requests (`TransientAllocator`), so
+    /// descriptions with equal keys must have equal requirements and interchangeable objects. Returns `None` if the
+    /// description does not fit into a key; its objects are then not cached. The default is `None`.
     fn key(&self, info: &Self::Info<'_>) -> Option<InfoKey> {
         let _ = info;
         None
     }
 
-    /// Returns the key of the description if an object of it may be passed to another owner, still bound, once the
-    /// device has finished with it: its state is then one that a new object could have. Returns `None` if the state in
-    /// which the previous owner left it matters. [`Create::key`] by default. Middleware forwards this call.
+    /// Returns the key of the description if its objects can be recycled: once the device has finished with an object,
+    /// the object can be passed to another owner without being rebound, in a state that a new object could have.
+    /// Returns `None` if the state of the object depends on its previous owner. Calls [`Create::key`] by default.
+    /// Middleware forwards this call.
     fn recycle_key(&self, info: &Self::Info<'_>) -> Option<InfoKey> {
         self.key(info)
     }
 
-    /// Returns the same description with the size that `round` returns, which must not be smaller, and the number of
-    /// added bytes. Returns `None` for textures, and if the device cannot change the size. Middleware forwards this
-    /// call.
+    /// Returns the description with its size replaced by `round(size)`, and the number of added bytes. `round` must not
+    /// return a smaller size. Returns `None` for textures, and if the device cannot change the size. Middleware
+    /// forwards this call.
     fn rounded<'a>(&self, info: &Self::Info<'a>, round: fn(u64) -> u64) -> Option<(Self::Info<'a>, u64)> {
         let _ = (info, round);
         None
     }
 
-    /// Called before a bound object that the device has finished with is passed to another owner. Returns the object
-    /// for the new owner. A device that checks lifetimes returns a new identity, so that it detects uses of the old
-    /// one. Returns the same object by default. Middleware forwards this call.
+    /// Called before a bound object is passed to another owner. Returns the object for the new owner. If a device
+    /// checks lifetimes, it returns an object with a new identity, and detects uses of the old one. The default returns
+    /// the same object. Middleware forwards this call.
     ///
     /// # Safety
     /// The object belongs to this device and is alive, and no pending work uses it.
@@ -245,7 +253,8 @@ pub unsafe trait Create<K: Kind>: Driver {
         object
     }
 
-    /// Measures a resource. Also creates its object if the API creates objects before their memory.
+    /// Returns a resource without memory, and its memory requirements. If the API creates objects before it binds them
+    /// to memory (Vulkan), also creates the object.
     ///
     /// # Errors
     /// Out of memory, or the description is invalid or unsupported. A failed call leaves no object behind.
@@ -254,7 +263,7 @@ pub unsafe trait Create<K: Kind>: Driver {
     /// Everything that `info` points to is valid according to the API.
     unsafe fn prepare(&self, info: &Self::Info<'_>) -> Result<(Self::Unplaced, Requirements), DeviceError>;
 
-    /// Returns the device's support of shared memory for a resource of this description. No support by default.
+    /// Returns the device's support of shared memory for a resource of this description. The default is no support.
     fn share_support(&self, info: &Self::Info<'_>, kind: ShareKind) -> ShareSupport {
         let _ = (info, kind);
         ShareSupport::default()
@@ -279,17 +288,19 @@ pub unsafe trait Create<K: Kind>: Driver {
     /// Destroys a result of [`Create::prepare`] or [`Create::prepare_shared`].
     ///
     /// # Safety
-    /// It was neither placed, dedicated nor discarded before.
+    /// No call of [`Create::place`], [`Create::dedicate`] or [`Create::discard`] has succeeded for `unplaced`.
     unsafe fn discard(&self, unplaced: Self::Unplaced);
 
-    /// Binds or creates the resource at `offset` of `memory`.
+    /// Binds the resource to `memory` at `offset`, in bytes. If the API creates objects with their memory (Direct3D
+    /// 12), creates the object there.
     ///
     /// # Errors
     /// Out of memory or device lost. `unplaced` is then unchanged and may be placed again or discarded.
     ///
     /// # Safety
-    /// `unplaced` belongs to this device and is not used up. Its requirements allow the type and class of the memory.
-    /// The range is inside the memory and aligned. A successful call uses up `unplaced`.
+    /// `unplaced` belongs to this device, and no call of [`Create::place`], [`Create::dedicate`] or [`Create::discard`]
+    /// has succeeded for it. Its requirements allow the type and class of the memory. The range is inside the memory
+    /// and aligned.
     unsafe fn place(
         &self,
         unplaced: &Self::Unplaced,
@@ -303,16 +314,16 @@ pub unsafe trait Create<K: Kind>: Driver {
     /// Out of memory, too many objects, map failed, device lost. `unplaced` is then unchanged.
     ///
     /// # Safety
-    /// `unplaced` belongs to this device and is not used up, and its requirements allow `desc`. A successful call uses
-    /// up `unplaced`.
+    /// `unplaced` belongs to this device, and no call of [`Create::place`], [`Create::dedicate`] or [`Create::discard`]
+    /// has succeeded for it. Its requirements allow `desc`.
     unsafe fn dedicate(
         &self,
         unplaced: &Self::Unplaced,
         desc: &MemoryDesc<'_>,
     ) -> Result<(Placed<Self::Object>, Self::Memory), DeviceError>;
 
-    /// Allocates dedicated memory for this resource, which the caller will bind. If the API has no dedicated memory,
-    /// allocates other memory; this is the default.
+    /// Allocates dedicated memory for this resource. The caller binds the resource to it afterwards. If the API has no
+    /// dedicated memory, calls [`Driver::allocate_memory`]; this is the default.
     ///
     /// # Errors
     /// Those of [`Driver::allocate_memory`].
@@ -346,9 +357,9 @@ pub unsafe trait Create<K: Kind>: Driver {
     }
 
     /// Called when the owner has released an object that pending work may still use. Work that begins later does not
-    /// use it. The object is destroyed or recycled once all work that has begun is complete. A device that writes whole
-    /// descriptor sets from a heap omits the object from later sets. Does nothing by default. Middleware forwards this
-    /// call.
+    /// use the object. The object is destroyed or recycled once all work that has begun before this call is complete.
+    /// If a device writes whole descriptor sets from a heap, it omits the object from later sets. Does nothing by
+    /// default. Middleware forwards this call.
     fn note_retired(&self, object: &Self::Object) {
         let _ = object;
     }
@@ -356,7 +367,7 @@ pub unsafe trait Create<K: Kind>: Driver {
     /// Destroys the resource, but not its memory.
     ///
     /// # Safety
-    /// The object belongs to this device and is not destroyed, and no pending work uses it.
+    /// The object belongs to this device and is alive, and no pending work uses it.
     unsafe fn destroy(&self, object: Self::Object);
 
     /// Sets the name of the driver's object that debuggers and validation messages show.
@@ -366,10 +377,10 @@ pub unsafe trait Create<K: Kind>: Driver {
     unsafe fn set_name(&self, object: &Self::Object, name: &str);
 }
 
-/// Key of a description: see [`Create::key`].
+/// A description as up to 20 words of 32 bits, for caches of objects ([`Create::key`]).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct InfoKey {
-    /// The words, two in each number. Unused words are 0.
+    /// The words, two per number, the first one in the low bits. Unused words are 0.
     pairs: [u64; InfoKey::WORDS / 2],
     used: u8,
 }
@@ -396,7 +407,7 @@ impl InfoKey {
         key
     }
 
-    /// Returns the words of the key, two in each number.
+    /// Returns the words of the key, two per number, the first one in the low bits.
     #[inline]
     #[must_use]
     pub const fn pairs(&self) -> &[u64; Self::WORDS / 2] {

@@ -1,4 +1,4 @@
-//! Errors of a driver. An error about a description names the rule that the description breaks, and the numbers.
+//! Errors of a driver. If a description breaks a rule, the error names the rule, the requested number and the limit.
 
 use std::fmt;
 
@@ -23,22 +23,23 @@ pub enum DeviceError {
     /// The device is lost: submitted work will never complete.
     #[error("the device is lost")]
     Lost,
-    /// The device lacks a feature or exceeds a limit, as the reason says.
+    /// The device lacks a feature, or the request exceeds a limit of the device. The reason names the feature or the
+    /// limit.
     #[error("the device does not support this: {0}")]
     Unsupported(Reason),
     /// The description is not valid.
     #[error("the description is not valid: {0}")]
     InvalidInfo(Reason),
-    /// Any other failure of Vulkan or Direct3D 12, with the call that failed.
+    /// Another failure of Vulkan or Direct3D 12, with the call that failed.
     #[error("{0}")]
     Api(ApiResult),
-    /// Any other failure, as a code that only the driver defines.
+    /// Another failure, as a code that the driver defines.
     #[error("the driver failed with code {0}")]
     Other(i64),
 }
 
-/// The rule that a description breaks, and the numbers that break it. Prints as
-/// `a texture of this width (20000, at most 16384)`.
+/// The rule that a request breaks, and the numbers that break it. Prints as `a texture of this width (20000, at most
+/// 16384)`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Reason {
     /// The rejected request, or the rule that the description must follow.
@@ -51,7 +52,7 @@ pub struct Reason {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Numbers {
-    /// The rule has no number, for example because a feature is missing or an object is not alive.
+    /// The rule has no number. Example: a feature is missing.
     None,
     /// The requested number. The rule says which numbers are allowed.
     Given(u64),
@@ -69,7 +70,7 @@ pub enum Numbers {
         /// The limit.
         min: u64,
     },
-    /// The requested number is not the only allowed one.
+    /// The requested number differs from the only allowed number.
     Exactly {
         /// The requested number.
         given: u64,
@@ -80,7 +81,7 @@ pub enum Numbers {
     MultipleOf {
         /// The requested number.
         given: u64,
-        /// The number must be a multiple of this.
+        /// The requested number must be a multiple of this number.
         unit: u64,
     },
     /// The requested flags are not allowed, or not in this combination. Prints in hexadecimal.
@@ -130,7 +131,7 @@ impl DeviceError {
         Self::InvalidInfo(Reason { rule, numbers: Numbers::None })
     }
 
-    /// Returns the same error with these numbers, if the error has a [`Reason`]; other errors are returned unchanged.
+    /// Returns the error with these numbers if it has a [`Reason`]. Returns other errors unchanged.
     #[must_use]
     pub const fn with(self, numbers: Numbers) -> Self {
         match self {
@@ -140,7 +141,7 @@ impl DeviceError {
         }
     }
 
-    /// Returns this error with both numbers if `given` is above `max`.
+    /// Returns `Ok` if `given` is at most `max`; otherwise, this error with both numbers.
     ///
     /// # Errors
     /// `given` is above `max`.
@@ -148,7 +149,7 @@ impl DeviceError {
         if given <= max { Ok(()) } else { Err(self.with(Numbers::AtMost { given, max })) }
     }
 
-    /// Returns this error with both numbers if `given` is below `min`.
+    /// Returns `Ok` if `given` is at least `min`; otherwise, this error with both numbers.
     ///
     /// # Errors
     /// `given` is below `min`.
@@ -156,7 +157,7 @@ impl DeviceError {
         if given >= min { Ok(()) } else { Err(self.with(Numbers::AtLeast { given, min })) }
     }
 
-    /// Returns this error with both numbers if `given` differs from `wanted`.
+    /// Returns `Ok` if `given` is `wanted`; otherwise, this error with both numbers.
     ///
     /// # Errors
     /// `given` differs from `wanted`.
@@ -164,7 +165,7 @@ impl DeviceError {
         if given == wanted { Ok(()) } else { Err(self.with(Numbers::Exactly { given, wanted })) }
     }
 
-    /// Returns this error with both numbers if `given` is not a multiple of `unit`. `unit` must not be 0.
+    /// Returns `Ok` if `given` is a multiple of `unit`; otherwise, this error with both numbers. `unit` must not be 0.
     ///
     /// # Errors
     /// `given` is not a multiple of `unit`.
@@ -172,7 +173,7 @@ impl DeviceError {
         if given.is_multiple_of(unit) { Ok(()) } else { Err(self.with(Numbers::MultipleOf { given, unit })) }
     }
 
-    /// Returns this error with both sets of flags if `given` has flags that `allowed` lacks.
+    /// Returns `Ok` if `given` has no flag that `allowed` lacks; otherwise, this error with both sets of flags.
     ///
     /// # Errors
     /// `given` has flags that `allowed` lacks.

@@ -6,11 +6,11 @@
 //!                   └ Rule { call, bytes, memory_type, skip 2, count 1, error }   the third such call fails
 //! ```
 //!
-//! [`FaultInjector::failed`] counts the failures of a call. A hook ([`FaultInjector::set_hook`]) lets a test apply the
-//! side effect of a real fault at that moment, for example lose the device.
+//! [`FaultInjector::failed`] returns the number of injected failures of a call. A hook ([`FaultInjector::set_hook`])
+//! runs at each injected failure, so a test can apply the side effect of a real fault, for example lose the device.
 //!
-//! An injected failure never reaches the device: the device creates no object, and the caller has nothing to undo, as
-//! the traits require of failed calls. Calls that cannot fail are forwarded.
+//! If a failure is injected, the call is not forwarded to the device. The device creates no object, and the caller has
+//! nothing to undo, as the traits require of failed calls. Calls that cannot fail are always forwarded.
 //!
 //! ```
 //! use ringfence_hal::fault::{Call, FaultInjector, Rule};
@@ -43,8 +43,9 @@ use super::{
     Requirements,
 };
 
-/// Methods of a trait that forward to the inner device. A method with `fails` counts as this [`Call`], for memory of
-/// this description, and returns an error instead if a rule says so.
+/// Methods of a trait that forward to the inner device. If a method has the attribute `fails(Call, desc)`, it first
+/// calls [`FaultInjector::pass`] with this [`Call`] and this description of memory, and returns the injected error, if
+/// any.
 macro_rules! forward {
     () => {};
     (
@@ -133,20 +134,21 @@ calls! {
 pub struct Rule {
     /// The call that fails; `None` for all calls.
     pub call: Option<Call>,
-    /// Smallest size in bytes of the memory that a call is for. Calls that are not for memory count as 0 bytes.
+    /// The rule applies only to calls that allocate or import at least this many bytes of memory. Other calls count as
+    /// 0 bytes.
     pub bytes_min: u64,
-    /// Memory types that the rule applies to, one bit each. Calls that are not for memory always match.
+    /// Memory types that the rule applies to, one bit each. Calls that do not allocate or import memory always match.
     pub memory_types: u32,
-    /// Number of matching calls that succeed first.
+    /// Number of matching calls that are forwarded before the rule fails any.
     pub skip: u64,
-    /// Number of matching calls that fail after that.
+    /// Number of matching calls that fail after the skipped ones. Later calls are forwarded.
     pub count: u64,
-    /// The error that they return.
+    /// The error that the failing calls return.
     pub error: DeviceError,
 }
 
 impl Rule {
-    /// Returns a rule by which every call fails with `error`. Its fields restrict it.
+    /// Returns a rule by which every call fails with `error`. Set the other fields to select calls.
     #[must_use]
     pub const fn new(error: DeviceError) -> Self {
         Self { call: None, bytes_min: 0, memory_types: u32::MAX, skip: 0, count: u64::MAX, error }
@@ -158,7 +160,7 @@ impl Rule {
         Self { skip: nth, count: 1, ..Self::new(error) }
     }
 
-    /// Counts a call and returns its error if it must fail.
+    /// Counts a call. Returns the rule's error if the call must fail; otherwise, `None`.
     fn strikes(&mut self, call: Call, memory: Option<&MemoryDesc<'_>>) -> Option<DeviceError> {
         if !self.matches(call, memory) {
             return None;
@@ -178,9 +180,10 @@ impl Rule {
     }
 }
 
-/// A device that fails calls by the rules of a test. See the [module](self).
+/// A device that forwards calls to an inner device, and makes calls fail by the rules of a test.
 ///
-/// Clones share their rules. `FaultInjector<()>` has no device: it is the set of rules that the test keeps.
+/// Clones share their rules. The type `FaultInjector<()>`, the default, has no device: a test keeps it to change the
+/// rules and to count calls.
 #[derive(Clone, Default, Debug)]
 pub struct FaultInjector<D = ()> {
     inner: D,
@@ -195,7 +198,7 @@ struct State {
     hook: Option<Hook>,
 }
 
-/// See [`FaultInjector::set_hook`].
+/// The function that is set by [`FaultInjector::set_hook`].
 type Hook = Arc<dyn Fn(Call, DeviceError) + Send + Sync>;
 
 impl fmt::Debug for State {
@@ -210,14 +213,15 @@ impl fmt::Debug for State {
 }
 
 impl<D> FaultInjector<D> {
-    /// Wraps a device, and returns the wrapper and its rules. Without rules, no call fails.
+    /// Wraps a device. Returns the wrapped device, and an injector without a device that shares its rules. There are no
+    /// rules at first, so no call fails.
     #[must_use]
     pub fn new(inner: D) -> (Self, FaultInjector) {
         let faults = FaultInjector::default();
         (Self::with(inner, faults.clone()), faults)
     }
 
-    /// Wraps a device under an existing set of rules.
+    /// Wraps a device. The wrapper shares the rules of `faults`.
     #[must_use]
     pub fn with(inner: D, faults: FaultInjector) -> Self {
         Self { inner, state: faults.state }
@@ -229,7 +233,8 @@ impl<D> FaultInjector<D> {
         &self.inner
     }
 
-    /// Adds a rule. Rules apply in the order in which they were added.
+    /// Adds a rule. A call is checked against the rules in the order in which they were added, and the first rule that
+    /// fails it gives the error.
     pub fn add(&self, rule: Rule) {
         self.state.lock().rules.push(rule);
     }
@@ -239,7 +244,7 @@ impl<D> FaultInjector<D> {
         self.state.lock().rules.clear();
     }
 
-    /// Returns the number of calls so far that could have failed.
+    /// Returns the number of calls so far that a rule could have failed.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.state.lock().made
@@ -257,16 +262,16 @@ impl<D> FaultInjector<D> {
         self.state.lock().failed[call as usize]
     }
 
-    /// Sets a function that runs for each injected failure, before the failed call returns. It runs on the caller's
-    /// thread without a lock of the injector, and may use the wrapped device, but must not use the injector. `None`
-    /// removes it.
+    /// Sets a function that runs for each injected failure, before the failed call returns. `None` removes the
+    /// function. It runs on the thread of the failed call, and no lock of the injector is held. It may use the wrapped
+    /// device, but must not use the injector.
     pub fn set_hook(&self, hook: Option<Box<dyn Fn(Call, DeviceError) + Send + Sync>>) {
         let replaced = std::mem::replace(&mut self.state.lock().hook, hook.map(Arc::from));
         // The hook's `Drop` is the caller's code, so it runs without a lock.
         drop(replaced);
     }
 
-    /// Counts a call, and returns an error if a rule makes it fail.
+    /// Counts a call. If a rule fails the call, runs the hook and returns the error.
     fn pass(&self, call: Call, memory: Option<&MemoryDesc<'_>>) -> Result<(), DeviceError> {
         let mut state = self.state.lock();
         state.made += 1;

@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-/// An aspect of a texel (`VkImageAspectFlagBits`). A copy copies one aspect.
+/// An aspect of a texel (`VkImageAspectFlagBits`). Each copy between a buffer and a texture copies one aspect.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum TextureAspect {
     /// Colour.
@@ -75,14 +75,15 @@ impl TexelFormat {
         Self { block: [width, height], bytes: [block_bytes, 0, 0] }
     }
 
-    /// Returns the layout of a format with depth, stencil or both. The bytes are those of a texel in a copy: 24 bits of
-    /// depth are copied as 4 bytes, stencil is copied as 1 byte. 0 stands for a missing aspect.
+    /// Returns the layout of a format with depth, stencil or both. The arguments are the bytes of a texel in the buffer
+    /// of a copy: 4 for 24 bits of depth, 1 for stencil, 0 for a missing aspect.
     #[must_use]
     pub const fn depth_stencil(depth_bytes: u32, stencil_bytes: u32) -> Self {
         Self { block: [1, 1], bytes: [0, depth_bytes, stencil_bytes] }
     }
 
-    /// Returns the layout of a format that the program may use as colour or as depth: a typeless format of Direct3D 12.
+    /// Returns the layout of a format that the program may use as colour or as depth (a typeless format of Direct3D
+    /// 12), with `texel_bytes` bytes per texel in both cases.
     #[must_use]
     pub const fn color_or_depth(texel_bytes: u32) -> Self {
         Self { block: [1, 1], bytes: [texel_bytes, texel_bytes, 0] }
@@ -167,7 +168,7 @@ macro_rules! formats {
             /// All formats.
             pub const ALL: &'static [Self] = &[$($(Self::$name,)+)*];
 
-            /// Returns the layout of its texels in a buffer.
+            /// Returns the layout of the format's texels in a buffer.
             #[must_use]
             pub const fn texels(self) -> TexelFormat {
                 match self {
@@ -261,7 +262,7 @@ impl From<Format> for TexelFormat {
     }
 }
 
-/// Size, subresources and format of a texture, for copies of it.
+/// Size, subresources and format of a texture that is copied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextureParts {
     /// Width in texels.
@@ -276,7 +277,7 @@ pub struct TextureParts {
     pub mips: u32,
     /// Samples per texel.
     pub samples: u32,
-    /// Layout of its texels in a buffer.
+    /// Layout of the texture's texels in a buffer.
     pub format: TexelFormat,
     /// The aspects of the texture.
     pub aspects: TextureAspects,

@@ -14,8 +14,8 @@ pub trait Kind: Copy + Send + Sync + fmt::Debug + 'static {
     /// The name of the kind in messages.
     const NAME: &'static str;
 
-    /// Checks a portable description against the rules of all devices. A device calls this first in
-    /// [`Create::describe`](super::Create::describe), if its API does not check these rules itself.
+    /// Checks a portable description against the rules of all devices. If the API does not check these rules itself, a
+    /// device calls this first in [`Create::describe`](super::Create::describe).
     ///
     /// # Errors
     /// [`DeviceError::InvalidInfo`] names the broken rule.
@@ -30,8 +30,8 @@ pub trait Kind: Copy + Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// Returns the alignment in memory, in bytes, that the usage requires in addition to the driver's requirements; 1
-    /// for textures.
+    /// Returns the alignment in memory, in bytes, that the usage requires; 1 for textures. The driver's requirements
+    /// may not include it, so the larger of the two alignments applies.
     fn alignment(desc: &Self::Desc, capabilities: &Capabilities) -> u64 {
         let _ = (desc, capabilities);
         1
@@ -51,8 +51,8 @@ impl Kind for Buffers {
     const NAME: &'static str = "buffer";
 
     fn check(desc: &BufferDesc) -> Result<(), DeviceError> {
-        invalid("a buffer has at least one byte").at_least(desc.size, 1)?;
-        invalid("a buffer has at least one usage").at_least(desc.usage.bits().into(), 1)?;
+        invalid("a buffer must have at least one byte").at_least(desc.size, 1)?;
+        invalid("a buffer must have at least one usage").at_least(desc.usage.bits().into(), 1)?;
         invalid("an unknown usage flag of a buffer").flags(desc.usage.bits().into(), BufferUsage::all().bits().into())
     }
 
@@ -77,12 +77,12 @@ impl Kind for Textures {
         let TextureDesc { width, height, depth, layers, mips, samples, usage, .. } = *desc;
         desc.check_clear_value()?;
         for (count, at_least_one) in [
-            (width, "a texture is at least one texel wide"),
-            (height, "a texture is at least one texel high"),
-            (depth, "a texture is at least one texel deep"),
-            (layers, "a texture has at least one array layer"),
-            (mips, "a texture has at least one mip level"),
-            (usage.bits(), "a texture has at least one usage"),
+            (width, "a texture must be at least one texel wide"),
+            (height, "a texture must be at least one texel high"),
+            (depth, "a texture must be at least one texel deep"),
+            (layers, "a texture must have at least one array layer"),
+            (mips, "a texture must have at least one mip level"),
+            (usage.bits(), "a texture must have at least one usage"),
         ] {
             invalid(at_least_one).at_least(count.into(), 1)?;
         }
@@ -90,11 +90,11 @@ impl Kind for Textures {
         invalid("an unknown usage flag of a texture").flags(usages[0], usages[1])?;
         let [mips, samples] = [mips, samples].map(u64::from);
         if !samples.is_power_of_two() {
-            return Err(invalid("the number of samples is a power of two").with(Numbers::Given(samples)));
+            return Err(invalid("the number of samples must be a power of two").with(Numbers::Given(samples)));
         }
         invalid("more mip levels than the size allows").at_most(mips, (desc.longest().ilog2() + 1).into())?;
         if samples > 1 {
-            invalid("a texture with several samples has one mip level").exactly(mips, 1)?;
+            invalid("a texture with several samples must have one mip level").exactly(mips, 1)?;
         }
         check_dimension(desc)
     }
@@ -110,27 +110,27 @@ impl Kind for Textures {
     }
 }
 
-/// Checks the sizes that each dimension fixes.
+/// Checks the sizes and counts that the dimension of the texture requires.
 fn check_dimension(desc: &TextureDesc) -> Result<(), DeviceError> {
     let TextureDesc { dimension, width, .. } = *desc;
     let [wide, height, depth, layers, samples] =
         [width, desc.height, desc.depth, desc.layers, desc.samples].map(u64::from);
     match dimension {
         Dimension::D1 => {
-            invalid("a one-dimensional texture is one texel high").exactly(height, 1)?;
-            invalid("a one-dimensional texture is one texel deep").exactly(depth, 1)?;
-            invalid("a one-dimensional texture has one sample per texel").exactly(samples, 1)
+            invalid("a one-dimensional texture must be one texel high").exactly(height, 1)?;
+            invalid("a one-dimensional texture must be one texel deep").exactly(depth, 1)?;
+            invalid("a one-dimensional texture must have one sample per texel").exactly(samples, 1)
         }
-        Dimension::D2 => invalid("a two-dimensional texture is one texel deep").exactly(depth, 1),
+        Dimension::D2 => invalid("a two-dimensional texture must be one texel deep").exactly(depth, 1),
         Dimension::Cube => {
-            invalid("the faces of a cube are one texel deep").exactly(depth, 1)?;
-            invalid("the faces of a cube are as high as they are wide").exactly(height, wide)?;
-            invalid("a cube has six layers, several cubes have six each").multiple_of(layers, 6)?;
-            invalid("a cube has one sample per texel").exactly(samples, 1)
+            invalid("the faces of a cube must be one texel deep").exactly(depth, 1)?;
+            invalid("the faces of a cube must be as high as they are wide").exactly(height, wide)?;
+            invalid("a cube must have six layers, and several cubes six each").multiple_of(layers, 6)?;
+            invalid("a cube must have one sample per texel").exactly(samples, 1)
         }
         Dimension::D3 => {
-            invalid("a three-dimensional texture has one array layer").exactly(layers, 1)?;
-            invalid("a three-dimensional texture has one sample per texel").exactly(samples, 1)
+            invalid("a three-dimensional texture must have one array layer").exactly(layers, 1)?;
+            invalid("a three-dimensional texture must have one sample per texel").exactly(samples, 1)
         }
     }
 }
@@ -173,13 +173,13 @@ pub struct TextureDesc {
     pub layers: u32,
     /// Number of mip levels.
     pub mips: u32,
-    /// Samples per texel.
+    /// Number of samples per texel; a power of two.
     pub samples: u32,
     /// The format.
     pub format: Format,
     /// The usage flags.
     pub usage: TextureUsage,
-    /// The optimised clear value of a target: on Direct3D 12, a clear to this value is faster. Vulkan ignores it.
+    /// The optimised clear value of a target: on Direct3D 12, clears with this value are faster. Vulkan ignores it.
     pub clear_value: Option<ClearValue>,
 }
 
@@ -210,7 +210,7 @@ impl ClearValue {
         Self::DepthStencil { depth: depth.to_bits(), stencil: 0 }
     }
 
-    /// Returns the kind and the bits as words, for keys. The result is never all 0.
+    /// Returns the kind (1 or 2) and the bits as words, for keys.
     #[must_use]
     pub const fn words(self) -> [u32; 5] {
         match self {
@@ -221,7 +221,7 @@ impl ClearValue {
 }
 
 impl TextureDesc {
-    /// Checks that the clear value is a colour for a render target, or a depth for a depth target.
+    /// Returns an error unless the clear value is a colour for a render target, or a depth for a depth target.
     fn check_clear_value(&self) -> Result<(), DeviceError> {
         let Self { usage, format, .. } = *self;
         let fits = |value| match value {
@@ -233,11 +233,11 @@ impl TextureDesc {
         }
         let targets = TextureUsage::RENDER_TARGET | TextureUsage::DEPTH_STENCIL;
         let (given, allowed) = (usage.bits().into(), targets.bits().into());
-        Err(invalid("a clear value is a colour for a render target or a depth for a depth target")
+        Err(invalid("a clear value must be a colour for a render target or a depth for a depth target")
             .with(Numbers::Flags { given, allowed }))
     }
 
-    /// Returns the longest side in texels.
+    /// Returns the largest of width, height and depth, in texels.
     #[must_use]
     pub const fn longest(&self) -> u32 {
         let flat = if self.width > self.height { self.width } else { self.height };

@@ -15,23 +15,24 @@
 //!
 //! # Your own device
 //!
-//! | trait | methods without a default | for |
+//! | trait | methods without a default | needed for |
 //! |---|---|---|
-//! | [`Driver`] | 8: capabilities, allocate and free, flush and read back, completed and wait, budgets | all |
-//! | [`Create<Buffers>`](Create) | 8: raw, describe, prepare, discard, place, dedicate, destroy, set_name | all |
-//! | [`Create<Textures>`](Create) | the same 8 | all |
+//! | [`Driver`] | 8: capabilities, allocate and free, flush and read back, completed and wait, budgets | every program |
+//! | [`Create<Buffers>`](Create) | 8: raw, describe, prepare, discard, place, dedicate, destroy, set_name | every program |
+//! | [`Create<Textures>`](Create) | the same 8 | every program |
 //! | [`record::Record`], on a command list | 6 | uploads, read-back, moves of resources |
 //! | [`descriptors::Descriptors`] | 11 | descriptor heaps |
-//! | [`sharing::Share`] | 3 | memory that other processes see |
+//! | [`sharing::Share`] | 3 | memory that is shared with other processes |
 //! | [`sparse::Sparse`] | 6 | sparse buffers and textures |
 //!
-//! [`Device`] has a blanket implementation for types that implement the first three rows. The traits are `unsafe` to
-//! implement, because the library gives users access to the memory that a device reports as mapped. [`record::Record`]
-//! is safe to implement, because all its methods are `unsafe`. Middleware wraps a device and forwards each call: one
-//! generic `impl<K: Kind, D: Create<K>> Create<K> for Wrapper<D>` covers buffers and textures.
+//! Types that implement the traits of the first three rows implement [`Device`] through a blanket implementation. The
+//! traits are `unsafe` to implement, because the library gives users access to the memory that a device reports as
+//! mapped. [`record::Record`] is safe to implement, because all its methods are `unsafe`. Middleware wraps a device and
+//! forwards each call: one generic `impl<K: Kind, D: Create<K>> Create<K> for Wrapper<D>` covers buffers and textures.
 //!
-//! A device that needs its own locks uses [`lock::Lock`]. The program's global allocator may drop objects of the
-//! library inside a host allocation. These drops are deferred until the thread holds no such lock.
+//! If a device needs its own locks, it must use [`lock::Lock`]. The program's global allocator may drop objects of the
+//! library inside a host allocation. If the thread holds a [`lock::Lock`], these drops are deferred until it holds
+//! none.
 //!
 //! # Cost
 //!
@@ -47,8 +48,8 @@
 //!                        └─discard──▶
 //! ```
 //!
-//! Vulkan creates the object in `prepare` and binds it in `place`. Direct3D 12 measures in `prepare` and creates the
-//! object in `place`. The policy does not see the difference.
+//! The Vulkan device creates the object in `prepare` and binds it in `place`. The Direct3D 12 device only queries the
+//! requirements in `prepare`, and creates the object in `place`. The policy is the same for both.
 //!
 //! ```
 //! use ringfence_hal::{BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, MemoryDesc, Priority};

@@ -1,20 +1,20 @@
 //! Locks that are counted per thread, so that the library never runs the program's code while it holds one.
 //!
-//! A subscriber of `tracing`, an eviction callback, a `Drop` or a `Write` may call the library again, wait for another
-//! thread that does, or panic. A global allocator may drop objects of the library inside any host allocation, also
-//! inside an allocation that the library makes under a lock. Therefore each lock of the library counts itself in the
-//! thread that holds it. While a thread holds one, no event is reported, and a drop that needs a lock is deferred
-//! ([`defer`], [`drop_unlocked`]) until the thread holds none.
+//! The program's code (a subscriber of `tracing`, an eviction callback, a `Drop` or a `Write`) may call the library
+//! again, wait for another thread that calls the library, or panic. The program's global allocator may drop objects of
+//! the library inside any host allocation, also inside an allocation that the library makes under a lock. Therefore
+//! each thread counts the locks of the library that it holds. While the count is not 0, the library reports no event,
+//! and a drop that needs a lock is deferred ([`defer`], [`drop_unlocked`]) until the count is 0.
 //!
 //! ```text
 //!   lock ── host allocation ── the program's allocator ── drop(object) ── is_locked() ──▶ defer
 //!    │                                                                                     │
-//!   unlock, the last of this thread ──▶ what was deferred is done ◀────────────────────────┘
+//!   unlock, the last of this thread ──▶ runs the deferred drops ◀──────────────────────────┘
 //! ```
 //!
 //! | operation | cost |
 //! |---|---|
-//! | lock, unlock | those of `parking_lot`, and two additions to a counter of the thread |
+//! | lock and unlock | those of `parking_lot`, and two additions to a counter of the thread |
 //! | `is_locked` | one read of that counter |
 //! | `defer` | two host allocations |
 
@@ -34,8 +34,8 @@ const HAS_DEFERRED: u32 = 1;
 thread_local! {
     /// Number of locks that this thread holds, times [`ONE`], plus [`HAS_DEFERRED`].
     static STATE: Cell<u32> = const { Cell::new(0) };
-    /// Work that runs once this thread holds no lock, the latest first. Never dropped, so that it is still accessible
-    /// while the thread exits.
+    /// List of the work that runs once this thread holds no lock, the most recently deferred first. The list is never
+    /// dropped, so that it can be used while the thread exits.
     static DEFERRED: ManuallyDrop<Cell<Option<Box<Deferred>>>> = const { ManuallyDrop::new(Cell::new(None)) };
 }
 
@@ -44,19 +44,20 @@ struct Deferred {
     next: Option<Box<Deferred>>,
 }
 
-/// Returns `true` if this thread holds a lock of the library, so that the program's code must not run.
+/// Returns `true` if this thread holds a lock of the library. The program's code must not be called then.
 #[inline]
 #[must_use]
 pub fn is_locked() -> bool {
     STATE.get() >= ONE
 }
 
-/// Counts as a lock that this thread holds. For locks of other types, and for calls into code with its own locks.
+/// Counts as one held lock of this thread until it is dropped. Used for locks of other types, and for calls into code
+/// with its own locks.
 #[must_use = "the thread counts as locked as long as this lives"]
 pub struct Holding(());
 
 impl Holding {
-    /// Counts one more lock.
+    /// Adds one lock to the count of this thread.
     #[inline]
     pub fn begin() -> Self {
         STATE.set(STATE.get() + ONE);
@@ -76,7 +77,7 @@ impl Drop for Holding {
     }
 }
 
-/// A mutex that counts itself in the thread that holds it.
+/// A mutex that increments the lock count of the thread that holds it.
 #[derive(Default, Debug)]
 pub struct Lock<T: ?Sized>(Mutex<T>);
 
@@ -93,25 +94,26 @@ impl<T> Lock<T> {
         Self(Mutex::new(value))
     }
 
-    /// Waits for the lock.
+    /// Locks the mutex. Waits until no other thread holds it.
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
         Guard { guard: self.0.lock(), _holding: Holding::begin() }
     }
 
-    /// Calls `look` under the lock without counting it. `look` must not allocate host memory or drop a value.
+    /// Calls `look` under the lock, without incrementing the thread's lock count. `look` must not allocate host memory
+    /// or drop a value.
     #[inline]
     pub fn look<R>(&self, look: impl FnOnce(&mut T) -> R) -> R {
         look(&mut self.0.lock())
     }
 
-    /// Locks the lock if no thread holds it.
+    /// Locks the mutex if no thread holds it; otherwise, returns `None`.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         self.0.try_lock().map(|guard| Guard { guard, _holding: Holding::begin() })
     }
 
-    /// Waits for the lock, but no longer than `timeout`.
+    /// Locks the mutex. Returns `None` if another thread still holds it after `timeout`.
     #[inline]
     pub fn try_lock_for(&self, timeout: Duration) -> Option<Guard<'_, T>> {
         self.0.try_lock_for(timeout).map(|guard| Guard { guard, _holding: Holding::begin() })
@@ -139,7 +141,7 @@ impl<T: ?Sized> DerefMut for Guard<'_, T> {
     }
 }
 
-/// A readers-writer lock that counts itself in the threads that hold it.
+/// A readers-writer lock that increments the lock count of each thread that holds it.
 #[derive(Default, Debug)]
 pub struct SharedLock<T: ?Sized>(RwLock<T>);
 
@@ -163,13 +165,13 @@ impl<T> SharedLock<T> {
         Self(RwLock::new(value))
     }
 
-    /// Waits for read access.
+    /// Locks for reading. Waits until no thread has write access.
     #[inline]
     pub fn read(&self) -> ReadGuard<'_, T> {
         ReadGuard { guard: self.0.read(), _holding: Holding::begin() }
     }
 
-    /// Waits for write access.
+    /// Locks for writing. Waits until no other thread has access.
     #[inline]
     pub fn write(&self) -> WriteGuard<'_, T> {
         WriteGuard { guard: self.0.write(), _holding: Holding::begin() }
@@ -206,8 +208,8 @@ impl<T: ?Sized> DerefMut for WriteGuard<'_, T> {
     }
 }
 
-/// Runs code of the program and catches its panic, because the panic must not unwind into the library. The panic hook
-/// has already reported it.
+/// Runs code of the program. Returns `None` if the code panics, because a panic must not unwind into the library. The
+/// panic hook has then already reported the panic.
 pub fn contain<T>(work: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(value) => Some(value),
@@ -219,16 +221,17 @@ pub fn contain<T>(work: impl FnOnce() -> T) -> Option<T> {
     }
 }
 
-/// Defers `work` until this thread holds no lock. The thread must hold one now.
+/// Defers `work` until this thread holds no lock. The thread must hold a lock when it calls this function.
 pub fn defer(work: impl FnOnce() + 'static) {
     let mut deferred = Box::new(Deferred { work: Box::new(work), next: None });
-    // No host allocation from here on: an allocation may call this function again.
+    // No host allocation below this line, because an allocation may call this function again.
     deferred.next = DEFERRED.with(|first| first.take());
     DEFERRED.with(|first| first.set(Some(deferred)));
     STATE.set(STATE.get() | HAS_DEFERRED);
 }
 
-/// Runs work that needs a lock or calls the program's code: now, or once this thread holds no lock.
+/// Runs work that needs a lock or calls the program's code. If this thread holds a lock, defers the work until it holds
+/// none; otherwise, runs it before the return.
 #[inline]
 pub fn run_unlocked(work: impl FnOnce() + 'static) {
     if is_locked() {
@@ -238,12 +241,13 @@ pub fn run_unlocked(work: impl FnOnce() + 'static) {
     }
 }
 
-/// Drops a value that may run the program's `Drop`: now, or once this thread holds no lock.
+/// Drops a value. Its `Drop` may be code of the program. If this thread holds a lock, defers the drop until it holds
+/// none; otherwise, drops the value before the return.
 pub fn drop_unlocked<T: 'static>(value: T) {
     run_unlocked(move || drop(value));
 }
 
-/// Runs the deferred work in the order in which it was deferred, as long as this thread holds no lock.
+/// Runs the deferred work in the order in which it was deferred, until there is none or this thread holds a lock.
 #[cold]
 fn run_deferred() {
     while STATE.get() == HAS_DEFERRED {

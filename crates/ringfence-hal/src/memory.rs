@@ -9,11 +9,11 @@ use super::capabilities::{Priority, ResourceClass};
 pub struct Requirements {
     /// Size in bytes.
     pub size: u64,
-    /// Alignment of its offset in the memory object, in bytes; a power of two.
+    /// Alignment of the resource's offset in the memory object, in bytes; a power of two.
     pub alignment: u64,
     /// Bit i is set if and only if the resource may be placed in memory type i.
     pub memory_type_bits: u32,
-    /// The class, which decides which resources may share a block with it.
+    /// The class of the resource. It decides which resources may share a block with this one.
     pub class: ResourceClass,
     /// `true` if the driver prefers dedicated memory for the resource.
     pub prefers_dedicated: bool,
@@ -52,13 +52,13 @@ pub struct Placed<O> {
 
 /// A pointer into mapped memory.
 ///
-/// Holding or sending the pointer is safe: it is only an address. Accesses through it are `unsafe`, and the library
-/// accesses only ranges that have one exclusive owner.
+/// Storing or sending the pointer is safe, because it is only an address. Accesses through the pointer are `unsafe`;
+/// the library accesses only ranges that have one exclusive owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mapped(NonNull<u8>);
 
-// SAFETY: mapped memory is not bound to a thread. Dereferencing the pointer is `unsafe`, and that caller ensures
-// exclusive access.
+// SAFETY: mapped memory is not bound to a thread. Dereferencing the pointer is `unsafe`, and the code that does it
+// ensures exclusive access.
 unsafe impl Send for Mapped {}
 // SAFETY: a shared `Mapped` only yields an address. Dereferencing it is `unsafe` and requires exclusive access.
 unsafe impl Sync for Mapped {}
@@ -126,6 +126,7 @@ pub struct ShareSupport {
     pub can_export: bool,
     /// `true` if memory for the resource can be imported from a handle.
     pub can_import: bool,
-    /// `true` if both require memory dedicated to the resource, so that it cannot be placed in a shared block.
+    /// `true` if exports and imports require memory that is dedicated to the resource. The resource then cannot be
+    /// placed in a block with others.
     pub needs_dedicated: bool,
 }

@@ -6,16 +6,16 @@
 //!                         in one call                                           in one call
 //! ```
 //!
-//! Each backend has a recorder over the API's own command list (`vulkan::CopyRecorder`, `d3d12::CopyRecorder`). For the
-//! simulated device, it is a list of commands. A program with its own renderer may implement [`Record`] over the
-//! renderer's command lists.
+//! Each backend has a recorder that wraps the API's own command list (`vulkan::CopyRecorder`, `d3d12::CopyRecorder`).
+//! The recorder of the simulated device is a list of commands. If a program has its own command lists, it can implement
+//! [`Record`] for them.
 
 use super::device::{Device, RawBuffer, RawTexture};
 use super::format::{TexelFormat, TextureAspect};
 
 pub use super::format::{TextureAspects, TextureParts};
 
-/// A range of bytes that is copied from one buffer to another. Has the layout of `VkBufferCopy`.
+/// A range of bytes that is copied from one buffer to another. The type has the memory layout of `VkBufferCopy`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct CopyRegion {
@@ -27,17 +27,17 @@ pub struct CopyRegion {
     pub size: u64,
 }
 
-/// A box of texels in one mip level of one array layer of a texture, and its location in a buffer. The buffer contains
-/// the rows of blocks of each slice at a distance of `row_bytes`, and the slices one after another.
+/// A box of texels in one mip level of one array layer of a texture, and its location in a buffer. In the buffer,
+/// consecutive rows of blocks are `row_bytes` apart, and the depth slices follow each other without a gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TexelRegion {
     /// Offset in the buffer, in bytes.
     pub buffer_offset: u64,
     /// Distance between rows of blocks in the buffer, in bytes; a multiple of the bytes of a block.
     pub row_bytes: u64,
-    /// Layout of the texels in the buffer. The format has `aspect`.
+    /// Layout of the texels in the buffer. The format must have the aspect `aspect`.
     pub format: TexelFormat,
-    /// Colour, depth or stencil.
+    /// The copied aspect: colour, depth or stencil.
     pub aspect: TextureAspect,
     /// The mip level.
     pub mip: u32,
@@ -49,16 +49,16 @@ pub struct TexelRegion {
     pub y: u32,
     /// First depth slice; 0 unless the texture is three-dimensional.
     pub z: u32,
-    /// Width in texels: whole blocks, or up to the edge of the mip level.
+    /// Width in texels. The region ends at the end of a block or at the edge of the mip level.
     pub width: u32,
-    /// Height in texels: whole blocks, or up to the edge of the mip level.
+    /// Height in texels. The region ends at the end of a block or at the edge of the mip level.
     pub height: u32,
     /// Number of depth slices; 1 unless the texture is three-dimensional.
     pub depth: u32,
 }
 
 impl TexelRegion {
-    /// Returns the bytes of a block of this aspect in the buffer; 0 if the format lacks the aspect.
+    /// Returns the size of a block of `aspect` in the buffer, in bytes; 0 if the format lacks the aspect.
     #[must_use]
     pub const fn block_bytes(&self) -> u32 {
         match self.format.block_bytes(self.aspect) {
@@ -67,7 +67,7 @@ impl TexelRegion {
         }
     }
 
-    /// Returns the width and height in blocks, partial blocks included.
+    /// Returns the width and height of the region in blocks. A partial block counts as one.
     #[must_use]
     pub const fn blocks(&self) -> [u32; 2] {
         let [width, height] = self.format.block();
@@ -86,7 +86,8 @@ pub struct TextureTarget<T> {
     pub layer: u32,
     /// All aspects of the texture, not only the copied ones.
     pub aspects: TextureAspects,
-    /// `true` if the previous contents of all aspects may be discarded, as on first use.
+    /// `true` if the previous contents of all aspects may be discarded. This is the case for the first use of a
+    /// texture.
     pub discard: bool,
 }
 
@@ -97,7 +98,7 @@ pub struct TexelRead<T, B> {
     pub src: T,
     /// All aspects of the texture, not only the copied one.
     pub aspects: TextureAspects,
-    /// The destination, in readback memory. No other work uses these bytes during the copy.
+    /// The destination, in readback memory. No other work may use the destination bytes during the copy.
     pub dst: B,
     /// The copied texels and their location in the buffer.
     pub region: TexelRegion,
@@ -116,53 +117,54 @@ pub struct TextureCopy<T> {
 
 /// Records copies into a command list.
 pub trait Record<D: Device> {
-    /// Records barriers, so that earlier uses of these resources on this queue happen before the copies that follow.
-    /// Each resource is listed once.
+    /// Records barriers, so that earlier uses of these resources on this queue happen before the following copies to
+    /// them. Each buffer, and each mip level of a layer of a texture, is listed once.
     ///
     /// # Safety
-    /// The resources belong to the device and are alive until the commands are complete. The list is in the recording
-    /// state.
+    /// The resources belong to the device and are alive until the commands are complete. The command list is in the
+    /// recording state.
     unsafe fn begin_copies(&mut self, buffers: &[RawBuffer<D>], textures: &[TextureTarget<RawTexture<D>>]);
 
     /// Copies regions from one buffer to another.
     ///
     /// # Safety
-    /// The rules of [`Record::begin_copies`], which has listed `dst`. The regions are inside both buffers, and those in
-    /// `dst` do not overlap.
+    /// The rules of [`Record::begin_copies`]; `dst` was in its list of buffers. The regions are inside both buffers,
+    /// and the regions in `dst` do not overlap.
     unsafe fn copy_buffer(&mut self, src: &RawBuffer<D>, dst: &RawBuffer<D>, regions: &[CopyRegion]);
 
     /// Copies texels from a buffer to a texture.
     ///
     /// # Safety
-    /// The rules of [`Record::begin_copies`], which has listed `dst`. The region is inside both and has the alignment
-    /// that the device requires.
+    /// The rules of [`Record::begin_copies`]; `dst` was in its list of textures. The region is inside the buffer and
+    /// the texture, and has the alignment that the device requires.
     unsafe fn copy_buffer_to_texture(&mut self, src: &RawBuffer<D>, dst: &RawTexture<D>, region: &TexelRegion);
 
     /// Copies texels from textures to buffers, with the necessary barriers. Called outside of [`Record::begin_copies`]
     /// and [`Record::end_copies`]. Earlier uses of the textures on this queue happen before the copies, later uses
-    /// after them. The host sees the bytes once the submission is complete. Before and after, the textures are in the
-    /// layout or state that the recorder assumes.
+    /// after them. The host sees the bytes once the submission is complete. Before and after the copies, the textures
+    /// are in the layout or state that the recorder assumes.
     ///
     /// # Safety
-    /// The resources belong to the device and are alive until the commands are complete. Each region is inside both and
-    /// has the alignment that the device requires. The buffers are in readback memory. The list is in the recording
-    /// state.
+    /// The resources belong to the device and are alive until the commands are complete. Each region is inside its
+    /// texture and its buffer, and has the alignment that the device requires. The buffers are in readback memory. The
+    /// command list is in the recording state.
     unsafe fn read_texels(&mut self, reads: &[TexelRead<RawTexture<D>, RawBuffer<D>>]);
 
     /// Copies whole textures, with the necessary barriers. Called outside of [`Record::begin_copies`] and
     /// [`Record::end_copies`]. Earlier uses of the textures on this queue happen before the copies, later uses after
-    /// them. Before and after, the sources are in the layout or state that the recorder was given or assumes. The
-    /// destinations are new textures, and are in that layout or state afterwards.
+    /// them. Before and after the copies, the sources are in the layout or state that is set on the recorder, or its
+    /// default. The destinations are new textures; after the copies, they are in the same layout or state as the
+    /// sources.
     ///
     /// # Safety
-    /// The textures belong to the device and are alive until the commands are complete. The two textures of a copy were
-    /// created with the description that its `parts` describes. All textures are distinct. The list is in the recording
-    /// state.
+    /// The textures belong to the device and are alive until the commands are complete. Both textures of a copy have
+    /// the size, subresources and format of its `parts`. No texture is in two copies. The command list is in the
+    /// recording state.
     unsafe fn copy_textures(&mut self, copies: &[TextureCopy<RawTexture<D>>]);
 
     /// Records barriers, so that later uses of these resources on this queue happen after the copies.
     ///
     /// # Safety
-    /// The rules of [`Record::begin_copies`], which has listed the same resources.
+    /// The rules of [`Record::begin_copies`], which was called with the same resources.
     unsafe fn end_copies(&mut self, buffers: &[RawBuffer<D>], textures: &[TextureTarget<RawTexture<D>>]);
 }

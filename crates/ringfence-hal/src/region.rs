@@ -10,10 +10,10 @@
 
 use super::format::{TexelFormat, TextureAspect, TextureAspects, TextureParts};
 
-/// A box of texels in one mip level and some array layers of a texture, of one aspect.
+/// A box of texels: one aspect of one mip level, in consecutive array layers of a texture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TexelBox {
-    /// Colour, depth or stencil.
+    /// The aspect: colour, depth or stencil.
     pub aspect: TextureAspect,
     /// The mip level.
     pub mip: u32,
@@ -36,7 +36,8 @@ pub struct TexelBox {
 }
 
 impl TexelBox {
-    /// Returns all texels of a mip level: every layer and slice, in the first aspect that the texture has.
+    /// Returns the box of all texels of a mip level, in every layer and depth slice. The aspect is the first one that
+    /// the texture has, in the order colour, depth, stencil.
     #[must_use]
     pub fn mip(parts: &TextureParts, mip: u32) -> Self {
         let [width, height, depth] = parts.extent(mip);
@@ -57,7 +58,7 @@ impl TexelBox {
     }
 }
 
-/// The reason why texels cannot be copied. A copy that fails with it has changed nothing.
+/// The reason why texels cannot be copied. A copy that fails with this error has changed nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TexelError {
@@ -86,10 +87,10 @@ pub enum TexelError {
         /// The aspects of the texture.
         has: TextureAspects,
     },
-    /// The given texels have another layout than the texture's format.
+    /// The layout of the texels that were passed for the copy differs from the layout of the texture's format.
     #[error("the given layout ({given}) does not match the texture's ({has})")]
     OtherFormat {
-        /// The layout of the given texels.
+        /// The layout of the passed texels.
         given: TexelFormat,
         /// The layout of the texture's texels.
         has: TexelFormat,
@@ -122,8 +123,8 @@ pub enum TexelError {
         /// Size of the mip level in texels.
         size: [u32; 3],
     },
-    /// The region does not begin at a block boundary, or ends neither at a block boundary nor at the edge of the mip
-    /// level.
+    /// The region cuts a block: it must begin at a block boundary, and end at a block boundary or at the edge of the
+    /// mip level.
     #[error(
         "{extent:?} texels at {first:?} in a mip level of {size:?} texels are not whole blocks of {block:?} texels"
     )]
@@ -137,7 +138,8 @@ pub enum TexelError {
         /// Width and height of a block in texels.
         block: [u32; 2],
     },
-    /// The device copies depth and stencil of whole mip levels only (Direct3D 12).
+    /// The region is a part of a mip level of depth or stencil. The device copies only whole mip levels of these
+    /// aspects (Direct3D 12).
     #[error(
         "the device copies depth and stencil as whole mip levels ({size:?} texels), not {extent:?} texels at {first:?}"
     )]
@@ -149,7 +151,8 @@ pub enum TexelError {
         /// Size of the mip level in texels.
         size: [u32; 3],
     },
-    /// The region is not made of whole units of the queue (`minImageTransferGranularity`).
+    /// The region cuts a unit of the queue (`minImageTransferGranularity`): it must begin at a unit boundary, and end
+    /// at a unit boundary or at the edge of the mip level.
     #[error("{extent:?} texels at {first:?} in a mip level of {size:?} are not whole units of the queue ({unit:?})")]
     PartOfUnit {
         /// Offset of the first texel: x, y, z.
@@ -164,7 +167,7 @@ pub enum TexelError {
 }
 
 /// Returns `true` if, on each axis, a region begins at a multiple of `unit` and ends at a multiple of `unit` or at the
-/// edge of the mip level. A unit of 0 requires the whole axis.
+/// edge of the mip level. If `unit` is 0 on an axis, the region must contain the whole axis.
 fn is_whole(first: [u32; 3], extent: [u32; 3], size: [u32; 3], unit: [u32; 3]) -> bool {
     (0..3).all(|axis| {
         let (first, count, size, unit) = (first[axis], extent[axis], size[axis], unit[axis]);
@@ -177,11 +180,12 @@ fn is_whole(first: [u32; 3], extent: [u32; 3], size: [u32; 3], unit: [u32; 3]) -
     })
 }
 
-/// Checks a box of texels against a texture and the rules of a copy. For backends.
+/// Checks a box of texels against a texture and the rules of copies, and returns the parts of the texture. Backends
+/// call this.
 ///
 /// Two rules depend on the queue and the device:
 ///
-/// - `unit` is the granularity of the queue, in blocks: width, height, depth. 0 stands for whole mip levels.
+/// - `unit` is the granularity of the queue, in blocks: width, height, depth. 0 permits only whole mip levels.
 /// - `partial_depth` is `true` if the device copies parts of a mip level of depth or stencil
 ///   ([`Capabilities::partial_depth_copies`](super::Capabilities::partial_depth_copies)).
 ///

@@ -1,4 +1,4 @@
-//! Sparse resources (Vulkan) or reserved resources (Direct3D 12): the trait that a device implements for them.
+//! Sparse resources (Vulkan) or reserved resources (Direct3D 12): the trait that a device implements to support them.
 //!
 //! ```text
 //!   make_sparse, make_sparse_texture ──▶ a buffer of addresses, a texture of tiles: no byte of memory
@@ -20,8 +20,8 @@ pub enum UnboundReads {
     Undefined,
 }
 
-/// A run of pages and the memory that they are bound to: consecutive pages of a buffer, consecutive tiles in one row of
-/// a texture, or consecutive pages of one mip tail.
+/// A run of pages, and the memory to bind them to. A run is a range of consecutive pages of a buffer, of tiles in one
+/// row of a texture, or of pages of one mip tail.
 #[derive(Clone, Copy, Debug)]
 pub struct PageBind<'a, M, P = u64> {
     /// The first page.
@@ -32,7 +32,7 @@ pub struct PageBind<'a, M, P = u64> {
     pub memory: Option<(&'a M, u64)>,
 }
 
-/// A device with sparse buffers and textures. See the [module](self).
+/// A device with sparse buffers and textures: their creation, and the binding of their pages to memory.
 ///
 /// # Safety
 /// The rules of [`Driver`].
@@ -43,8 +43,9 @@ pub unsafe trait Sparse: Device {
     /// Returns the result of reads from unbound pages of a buffer; `None` if the device has no sparse buffers.
     fn sparse_support(&self) -> Option<UnboundReads>;
 
-    /// Creates a buffer without memory. Returns its requirements: the size is whole pages, and the alignment is the
-    /// size of a page. The buffer is destroyed like any other ([`Create::destroy`](super::Create::destroy)).
+    /// Creates a buffer without memory. Returns the buffer and its requirements: the size is a multiple of the page
+    /// size, and the alignment is the page size. The buffer is destroyed like any other
+    /// ([`Create::destroy`](super::Create::destroy)).
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`]; out of memory or address space; the description is invalid.
@@ -53,10 +54,11 @@ pub unsafe trait Sparse: Device {
     /// Everything that `info` points to is valid according to the API.
     unsafe fn make_sparse(&self, info: &BufferInfo<'_, Self>) -> Result<(RawBuffer<Self>, Requirements), DeviceError>;
 
-    /// Binds pages once `waits` are reached and the queue's earlier work is complete, then signals `signal`.
+    /// Submits a bind to the queue. It waits until all fences in `waits` have reached their values and the queue's
+    /// earlier work is complete, then binds the pages, and sets the fence in `signal` to its value.
     ///
     /// # Errors
-    /// Device lost or out of memory. Then no page is bound.
+    /// Device lost or out of memory. No page is then bound.
     ///
     /// # Safety
     /// - All objects belong to this device and are alive.
@@ -64,7 +66,7 @@ pub unsafe trait Sparse: Device {
     /// - The queue supports sparse binding, and no other thread uses it during the call.
     /// - The runs do not overlap and are inside the buffer.
     /// - The memory of each run is inside its memory object, aligned, and of a type that the requirements allow.
-    /// - Work that uses pages that lose their memory is ordered before the bind.
+    /// - If a page is bound to memory, all work that uses this binding is ordered before the new bind.
     unsafe fn bind_pages(
         &self,
         queue: &Self::BindQueue,
@@ -81,8 +83,8 @@ pub unsafe trait Sparse: Device {
     /// ([`Create::destroy`](super::Create::destroy)).
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`], also for this description alone; out of memory or address space; the description
-    /// is invalid.
+    /// [`DeviceError::Unsupported`] if the device has no sparse textures, or none with this description; out of memory
+    /// or address space; the description is invalid.
     ///
     /// # Safety
     /// Everything that `info` points to is valid according to the API.
@@ -91,13 +93,13 @@ pub unsafe trait Sparse: Device {
         info: &TextureInfo<'_, Self>,
     ) -> Result<(RawTexture<Self>, TextureTiling), DeviceError>;
 
-    /// Binds tiles and pages of mip tails. Otherwise the same as [`Sparse::bind_pages`].
+    /// Does the same as [`Sparse::bind_pages`] for tiles and for pages of mip tails.
     ///
     /// # Errors
-    /// Those of [`Sparse::bind_pages`].
+    /// The errors of [`Sparse::bind_pages`].
     ///
     /// # Safety
-    /// The rules of [`Sparse::bind_pages`], but `texture` is the texture and its tiling.
+    /// The rules of [`Sparse::bind_pages`]. `texture` is the texture and its tiling.
     unsafe fn bind_tiles(
         &self,
         queue: &Self::BindQueue,

@@ -14,17 +14,17 @@ bitflags::bitflags! {
         const INDEX = 1 << 3;
         /// Constants.
         const CONSTANT = 1 << 4;
-        /// Read and written by shaders.
+        /// Read and written by shaders as words or structures.
         const STORAGE = 1 << 5;
         /// Arguments of indirect draws.
         const INDIRECT = 1 << 6;
         /// Accessed by shaders through its address: see `Buffer::device_address`.
         const DEVICE_ADDRESS = 1 << 7;
-        /// Viewed by shaders as texels. If shaders also write the texels, add `STORAGE`. On Vulkan, the texels of a
-        /// buffer with both usages have formats that the device can both read and write.
+        /// Viewed by shaders as texels. If shaders also write the texels, add `STORAGE`. On Vulkan, views of a buffer
+        /// with both usages need formats that the device can both read and write as texels.
         const TEXELS = 1 << 8;
-        /// Read by shaders as words or structures, never written by them. `STORAGE` also allows these reads, but on
-        /// Direct3D 12 a buffer that shaders write cannot be in host-visible memory. A buffer with `STORAGE_READ` can.
+        /// Read by shaders as words or structures, never written by them. `STORAGE` also permits these reads, but on
+        /// Direct3D 12 a buffer with `STORAGE` cannot be in host-visible memory. A buffer with `STORAGE_READ` can.
         const STORAGE_READ = 1 << 9;
     }
 }

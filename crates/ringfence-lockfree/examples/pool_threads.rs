@@ -1,12 +1,13 @@
-//! Measures the pairs of allocate and free per second with the lock-free pools, and with allocators behind a lock.
+//! Measures the number of allocations and frees per second, in pairs, for the lock-free pools and for allocators with a
+//! lock.
 //!
-//! `cargo run -p ringfence-core --release --example pool_threads [-- SECONDS_PER_FIGURE [THREADS …]]`
+//! `cargo run -p ringfence-lockfree --release --example pool_threads [-- SECONDS_PER_FIGURE [THREADS …]]`
 //!
-//! Each thread owns 500 blocks of 64 KiB. It repeatedly frees a random one of them and allocates another. Each round
-//! measures all contestants in turn, so that a busy machine slows all of them; the best and the worst of twenty rounds
-//! are shown. On a machine with fewer idle cores than threads, the figures do not show contention: threads that
-//! alternate on one core do not collide, which favours designs with one lock or one head. The last two contestants do
-//! not detect misuse; the others refuse double frees.
+//! Each thread owns 500 blocks of 64 KiB. It repeatedly frees a random one of them and allocates another. Each of
+//! twenty rounds measures all contestants in turn, so that other load on the machine slows all of them; the example
+//! prints the best and the worst round. If the machine has fewer idle cores than threads, the figures do not show
+//! contention, because threads that alternate on one core do not collide. This favours designs with one lock or one
+//! head. The last two contestants do not detect misuse; the others refuse double frees.
 
 use ringfence_core::range::{Allocate, Range};
 use ringfence_core::tlsf::Tlsf;
@@ -22,7 +23,7 @@ const LIVE: usize = 500;
 const BLOCK: u64 = 64 << 10;
 const ROUNDS: usize = 20;
 
-/// Operations of a contestant.
+/// An allocator to measure.
 trait Contestant: Sync {
     type Block: Send;
     fn take(&self) -> Self::Block;
@@ -65,7 +66,7 @@ impl Contestant for Mutex<Tlsf> {
     }
 }
 
-/// The minimum for a pool behind a lock: a list of free offsets, without detection of misuse.
+/// The fastest possible pool with a lock: a list of free offsets, without detection of misuse.
 struct FreeOffsets(Mutex<Vec<u64>>);
 
 impl Contestant for FreeOffsets {
@@ -82,7 +83,7 @@ impl Contestant for FreeOffsets {
 
 /// For comparison: a lock-free stack of free blocks with one head, tagged against ABA, without detection of misuse.
 struct Stack {
-    /// The upper half counts changes; the lower half is the first free block, plus 1.
+    /// The upper half is the number of changes; the lower half is the index of the first free block, plus 1.
     head: AtomicU64,
     next: Vec<AtomicU32>,
 }
@@ -123,7 +124,7 @@ impl Contestant for Stack {
     }
 }
 
-/// Returns the millions of pairs per second of all threads together.
+/// Returns the number of pairs per second of all threads together, in millions.
 fn measure<C: Contestant>(contestant: &C, threads: usize, time: Duration) -> f64 {
     let (barrier, stop, pairs) = (Barrier::new(threads + 1), AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {

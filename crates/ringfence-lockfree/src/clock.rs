@@ -1,4 +1,5 @@
-//! State of the values of one timeline: begun, submitted, over.
+//! State of the values of one timeline: begun, submitted, over. A value is *over* if all work up to this value is
+//! complete or will never run.
 //!
 //! ```text
 //!            completed          submitted       begun
@@ -7,13 +8,13 @@
 //! ```
 //!
 //! A value is opened, and then closed in one of three ways: submitted, discarded (it will never be submitted), or left
-//! (its outcome is unknown). No value is opened twice. The value of a discarded frame is over as soon as all work
-//! submitted before it is.
+//! (it is not known if it was submitted). No value is opened twice. A discarded value is over as soon as all work that
+//! was submitted before it is complete.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | open, submit, discard, leave, passed | O(open and watched values), one short lock |
-//! | watch, end of a watched value | O(watched values), one short lock |
+//! | open, submit, discard, leave, passed | O(open and watched values), under a short lock |
+//! | watch, end of a watched value | O(watched values), under a short lock |
 //! | begun, seen, closes | one atomic read |
 
 use alloc::sync::Arc;
@@ -23,32 +24,33 @@ use std::sync::PoisonError;
 use crate::primitive::{AtomicU64, Mutex, MutexGuard, Ordering};
 use ringfence_core::sync::{SyncPoint, TimelineId};
 
-/// State of the values of one timeline; see the [module](self). Shared by all threads.
+/// State of the values of one timeline: begun, submitted, over. Any thread may call it.
 pub struct Clock {
     id: TimelineId,
-    /// The latest value that may be signalled: the maximum of the open, submitted and left values. A copy of the value
-    /// in `state`, read without the lock.
+    /// The latest value that may be signalled: the maximum of the open, submitted and left values. A copy of
+    /// [`State::begun`] that is read without the lock.
     begun: AtomicU64,
     /// The highest value that the device was seen to reach.
     seen: AtomicU64,
-    /// Number of values that were closed.
+    /// Number of values that were closed so far.
     closes: AtomicU64,
     state: Mutex<State>,
 }
 
 struct State {
     submitted: u64,
-    /// The latest value that was left, while its outcome is unknown. Not used if it is at most `submitted`.
+    /// The latest value that was left; 0 if there is none. Has no effect if it is at most `submitted`.
     left: u64,
-    /// The highest value that was ever begun or that the fence has shown. New values are above it, so progress that was
-    /// read before a value was opened never covers that value.
+    /// The highest value that was ever opened or that the fence was seen to reach. New values are above it. So progress
+    /// that was read before a value was opened never covers that value.
     issued: u64,
-    /// In ascending order. Each is above `submitted`, unless a later value was submitted first.
+    /// The open values, in ascending order. An open value is above `submitted`, unless a later value was submitted
+    /// first.
     open: Vec<u64>,
     watched: Vec<Watched>,
 }
 
-/// A value and how it was closed, kept while it is watched.
+/// A value and the way in which it was closed. Kept while a [`Watch`] of the value exists.
 struct Watched {
     value: u64,
     watches: usize,
@@ -62,18 +64,18 @@ pub enum End {
     Open,
     /// The value was submitted.
     Submitted,
-    /// The value was discarded or left, so it is not known to be submitted.
+    /// The value was discarded or left. A left value may have been submitted.
     Unsubmitted,
 }
 
-/// Records how one value is closed, because the clock itself does not keep that. Made by [`Clock::watch`].
+/// Makes the clock remember the way in which a value is closed, until this is dropped. Created by [`Clock::watch`].
 pub struct Watch {
     clock: Arc<Clock>,
     value: u64,
 }
 
 impl Watch {
-    /// Returns how the value was closed.
+    /// Returns the way in which the value was closed.
     #[must_use]
     pub fn end(&self) -> End {
         self.clock.lock().watched(self.value).map_or(End::Unsubmitted, |watched| watched.end)
@@ -91,14 +93,14 @@ impl Drop for Watch {
     }
 }
 
-/// The event that must happen before a value is over.
+/// The event that a value still waits for before it is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ahead {
-    /// Only device work: the value is over once the fence reaches this value.
+    /// The value is over once the fence reaches this value.
     Submitted(u64),
-    /// This value is open or was not begun.
+    /// This value must be closed first: it is open, or was not opened yet.
     Open(u64),
-    /// This value was left. The fence may never reach it.
+    /// The value is over once the fence reaches this value, which was left. The fence may never reach it.
     Left(u64),
 }
 
@@ -130,7 +132,7 @@ impl Clock {
         SyncPoint::new(self.id, value)
     }
 
-    /// Locks the state. Poisoning is ignored, because code that panics under the lock has changed nothing.
+    /// Locks the state. Poisoning is ignored, because no code panics under the lock after it has changed the state.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -138,7 +140,7 @@ impl Clock {
     /// Opens the next value and returns it.
     ///
     /// # Panics
-    /// If the fence was seen at `u64::MAX - 1` or above: no value is left.
+    /// If the fence was seen at `u64::MAX - 1` or above, because there is no further value.
     pub fn open(&self) -> u64 {
         let mut room = Vec::new();
         loop {
@@ -153,7 +155,7 @@ impl Clock {
         }
     }
 
-    /// Opens the next value. `room` replaces the list of open values if that is full.
+    /// Opens the next value. If the list of open values is full, `room` replaces it.
     fn issue(&self, state: &mut State, room: &mut Vec<u64>) -> u64 {
         assert!(state.issued < u64::MAX - 1, "{} has no value left: its fence was signalled near 2^64", self.id);
         if state.open.len() == state.open.capacity() {
@@ -167,10 +169,10 @@ impl Clock {
         value
     }
 
-    /// Closes the value as submitted: it will be signalled.
+    /// Closes the value as submitted: the device will signal it.
     ///
     /// # Errors
-    /// The latest submitted value, if it is not below `value`.
+    /// If `value` is not above the latest submitted value, the latest submitted value.
     pub fn submit(&self, value: u64) -> Result<(), u64> {
         let mut state = self.lock();
         let submitted = state.submitted;
@@ -187,7 +189,7 @@ impl Clock {
         self.close(&mut self.lock(), value, End::Unsubmitted);
     }
 
-    /// Closes the value as left, if it is open: it may or may not be signalled.
+    /// If the value is open, closes it as left: it may or may not be signalled.
     pub fn leave(&self, value: u64) {
         let mut state = self.lock();
         if state.open.contains(&value) {
@@ -203,7 +205,7 @@ impl Clock {
         self.begun.store(state.begun(), Ordering::SeqCst);
     }
 
-    /// Watches a value from now on. A value that is not open counts as not submitted.
+    /// Watches a value. If the value is not open and not watched, it counts as not submitted.
     #[must_use]
     pub fn watch(self: &Arc<Self>, value: u64) -> Watch {
         let mut room = Vec::new();
@@ -239,16 +241,15 @@ impl Clock {
         self.closes.fetch_add(1, Ordering::Release);
     }
 
-    /// Returns the value up to which all values are over, discarded values included, if the device has reached
-    /// `completed`.
+    /// Returns the value up to which all values, also discarded ones, are over if the device has reached `completed`.
     pub fn passed(&self, completed: u64) -> u64 {
         let mut state = self.lock();
         self.see(&mut state, completed);
         state.passed(completed)
     }
 
-    /// Records that the device has reached `completed`. Values up to `completed` are not opened afterwards: if the
-    /// fence is beyond all begun values, it must not complete values that begin later.
+    /// Records that the device has reached `completed`. Values up to `completed` are not opened afterwards. So if the
+    /// fence is beyond all begun values, it does not complete values that are opened later.
     pub fn saw(&self, completed: u64) {
         self.see(&mut self.lock(), completed);
     }
@@ -272,7 +273,7 @@ impl Clock {
         self.seen.load(Ordering::Acquire)
     }
 
-    /// Returns a counter that changes after each close.
+    /// Returns the number of values that were closed so far.
     #[inline]
     #[must_use]
     pub fn closes(&self) -> u64 {
@@ -291,20 +292,21 @@ impl Clock {
         self.lock().open.contains(&value)
     }
 
-    /// Returns the latest open value.
+    /// Returns the latest open value; `None` if no value is open.
     #[must_use]
     pub fn latest_open(&self) -> Option<u64> {
         self.lock().open.last().copied()
     }
 
-    /// Returns the oldest open value and the number of open values.
+    /// Returns the oldest open value and the number of open values; `None` if no value is open.
     #[must_use]
     pub fn oldest_open(&self) -> Option<(u64, usize)> {
         let state = self.lock();
         state.open.first().map(|value| (*value, state.open.len()))
     }
 
-    /// Returns the latest value that was left, if the device was not seen to reach it and no later value was submitted.
+    /// Returns the latest value that was left; `None` if the device was seen to reach it, or if a later value was
+    /// submitted.
     #[must_use]
     pub fn unresolved(&self) -> Option<u64> {
         let state = self.lock();
@@ -312,13 +314,14 @@ impl Clock {
         (state.left > reached).then_some(state.left)
     }
 
-    /// Returns the event that must happen before `value` is over.
+    /// Returns the event that `value` still waits for before it is over.
     #[must_use]
     pub fn ahead(&self, value: u64) -> Ahead {
         self.lock().ahead(value)
     }
 
-    /// Returns the value to wait for in place of `value`, which may have been discarded.
+    /// Returns the value that a caller must wait for, so that `value` is over. It is an earlier value if `value` was
+    /// discarded.
     #[must_use]
     pub fn signalled_with(&self, value: u64) -> u64 {
         match self.ahead(value) {
@@ -341,7 +344,7 @@ impl State {
         if completed < self.submitted.max(self.left) {
             return completed;
         }
-        // Values from there up to the next open one were discarded.
+        // All values above `completed` and below the next open one were discarded.
         let open = self.open.iter().find(|open| **open > completed);
         open.map_or(self.issued, |open| open - 1).max(completed)
     }

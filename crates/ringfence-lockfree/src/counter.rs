@@ -1,24 +1,25 @@
-//! Counters that threads do not contend for: each thread with a thread slot adds to its own cache lines.
+//! Counters that threads do not contend for: each thread with a [thread slot](crate::thread_slot) adds to its own cache
+//! lines.
 //!
 //! ```text
-//!   thread slot 0   │ a │ b │ c │     written by its thread only: a load and a store
+//!   thread slot 0   │ a │ b │ c │     written only by the thread with this slot: a load and a store
 //!   …
 //!   thread slot 63  │ a │ b │ c │
-//!   all others      │ a │ b │ c │     an atomic addition
+//!   all others      │ a │ b │ c │     shared by threads without a thread slot: an atomic addition
 //! ```
 //!
 //! | operation | cost |
 //! |---|---|
 //! | add, sub | a load and a store; an atomic addition for a thread without a thread slot |
-//! | get | O(lines), 65 |
+//! | get | O(lines); there are 65 |
 
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::thread_slot::{THREAD_SLOTS, thread_number};
 
-/// `N` counters, at most 16. Accesses are relaxed and order no other memory, and no decision may depend on the counts.
-/// So no `loom` model needs them.
+/// `N` counters, at most 16. The accesses are relaxed and order no other memory, so they must only be used for
+/// statistics, and no `loom` model contains them.
 #[derive(Debug)]
 pub struct Counters<const N: usize>(Box<[Line<N>]>);
 
@@ -42,7 +43,7 @@ impl<const N: usize> Counters<N> {
     pub fn add(&self, counter: usize, count: u64) {
         let thread = thread_number();
         if let Some(line) = self.0[..THREAD_SLOTS].get(thread) {
-            // Only this thread writes here, so no addition is lost.
+            // Only this thread writes to the line, so no addition is lost.
             let held = &line.0[counter];
             held.store(held.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
         } else {
@@ -50,16 +51,16 @@ impl<const N: usize> Counters<N> {
         }
     }
 
-    /// Subtracts `count`, which any thread may have added before.
+    /// Subtracts `count`. Another thread may have added it.
     ///
     /// # Panics
     /// If `counter` is not below `N`.
     pub fn sub(&self, counter: usize, count: u64) {
-        // A single line may wrap below zero; the sum does not.
+        // The counter of one line may wrap below zero; the sum of all lines does not.
         self.add(counter, count.wrapping_neg());
     }
 
-    /// Returns the sum over all lines. O(lines).
+    /// Returns the value of a counter: the sum over all lines. O(lines).
     ///
     /// # Panics
     /// If `counter` is not below `N`.

@@ -1,21 +1,21 @@
-//! Deliveries: copies to resources, from gathering until they arrive or are lost. Resources, batches of copies and
-//! their allocator share these types.
+//! Deliveries: copies to resources, from the time when they are gathered in a batch until they arrive or are lost.
+//! These types are shared by the resources, the batches of copies, and the allocator.
 //!
 //! ```text
-//!   gathered ── recorded ──▶ waits for the end of its frame ──┬─ submitted ─────────▶ arrives
+//!   gathered ── recorded ──▶ waits for the end of the frame ──┬─ submitted ─────────▶ arrives
 //!      │                                                      └─ discarded, dropped ▶ lost
 //!      ├─ cleared, dropped ─────────────────────────────────────────────────────────▶ lost
-//!      └─ the resource has another object by then ──▶ recording fails
+//!      └─ the resource's object was exchanged meanwhile ──▶ recording fails
 //! ```
 //!
-//! While copies are gathered and not recorded, defragmentation does not move their destination. A resource that lost
-//! copies reports it. The debug record of that resource, an `L`, is kept for a report.
+//! While copies are gathered and not recorded, defragmentation does not move their destination. If copies to a resource
+//! are lost, the resource returns this from `is_lost`, and its debug record (of type `L`) is kept for a report.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | add a destination | O(1) |
 //! | check, record, clear | O(destinations) |
-//! | settle, once a reclaim | O(deliveries whose frames are open); one read if there are none |
+//! | settle, once per reclaim | O(recorded deliveries with open frames); one read if there are none |
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -27,18 +27,18 @@ use crate::primitive::{AtomicBool, AtomicU32, AtomicUsize, Mutex, MutexGuard, Or
 use crate::ticket::Ticket;
 use ringfence_core::sync::SyncPoint;
 
-/// State of the copies to a resource. Created with the first copy.
+/// State of the copies to a resource. Created with the first copy to the resource.
 #[derive(Debug, Default)]
 pub struct Content {
-    /// A counter that changes with each exchange of the resource's object.
+    /// A counter that increases with each exchange of the resource's object.
     object: AtomicU32,
     is_lost: AtomicBool,
-    /// `true` once the owner has released the resource: then losses do not matter.
+    /// `true` once the owner has released the resource. Lost copies are then not reported.
     is_dropped: AtomicBool,
 }
 
 impl Content {
-    /// Records that the resource has another object from now on, or that another resource replaces it.
+    /// Records that the resource's object was exchanged, or that another resource has replaced the resource.
     pub fn note_exchanged(&self) {
         self.object.fetch_add(1, Ordering::Release);
     }
@@ -53,20 +53,20 @@ impl Content {
         self.is_lost.store(true, Ordering::Release);
     }
 
-    /// Returns `true` if copies to it were lost since the last call of [`Content::take_lost`].
+    /// Returns `true` if copies to the resource were lost since the last call of [`Content::take_lost`].
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Acquire)
     }
 
-    /// Like [`Content::is_lost`], and resets the flag.
+    /// Returns the same as [`Content::is_lost`], and resets the flag.
     #[must_use]
     pub fn take_lost(&self) -> bool {
         self.is_lost.swap(false, Ordering::AcqRel)
     }
 }
 
-/// Destination of gathered copies.
+/// The destination of gathered copies: a resource.
 pub struct Target<L> {
     content: Arc<Content>,
     /// Value of the object counter for which the copies were gathered.
@@ -74,7 +74,7 @@ pub struct Target<L> {
     /// User data of the resource.
     pub user_data: u64,
     kept: Option<Kept>,
-    /// `true` if the owner stages the same bytes again after a frame that was not submitted.
+    /// `true` if the owner copies the same bytes again if a frame was not submitted.
     is_restaged: bool,
     /// Debug record of the resource.
     known_as: Option<Box<L>>,
@@ -89,25 +89,25 @@ impl<L: Clone> Target<L> {
         Self { content, object, user_data, kept: None, is_restaged, known_as: known_as.map(Box::new) }
     }
 
-    /// Returns `true` if it is a destination of the resource with this `content`.
+    /// Returns `true` if the destination is the resource with this `content`.
     #[must_use]
     pub fn is_of(&self, content: &Arc<Content>) -> bool {
         Arc::ptr_eq(&self.content, content)
     }
 
-    /// Returns `true` if the resource's object was exchanged since the copies were gathered.
+    /// Returns `true` if the resource's object was exchanged after the copies were gathered.
     #[must_use]
     pub fn is_exchanged(&self) -> bool {
         self.content.object.load(Ordering::Acquire) != self.object
     }
 
-    /// Prevents moves of the resource's range while copies are gathered.
+    /// Prevents moves of the resource's range until the copies are recorded or dropped.
     #[must_use]
     pub fn kept(self, ticket: Option<&Arc<Ticket>>) -> Self {
         Self { kept: ticket.map(Kept::new), ..self }
     }
 
-    /// Returns another destination of the same resource, for a further delivery.
+    /// Returns another target for the same resource, for a further delivery.
     #[must_use]
     pub fn again(&self) -> Self {
         let Self { content, object, user_data, kept, is_restaged, known_as } = self;
@@ -146,21 +146,21 @@ impl Drop for Kept {
 pub struct Delivery<L: Clone> {
     /// Destinations of the copies.
     pub targets: Vec<Target<L>>,
-    /// The frame of the copies; all open frames if the frame is not known.
+    /// The frame of the copies. If the frame is not known, all frames that are open.
     frames: Vec<(SyncPoint, Watch)>,
     is_recorded: AtomicBool,
-    /// The losses of the allocator that owns the destinations.
+    /// The losses of the allocator that owns the destinations. `None` if losses are not tracked.
     pub losses: Option<Arc<Losses<L>>>,
 }
 
 impl<L: Clone> Delivery<L> {
-    /// Returns `true` once the copies were recorded.
+    /// Returns `true` if the copies were recorded.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
         self.is_recorded.load(Ordering::Acquire)
     }
 
-    /// Adds a frame in which the copies may be recorded.
+    /// Adds a frame in which the copies may be recorded. `watch` is called only if the frame is new.
     pub fn watch(&mut self, frame: SyncPoint, watch: impl FnOnce() -> Option<Watch>) {
         if self.frames.iter().all(|(known, _)| *known != frame)
             && let Some(watch) = watch()
@@ -169,7 +169,7 @@ impl<L: Clone> Delivery<L> {
         }
     }
 
-    /// Records the delivery: it arrives if its frame is submitted.
+    /// Marks the copies as recorded. They arrive if their frame is submitted.
     pub fn record(self: &Arc<Self>) {
         if self.is_recorded.swap(true, Ordering::AcqRel) {
             return;
@@ -185,7 +185,7 @@ impl<L: Clone> Delivery<L> {
         self.frames.iter().any(|(_, watch)| watch.end() == end)
     }
 
-    /// Reports the copies as lost. If `is_submitted` is `false`, owners that stage the bytes again are not notified.
+    /// Reports the copies as lost. If `is_submitted` is `false`, does not report the copies that their owners repeat.
     fn lose(&self, is_submitted: bool) {
         for target in self.targets.iter().filter(|target| is_submitted || !target.is_restaged) {
             if target.content.is_dropped.load(Ordering::Acquire) {
@@ -198,7 +198,7 @@ impl<L: Clone> Delivery<L> {
         }
     }
 
-    /// Closes the delivery after its batch has dropped it: if it was not recorded, it is lost.
+    /// Resets the delivery after its batch has dropped it. If the copies were not recorded, they are reported as lost.
     pub fn close(&mut self) {
         if !self.is_recorded() && !self.targets.is_empty() {
             self.lose(self.ended(End::Submitted));
@@ -229,7 +229,7 @@ pub struct Losses<L: Clone> {
     found: Mutex<Vec<L>>,
 }
 
-/// Locks a list. Poisoning is ignored, because code that panics under the lock has changed nothing.
+/// Locks a list. Poisoning is ignored, because no code panics under the lock after it has changed the list.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -267,7 +267,7 @@ impl<L: Clone> Losses<L> {
         push(&self.recorded, delivery, |count| self.recorded_count.store(count, Ordering::Release));
     }
 
-    /// Takes out a delivery after its frames are over.
+    /// Removes a delivery that has no open frame, and returns it; `None` if there is none.
     fn take_over(&self) -> Option<Arc<Delivery<L>>> {
         if self.recorded_count.load(Ordering::Acquire) == 0 {
             return None;
@@ -279,7 +279,8 @@ impl<L: Clone> Losses<L> {
         Some(over)
     }
 
-    /// Determines the outcome of all deliveries after their frames are over.
+    /// Removes all deliveries that have no open frame. If no frame of a delivery was submitted, reports its copies as
+    /// lost.
     pub fn settle(&self) {
         while let Some(over) = self.take_over() {
             if !over.frames.is_empty() && !over.ended(End::Submitted) {
@@ -288,14 +289,14 @@ impl<L: Clone> Losses<L> {
         }
     }
 
-    /// Forgets all waiting deliveries, at the end of the allocator.
+    /// Removes all waiting deliveries without a report, when the allocator is dropped.
     pub fn forget(&self) {
         let recorded = core::mem::take(&mut *lock(&self.recorded));
         self.recorded_count.store(0, Ordering::Release);
         drop(recorded);
     }
 
-    /// Takes out the debug records of resources that lost copies.
+    /// Removes and returns the debug records of all resources that have lost copies.
     #[must_use]
     pub fn take_found(&self) -> Vec<L> {
         core::mem::take(&mut *lock(&self.found))

@@ -1,53 +1,55 @@
-//! A lock-free pool of equal blocks, which any number of threads allocate and free concurrently.
+//! A lock-free pool of blocks of one size. Any number of threads can allocate and free blocks concurrently.
 //!
 //! ```text
-//!   cursors   0 0 2 3          one for a few threads each: the group they used last, which they try first
+//!   cursors   0 0 2 3          shared by a few threads each: the group that they used last and try first
 //!             │     │
-//!   groups  [ 0110 ][ 1111 ][ 0000 ][ 0001 ]    a bit for each block: 1 iff it is free; up to 64 in a word,
+//!   groups  [ 0110 ][ 1111 ][ 0000 ][ 0001 ]    a bit for each block: 1 if it is free; up to 64 in a word,
 //!              │                                and each word in its own cache line
 //!   rooms     1 1 0 1                           a bit for each group: 0 only if the group was found full
-//!              │                                (cleared by a thread that finds it full, set by one that frees there)
-//!   serials   6 9 5 4 …                         a number for each block: even iff the block is allocated, and then
-//!                                               equal to the serial of its range; odd while it is free
+//!              │                                (cleared by a thread that finds it full, set by a free into it)
+//!   serials   6 9 5 4 …                         a number for each block: while the block is allocated, the serial of
+//!                                               its range, an even number; while it is free, an odd number
 //! ```
 //!
 //! | operation | cost |
 //! |---|---|
 //! | [`FixedPool::allocate`] | O(1): one atomic read-modify-write if the thread's last group has a free block |
-//! | – in another group | also reads `rooms`, a word for each 4096 blocks; two writes to it for each group found full |
-//! | – without success | O(blocks / 64): every group was checked |
+//! | … in another group | also reads `rooms`, a word for each 4096 blocks; two writes to it for each group found full |
+//! | … that fails | O(blocks / 64): every group is checked |
 //! | [`FixedPool::free`] | O(1): two atomic read-modify-writes, both to cache lines of the block |
 //! | [`FixedPool::is_live`] | O(1): one load |
 //! | [`FixedPool::live_count`], [`FixedPool::is_empty`], [`FixedPool::close`] | O(blocks / 64) |
 //! | [`FixedPool::for_each_live`], [`FixedPool::validate`] | O(blocks) |
 //!
-//! No operation allocates host memory. A pool allocates its memory when it is created: 12 bytes a block in large pools,
-//! 42 bytes a block in a pool of 64.
+//! A pool allocates its host memory when it is created: 12 bytes per block in large pools, 42 bytes per block in a pool
+//! of 64 blocks. No other operation allocates host memory.
 //!
 //! # Bitmaps instead of a queue
 //!
-//! A queue or a tagged stack of free offsets has one head that *every* pair of operations writes twice. Its cache line
-//! moves between cores each time, so throughput falls as threads are added. In this pool, a thread starts at its own
-//! group (chosen by the address of its stack, or by the caller's hint) and continues at the group where it last
-//! allocated or freed. It writes only that group's line and the serials of its blocks. A line moves between cores only
-//! if another thread frees a block, if groups are full, or if there are more threads than groups.
+//! A queue or a tagged stack of free offsets has one head, which each allocation and each free writes. The head's cache
+//! line moves between cores each time, so throughput falls as threads are added. In this pool, a thread starts at its
+//! own group (chosen by the address of its stack, or by the caller's hint), and later at the group in which it last
+//! allocated or freed a block. It writes only the cache line of this group and the serials of its blocks. A line moves
+//! between cores only if another thread frees a block of the group, if groups are full, or if there are more threads
+//! than groups.
 //!
-//! ABA cannot occur: a block is claimed by clearing *its* bit, which means "free" regardless of its history, and no
-//! link is followed. Groups of small pools have as few as 8 blocks, so pools of 128 blocks or more have a group
-//! for each of 16 threads. `rooms` is updated late: a group's bit is cleared when the group is found full, not when it
-//! becomes full, because the next freed block would set the bit again.
+//! ABA cannot occur: a thread claims a block by clearing the block's own bit, which is 1 whenever the block is free,
+//! and follows no link. Groups of small pools have as few as 8 blocks, so pools of 128 blocks or more have at least 16
+//! groups, one for each of 16 threads. The bit of a group in `rooms` is cleared when the group is found full, not when
+//! it becomes full, because the next freed block would set the bit again.
 //!
 //! # Misuse
 //!
-//! Freeing a range compares and exchanges its block's serial, in release builds too. If two threads free one range, one
-//! of them succeeds. A range that was freed already, or belongs to another allocator, is refused. Serials are unique in
-//! the process: see [`ringfence_core::range`]. A block draws them in runs, so they cost no shared counter.
+//! A free compares and exchanges the serial of the range's block, in release builds too. If two threads free the same
+//! range, exactly one of them succeeds. A range that was freed already, or belongs to another allocator, is refused.
+//! Serials are unique in the process ([`ringfence_core::range`]). A block draws them in runs, so most allocations
+//! access no shared counter.
 //!
 //! # Closing
 //!
-//! [`FixedPool::close`] claims every block through the bits that allocations use. So it succeeds iff the pool is empty,
-//! later allocations fail, and `allocate` has no extra cost. While a call that will fail is in progress, an allocation
-//! can fail although a block is free.
+//! [`FixedPool::close`] claims every block by clearing its bit, as an allocation does. So it succeeds only if the pool
+//! is empty, later allocations fail, and `allocate` has no additional cost. During a call of `close` that fails, an
+//! allocation can fail although a block is free.
 
 use crate::primitive::{Apart, AtomicU32, AtomicU64, Ordering, fence_in_model, shrunk, thread_hint};
 use crate::serials::SharedSerials;
@@ -58,18 +60,19 @@ use ringfence_core::range::{FreeError, Invalid, Range, Serial};
 #[allow(unsafe_code, reason = "shared without a lock; SAFETY comments give the proofs")]
 pub(crate) mod slot;
 
-/// Largest number of blocks in a group, as an exponent of two: the bits of a word.
+/// Maximum number of blocks in a group, as an exponent of two: one per bit of a word.
 const GROUP_LOG2_MAX: u32 = 6;
-/// Smallest number of blocks in a group, as an exponent of two: the serials in a cache line.
+/// Minimum number of blocks in a group, as an exponent of two: the number of serials in a cache line.
 const GROUP_LOG2_MIN: u32 = shrunk(3, 1);
-/// Small pools have smaller groups, so that they have at least this many: one for each of 16 threads.
+/// Number of groups that a pool should have at least: one for each of 16 threads. Small pools have smaller groups for
+/// this reason.
 const GROUPS_WANTED: u32 = 16;
-/// Largest number of cursors: with well-distributed hints, this many threads have their own.
+/// Maximum number of cursors. If hints are distributed evenly, each of so many threads has its own cursor.
 const CURSORS_MAX: u32 = 64;
-/// Serials in a cache line.
+/// Number of serials in a cache line.
 const LINE: usize = 8;
 
-/// A lock-free pool of equal blocks. See the [module](self).
+/// A lock-free pool of blocks of one size. Any number of threads can allocate and free blocks concurrently.
 ///
 /// ```
 /// # use ringfence_lockfree::fixed_pool::FixedPool;
@@ -82,22 +85,25 @@ const LINE: usize = 8;
 /// ```
 pub struct FixedPool {
     block_size: u64,
-    /// Largest number of blocks, which is also the number of serials. 1 to [`FixedPool::BLOCKS_MAX`].
+    /// Maximum number of blocks, from 1 to [`FixedPool::BLOCKS_MAX`]; also the number of serials.
     capacity: u32,
     /// Blocks in a group, as an exponent of two: block `b` is bit `b % 2^group_log2` of group `b >> group_log2`.
     group_log2: u32,
-    /// A bit is 1 iff its block is free: below `offered`, and neither allocated nor claimed by [`FixedPool::close`].
+    /// A bit is 1 if and only if its block is free: below `offered`, and neither allocated nor claimed by
+    /// [`FixedPool::close`].
     groups: Box<[Apart<AtomicU64>]>,
-    /// Group indices at which searches start. They only affect speed.
+    /// Indices of the groups at which searches start. They affect only speed.
     cursors: Box<[Apart<AtomicU32>]>,
-    /// A bit is 0 only if its group was found full since a block was last freed into the full group, or if a thread is
-    /// about to set the bit. A group with bit 1 can be full too.
+    /// A bit for each group. A bit is 0 only if its group is full, or if a thread is about to set the bit. If a bit is
+    /// 1, its group can have a free block or be full.
     rooms: Box<[Apart<AtomicU64>]>,
-    /// The latest serial of each block. Even iff the block is allocated; then it is the serial of the range. Written
-    /// only by the thread that has claimed the block, and by the thread that frees it, in one compare-exchange.
+    /// A number for each block. While the block is allocated, it is the serial of its range, an even number; while the
+    /// block is free, it is an odd number. It is written by the thread that has claimed the block, and by the thread
+    /// that frees it, in one compare-exchange.
     serials: Box<[Line]>,
     runs: Apart<SharedSerials>,
-    /// Number of blocks, from the first on, that the open pool has, allocated ones included. 0 iff the pool is closed.
+    /// Number of blocks of the open pool, allocated ones included: the blocks `0..offered`. 0 if and only if the pool
+    /// is closed.
     offered: AtomicU32,
 }
 
@@ -107,7 +113,7 @@ pub struct FixedPool {
 struct Line([AtomicU64; LINE]);
 
 impl FixedPool {
-    /// Largest number of blocks of a pool.
+    /// Maximum number of blocks of a pool.
     pub const BLOCKS_MAX: u32 = 1 << 24;
 
     /// Creates a pool of `block_count` free blocks of `block_size` units each.
@@ -153,40 +159,40 @@ impl FixedPool {
         }
     }
 
-    /// Size of a block, in units.
+    /// Returns the size of a block, in units.
     #[must_use]
     pub const fn block_size(&self) -> u64 {
         self.block_size
     }
 
-    /// Largest number of blocks that the pool can be opened with.
+    /// Returns the maximum number of blocks that the pool can be opened with.
     #[must_use]
     pub const fn capacity(&self) -> u32 {
         self.capacity
     }
 
-    /// Number of blocks that the pool was opened with; 0 while it is closed.
+    /// Returns the number of blocks that the pool was opened with; 0 while it is closed.
     #[must_use]
     pub fn block_count(&self) -> u32 {
         self.offered.load(Ordering::Relaxed)
     }
 
-    /// Allocates a block. `None` means that every group was seen without a free block during the call.
+    /// Allocates a block. Returns `None` if each group had no free block at some moment of the call.
     #[must_use = "a block that is not freed stays allocated"]
     pub fn allocate(&self) -> Option<Range> {
         self.allocate_near(thread_hint())
     }
 
-    /// Like [`FixedPool::allocate`], starting at the group where this hint was last used. If each thread always passes
-    /// its own number here and to [`FixedPool::free_near`], threads rarely contend.
+    /// Does the same as [`FixedPool::allocate`], but starts at the group in which this hint was last used. If each
+    /// thread passes its own number as the hint here and in [`FixedPool::free_near`], threads rarely contend.
     #[must_use = "a block that is not freed stays allocated"]
     pub fn allocate_near(&self, hint: usize) -> Option<Range> {
         let block = self.claim_near(hint).or_else(|| self.claim_anywhere())?;
         Some(self.hand_out(block))
     }
 
-    /// Like [`FixedPool::allocate_near`], but does not check every group: it can miss a block that was freed just
-    /// before.
+    /// Does the same as [`FixedPool::allocate_near`], but does not check every group: it can miss a block that was
+    /// freed just before.
     pub(crate) fn allocate_cached(&self, hint: usize) -> Option<Range> {
         self.claim_near(hint).map(|block| self.hand_out(block))
     }
@@ -199,7 +205,8 @@ impl FixedPool {
         self.free_near(thread_hint(), range)
     }
 
-    /// Like [`FixedPool::free`]. The next [`FixedPool::allocate_near`] with this hint starts at the range's group.
+    /// Does the same as [`FixedPool::free`]. The next call of [`FixedPool::allocate_near`] with this hint starts at the
+    /// group of this range.
     ///
     /// # Errors
     /// The errors of [`FixedPool::free`].
@@ -207,13 +214,14 @@ impl FixedPool {
         self.release(hint, &range).map(|_| ())
     }
 
-    /// Like [`FixedPool::free_near`]. Returns `true` if the range's group was full before.
+    /// Does the same as [`FixedPool::free_near`]. Returns `true` if the range's group was full before.
     pub(crate) fn release(&self, hint: usize, range: &Range) -> Result<bool, FreeError> {
         let (block, serial) = (range.slot(), range.serial().get());
         if block >= self.capacity || !serial.is_multiple_of(2) {
             return Err(self.refuse(range));
         }
-        // Relaxed: exactly one of several concurrent frees succeeds in any order, and `give` publishes earlier writes.
+        // Relaxed: of several concurrent frees, exactly one succeeds in any memory order, and `give` publishes the
+        // earlier writes.
         let taken_back = self.serial(block).compare_exchange(serial, serial + 1, Ordering::Relaxed, Ordering::Relaxed);
         if taken_back.is_err() {
             return Err(self.refuse(range));
@@ -223,7 +231,7 @@ impl FixedPool {
         Ok(self.give(group, bit))
     }
 
-    /// Returns `true` if exactly this range is allocated.
+    /// Returns `true` if this range is allocated: it was allocated here and is not freed.
     #[must_use]
     pub fn is_live(&self, range: &Range) -> bool {
         // Relaxed: a thread that received the range also sees its serial, or a later one.
@@ -233,22 +241,23 @@ impl FixedPool {
             && self.serial(range.slot()).load(Ordering::Relaxed) == serial
     }
 
-    /// Number of allocated blocks. Exact if no other thread uses the pool.
+    /// Returns the number of allocated blocks. It is exact if no other thread uses the pool.
     #[must_use]
     pub fn live_count(&self) -> u32 {
         let free: u32 = self.groups.iter().map(|group| group.0.load(Ordering::Relaxed).count_ones()).sum();
         self.block_count().saturating_sub(free)
     }
 
-    /// Returns `true` if no block is allocated. As exact as [`FixedPool::live_count`].
+    /// Returns `true` if no block is allocated. The result is exact if no other thread uses the pool.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let count = self.block_count();
         self.groups.iter().zip(0..).all(|(word, group)| word.0.load(Ordering::Relaxed) == self.mask(group, count))
     }
 
-    /// Closes the pool iff it is empty; later allocations fail. Returns the number of blocks that it was opened with.
-    /// Returns `None` if the pool is not empty, is already closed, or is being closed by another thread.
+    /// Closes the pool if no block is allocated. Returns the number of blocks that the pool was opened with. Later
+    /// allocations then fail. Returns `None` if a block is allocated, or if the pool is already closed or is being
+    /// closed by another thread.
     #[must_use = "only the caller learns that the pool is closed"]
     pub fn close(&self) -> Option<u32> {
         let count = self.offered.load(Ordering::Relaxed);
@@ -257,9 +266,10 @@ impl FixedPool {
         }
         let groups = self.groups_of(count);
         let claimed = (0..groups).take_while(|group| self.claim_all(*group, self.mask(*group, count))).count();
-        // Once the first group is claimed, no other thread can close the pool, so `offered` does not change. It has the
-        // value read above, unless the pool was closed and reopened in between; then only a part may be claimed, and
-        // the exchange fails. Release: the thread that opens the pool next finds it fully closed.
+        // Once the first group is claimed, no other thread can close the pool, so `offered` does not change. If the
+        // pool was closed and reopened before that, `offered` can differ from the value read above. In this case not
+        // all blocks may be claimed, and the exchange fails. Release: the thread that opens the pool next finds all
+        // bits clear.
         if claimed == groups && self.offered.compare_exchange(count, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
             return Some(count);
         }
@@ -278,7 +288,8 @@ impl FixedPool {
         opened
     }
 
-    /// Like [`FixedPool::open`], and allocates the first block for the caller before other threads can.
+    /// Opens a closed pool with `block_count` free blocks, like [`FixedPool::open`], and allocates the first block for
+    /// the caller before other threads can. Returns `None` if [`FixedPool::open`] would return `false`.
     #[must_use = "a block that is not freed stays allocated"]
     pub fn open_and_allocate(&self, block_count: u32) -> Option<Range> {
         self.begin_opening(block_count).then(|| {
@@ -288,8 +299,8 @@ impl FixedPool {
         })
     }
 
-    /// Visits every allocated range in order of offsets. If other threads use the pool, each range is reported in a
-    /// state that it had at some moment of the call.
+    /// Visits every allocated range in order of offsets. If other threads use the pool meanwhile, each reported range
+    /// was allocated at some moment of the call.
     pub fn for_each_live(&self, visit: &mut dyn FnMut(Range)) {
         for block in 0..self.block_count() {
             let serial = self.serial(block).load(Ordering::Relaxed);
@@ -329,17 +340,19 @@ impl FixedPool {
 
     /// Returns `true` if some group has a free block.
     pub(crate) fn has_room(&self) -> bool {
-        // Sequentially consistent for the chain: its `note_full` does for pools what this one does for groups.
+        // Sequentially consistent, because `PoolChain::note_full` needs it.
         self.groups.iter().any(|group| group.0.load(Ordering::SeqCst) != 0)
     }
 
     fn begin_opening(&self, block_count: u32) -> bool {
-        // Acquire, with the release in `close`: all bits are clear. If two threads open the pool at once, one fails.
+        // Acquire, with the release in `close`: all bits are clear. If two threads open the pool at the same time, one
+        // of them fails.
         (1..=self.capacity).contains(&block_count)
             && self.offered.compare_exchange(0, block_count, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Frees the first `count` blocks of a pool that is being opened, except the first `taken` of them (0 or 1).
+    /// Frees the first `count` blocks of a pool that is being opened. If `taken` is 1, leaves out the first block;
+    /// otherwise, `taken` is 0.
     fn offer(&self, count: u32, taken: u32) {
         for group in 0..self.groups_of(count) {
             let taken = if group == 0 { u64::from(taken) } else { 0 };
@@ -350,11 +363,13 @@ impl FixedPool {
         }
     }
 
-    /// Frees claimed blocks of a group that have no live range. Returns `true` if the group was full.
+    /// Sets the bits of claimed blocks of a group that have no live range, which frees the blocks. Returns `true` if
+    /// the group was full.
     fn give(&self, group: usize, mask: u64) -> bool {
-        // The bits are 0, because the caller owns the blocks. So adding equals setting, and compiles to one
-        // instruction. Release: earlier uses of the blocks, their serials and an opening happen before their next
-        // owners' accesses. Sequentially consistent for `note_room`, at no cost on x86.
+        // The bits are 0, because the caller owns the blocks. So an addition sets them, and it compiles to one
+        // instruction. Release: earlier uses of the blocks, writes to their serials and the opening of the pool happen
+        // before the accesses of their next owners. Sequentially consistent, because `note_room` needs it; this costs
+        // nothing on x86.
         let before = self.groups[group].0.fetch_add(mask, Ordering::SeqCst);
         debug_assert!(before & mask == 0, "a block was freed twice");
         let was_full = before == 0;
@@ -364,7 +379,8 @@ impl FixedPool {
         was_full
     }
 
-    /// Claims a block in the hint's last group, else in a group with its bit set in `rooms`.
+    /// Claims a block in the group in which the hint was last used. If it is full, claims a block in another group
+    /// whose bit in `rooms` is set. Returns `None` if these groups are full.
     fn claim_near(&self, hint: usize) -> Option<u32> {
         let cursor = self.cursor(hint);
         let start = cursor.load(Ordering::Relaxed) as usize;
@@ -384,7 +400,8 @@ impl FixedPool {
         })
     }
 
-    /// Tries the groups of one word of `rooms`, from bit `turn` upwards and around.
+    /// Tries the groups that have a set bit in one word of `rooms`: from bit `turn` up to the last bit, then from bit 0
+    /// on.
     fn claim_in_word(&self, index: usize, turn: u32) -> Option<u32> {
         let mut left = self.rooms[index].0.load(Ordering::Relaxed).rotate_right(turn);
         while left != 0 {
@@ -399,7 +416,8 @@ impl FixedPool {
         None
     }
 
-    /// Tries every group, as a last resort, because `rooms` may be momentarily out of date.
+    /// Tries every group. Called if no group with its bit set in `rooms` has a free block, because a bit may be about
+    /// to be set.
     fn claim_anywhere(&self) -> Option<u32> {
         (0..self.groups.len()).find_map(|group| self.claim_in(group))
     }
@@ -413,25 +431,25 @@ impl FixedPool {
                 return None;
             }
             let at = free.trailing_zeros();
-            // Acquire, with the release of the thread that freed the block. If the bit is already 0, another thread
-            // claimed the block and nothing has changed; so some thread always makes progress.
+            // Acquire, with the release of the thread that freed the block. If the bit is already 0, another thread has
+            // claimed the block, and this call has changed nothing. So some thread always makes progress.
             if word.fetch_and(!(1 << at), Ordering::Acquire) & (1 << at) != 0 {
                 return Some(((group as u32) << self.group_log2) + at);
             }
         }
     }
 
-    /// Claims the blocks of `mask` iff they are exactly the free blocks of the group.
+    /// Claims the blocks of `mask` if they are exactly the free blocks of the group; otherwise, returns `false`.
     fn claim_all(&self, group: usize, mask: u64) -> bool {
-        // Acquire: all uses of the blocks happen before the closer's later accesses.
+        // Acquire: all uses of the blocks happen before later accesses of the thread that closes the pool.
         self.groups[group].0.compare_exchange(mask, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Draws the next serial of a claimed block and returns its range.
     fn hand_out(&self, block: u32) -> Range {
         let number = self.serial(block);
-        // Relaxed: this thread owns the block, and claiming it made the last owner's writes visible. The range reaches
-        // other threads only through the caller, whose synchronization orders it.
+        // Relaxed: this thread owns the block, and its claim of the block has made the writes of the previous owner
+        // visible. Other threads get the range only from the caller, who must synchronize with them.
         let mut serial = number.load(Ordering::Relaxed) + 1;
         if serial.is_multiple_of(SharedSerials::RUN) {
             serial = self.runs.0.draw_run();
@@ -440,11 +458,11 @@ impl FixedPool {
         self.range(block, serial)
     }
 
-    /// Clears the group's bit in `rooms`, unless a thread frees there concurrently.
+    /// Clears the bit of a full group in `rooms`, unless a thread frees a block of the group concurrently.
     ///
-    /// This thread clears the bit and then reads the group; a freeing thread sets the group and then reads the bit
-    /// ([`Self::note_room`]). All four accesses are sequentially consistent, so one of the two threads sees the
-    /// other.
+    /// This thread clears the bit and then reads the group. A thread that frees a block changes the group and then
+    /// reads the bit ([`Self::note_room`]). All four accesses are sequentially consistent, so at least one of the two
+    /// threads sees the change of the other, and sets the bit.
     fn note_full(&self, group: usize) {
         let (word, bit) = self.room_bit(group);
         word.fetch_and(!bit, Ordering::SeqCst);
@@ -454,7 +472,7 @@ impl FixedPool {
         }
     }
 
-    /// Sets the group's bit in `rooms` if it is clear, after blocks were freed there.
+    /// Sets the group's bit in `rooms` if it is clear. Called after blocks of the group were freed.
     fn note_room(&self, group: usize) {
         fence_in_model();
         if !self.has_room_bit(group) {
@@ -472,18 +490,18 @@ impl FixedPool {
         (&self.rooms[group / 64].0, 1 << (group % 64))
     }
 
-    /// Returns the cursor of this hint. Hints are distributed evenly over the cursors.
+    /// Returns the cursor for a hint. Hints are distributed evenly over the cursors.
     fn cursor(&self, hint: usize) -> &AtomicU32 {
         let mixed = (hint as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         &self.cursors[((mixed * self.cursors.len() as u64) >> 32) as usize].0
     }
 
-    /// Returns the group of a block, and its bit there.
+    /// Returns the index of a block's group, and the bit of the block in the group.
     fn place(&self, block: u32) -> (usize, u64) {
         ((block >> self.group_log2) as usize, 1 << (block & ((1 << self.group_log2) - 1)))
     }
 
-    /// Returns the bits of those blocks of a group that are among the first `count`.
+    /// Returns the bits of the blocks of a group that are below block `count`.
     fn mask(&self, group: usize, count: u32) -> u64 {
         let blocks = count.saturating_sub((group as u32) << self.group_log2).min(1 << self.group_log2);
         if blocks == 0 { 0 } else { u64::MAX >> (64 - blocks) }
@@ -507,7 +525,7 @@ impl FixedPool {
     #[cold]
     pub(crate) fn refuse(&self, range: &Range) -> FreeError {
         let (offset, size) = (range.offset(), range.size());
-        // A rarely used block may still count through a run of an earlier block of numbers.
+        // The serial of a rarely used block may be from an earlier block of numbers.
         let held = |block| Serial::from_u64(self.serial(block).load(Ordering::Relaxed));
         let of_slot = |block| held(block).is_some_and(|held| held.block() == range.serial().block());
         let ours = self.runs.0.drew(range.serial()) || (range.slot() < self.capacity && of_slot(range.slot()));
@@ -515,7 +533,7 @@ impl FixedPool {
     }
 }
 
-/// Stores only a changed value: a line that is only read stays in every core's cache.
+/// Sets a cursor. Writes only a changed value, because a cache line that is only read stays in every core's cache.
 fn move_cursor(cursor: &AtomicU32, group: usize) {
     if cursor.load(Ordering::Relaxed) != group as u32 {
         cursor.store(group as u32, Ordering::Relaxed);

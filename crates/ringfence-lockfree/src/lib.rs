@@ -1,33 +1,35 @@
-//! Structures that threads share without a lock: pools, thread caches, deferred release and recycled objects.
+//! Structures that several threads use at the same time without waiting for each other: pools, thread caches, deferred
+//! release and recycled objects.
 //!
-//! They manage ranges and sync points of [`ringfence_core`]; no graphics API is named here. Each file that contains `unsafe` code states
-//! the reason, and `loom` tries every order of its memory accesses (`ci/loom.sh`).
+//! They manage ranges and sync points of [`ringfence_core`], and use no graphics API. Each file that contains `unsafe`
+//! code states the reason, and is checked with the model checker `loom`, which tries all orders of the threads' memory
+//! accesses (`ci/loom.sh`).
 //!
 //! | module | contents | cost of an operation |
 //! |---|---|---|
 //! | [`fixed_pool`] | equal blocks for many threads at once | O(1) |
-//! | [`pool_chain`] | fixed pools with their heaps, added and removed while threads allocate | O(1) expected |
+//! | [`pool_chain`] | fixed pools and their heaps, added and removed while threads allocate | O(1) expected |
 //!
-//! The other modules serve the crates of Ringfence. They are public for those crates only, are hidden from the documentation, and may
-//! change in any release:
+//! The other modules are for the crates of Ringfence. They are hidden from the documentation and may change in any
+//! release:
 //!
 //! | module | contents | cost of an operation |
 //! |---|---|---|
 //! | `thread_slot` ¹ | a small number for each living thread | O(1) |
-//! | `counter` ¹ | counters with a cache line for each thread | a load and a store |
-//! | `spsc_queue` ¹ | queue of one producer and one consumer, by sets of sync points | O(1) |
-//! | `retire_bin` ¹ | deferred release by many threads | O(1) |
-//! | `recycled` ¹ | released objects by description, for the next owner | O(1): two exchanges |
+//! | `counter` ¹ | counters; each thread adds to its own cache line | a load and a store |
+//! | `spsc_queue` ¹ | queue with one producer and one consumer, by sets of sync points | O(1) |
+//! | `retire_bin` ¹ | deferred release of objects from many threads | O(1) |
+//! | `recycled` ¹ | released objects, kept for the next request with the same description | O(1): two exchanges |
 //! | `thread_cache` ¹ | a few items of a shared pool for each thread | O(1): one exchange |
-//! | `slots` ¹ | small and common sizes: pools by size class with thread caches | O(1): one exchange |
+//! | `slots` ¹ | allocation of small sizes: a pool chain and thread caches per size class | O(1): one exchange |
 //! | `clock` ¹ | begun, submitted and completed values of a timeline | O(open values) |
-//! | `delivery` ¹ | copies to a resource from their recording to their arrival or loss | O(1) a destination |
-//! | `pin` ¹ | ring ranges in use by writers | O(1) |
+//! | `delivery` ¹ | states of a copy to a resource: gathered, recorded, arrived, lost | O(1) per destination |
+//! | `pin` ¹ | ring ranges that host threads are writing to | O(1) |
 //! | `ticket` | permission to move a range | one exchange |
-//! | `try_cell` | a value that one thread at a time may take, without waiting | one exchange |
+//! | `try_cell` | a value that one thread at a time can access; the others do not wait | one exchange |
 //! | `primitive` | the atomics of the processor, or those of `loom` | – |
 //!
-//! ¹ With the feature `std`, because these need threads.
+//! ¹ Only with the feature `std`, because these modules use threads.
 #![no_std]
 // Denied, not forbidden: each module with unsafe code allows it and states its reason.
 #![deny(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Pins, which keep bytes of a ring from being reused while a host thread accesses them.
+//! Pins: a host thread sets a pin while it accesses bytes of a ring, so that these bytes are not reused.
 //!
 //! ```text
 //!   released        position of a thread's page
@@ -7,23 +7,23 @@
 //!      │◀─ may be written ─┴─▶
 //!
 //!   writing thread                           releasing thread, under the lock
-//!   1  pin := position                       1  released := end of the submissions that have passed
-//!   2  released > position? then unpin,      2  a pin below that? then reset released to the pinned
-//!      the page was released                    submission, whose bytes stay
+//!   1  pin := position                       1  released := end of the submissions that are complete
+//!   2  released > position? then unpin:      2  a pin below that? then released := start of the pinned
+//!      the page was released                    submission, whose bytes remain in use
 //!   3  write, flush
 //!   4  pin := free
 //! ```
 //!
 //! All four accesses of steps 1 and 2 are sequentially consistent, so at least one of the two threads sees the other's
-//! step 1. If a program submits a frame while one of its threads still writes for it, the device can read wrong bytes,
-//! or an error is reported, but two threads never write the same bytes. This is the protocol of hazard pointers
-//! (Michael, 2004), with ranges instead of nodes; `loom` tests its orders.
+//! step 1. If a program submits a frame while one of its threads still writes data of the frame, the device can read
+//! wrong bytes, or the thread gets an error. But two threads never write to the same bytes. This is the protocol of
+//! hazard pointers (Michael, 2004), with ranges instead of nodes; `loom` checks it.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | pin, look, unpin | two atomic stores and a load |
+//! | set, check `released`, clear | two atomic stores and a load |
 //! | claim | O(pins), under the ring's lock |
-//! | release | O(pins) + O(1) an entry, under the ring's lock |
+//! | release | O(pins), plus O(1) per released entry, under the ring's lock |
 
 use core::ops::Deref;
 use std::sync::Arc;
@@ -32,12 +32,12 @@ use std::vec::Vec;
 use crate::primitive::{AtomicBool, AtomicU64, Ordering, fence_in_model};
 use ringfence_core::ring::Ring;
 
-/// Position below which all bytes may have been allocated again.
+/// The position in a ring below which all bytes are released: they may have been allocated again.
 #[derive(Debug, Default)]
 pub struct Released(AtomicU64);
 
 impl Released {
-    /// Creates the position 0: no byte is released yet.
+    /// Returns the position 0: no byte is released.
     #[must_use]
     pub fn new() -> Self {
         Self(AtomicU64::new(0))
@@ -49,8 +49,8 @@ impl Released {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Returns `true` if the bytes that begin at `position` still belong to their owner. Meaningful only while a pin is
-    /// set there.
+    /// Returns `true` if the bytes that begin at `position` are not released. The result is only valid while a pin is
+    /// set at `position`.
     #[inline]
     #[must_use]
     pub fn holds(&self, position: u64) -> bool {
@@ -63,19 +63,19 @@ impl Released {
     }
 }
 
-/// Returns the position of the oldest bytes in use.
+/// Returns the position of the oldest bytes in use. If no bytes are in use, returns the released position.
 #[must_use]
 pub fn tail<T>(ring: &Ring<T>, released: &Released) -> u64 {
     ring.iter().next().map_or(released.position(), |oldest| oldest.position)
 }
 
-/// Frees the oldest submissions that have `passed`, up to the first pinned one. Returns `true` if a pin kept bytes that
-/// have passed.
+/// Releases the oldest submissions that are complete, up to the first submission with a pin. `passed` returns `true`
+/// for the tag of a complete submission. Returns `true` if a pin prevented the release of such a submission.
 pub fn release<T>(ring: &mut Ring<T>, released: &Released, pins: &Pins, passed: &mut dyn FnMut(&T) -> bool) -> bool {
     let passed = ring.iter().take_while(|oldest| passed(oldest.tag)).last();
     let Some(until) = passed.map(|last| last.position + last.size) else { return false };
     let mut reached = tail(ring, released);
-    // Announced before the pins are read.
+    // Written before the pins are read (step 1).
     released.set(until);
     let pinned = pins.first();
     while reached < until {
@@ -90,12 +90,12 @@ pub fn release<T>(ring: &mut Ring<T>, released: &Released, pins: &Pins, passed: 
     reached < until
 }
 
-/// A host thread's mark that it accesses the bytes that begin at a position. On its own cache line.
+/// A pin: the position of the bytes that a host thread is accessing. It is on its own cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Pin {
     position: AtomicU64,
-    /// `true` while a thread owns the pin, set or not.
+    /// `true` while a thread owns the pin. The pin need not be set then.
     is_held: AtomicBool,
 }
 
@@ -103,30 +103,31 @@ impl Pin {
     /// Position of a pin that is not set.
     pub const FREE: u64 = u64::MAX;
 
-    /// Sets the pin. The caller then reads [`Released`], see the protocol in the module's documentation.
+    /// Sets the pin. The caller must check [`Released::holds`] afterwards, before it accesses the bytes.
     #[inline]
     pub fn set(&self, position: u64) {
         self.position.store(position, Ordering::SeqCst);
         fence_in_model();
     }
 
-    /// Clears the pin. Earlier writes are visible to a thread that sees this.
+    /// Clears the pin. A thread that sees the cleared pin also sees all earlier writes of this thread.
     #[inline]
     pub fn free(&self) {
         self.position.store(Self::FREE, Ordering::Release);
     }
 }
 
-/// All pins of a ring. Pins are reused: there are as many as the largest number of threads that wrote at once.
+/// All pins of a ring. Pins are reused, so their number is the largest number of threads that have written at the same
+/// time.
 #[derive(Debug, Default)]
 pub struct Pins(Vec<Arc<Pin>>);
 
 impl Pins {
-    /// Returns a pin that no other thread owns, set to `position`. O(pins); allocates host memory only if all pins are
-    /// owned.
+    /// Returns a pin that no other thread owns, and sets it to `position`. O(pins). Allocates host memory only if all
+    /// pins are owned.
     pub fn claim(&mut self, position: u64) -> HeldPin {
-        // Pins are claimed only here, and `&mut` excludes other threads. The last owner has already released the pin,
-        // so it does not clear the new position.
+        // Only this function changes the owner of a pin, and `&mut` excludes other threads. The previous owner has
+        // already cleared the pin, so it does not clear the new position.
         if let Some(pin) = self.0.iter().find(|pin| !pin.is_held.load(Ordering::Acquire)) {
             pin.is_held.store(true, Ordering::Relaxed);
             pin.set(position);

@@ -1,41 +1,42 @@
-//! Pools of equal blocks that are added and removed while threads allocate and free, without a lock.
+//! A chain of pools of blocks of one size. Pools are added and removed while threads allocate and free blocks, without
+//! a lock.
 //!
 //! ```text
-//!   rooms       1 0 1 0 …       a bit for each index: 0 only if its pool was found full (or there is none)
+//!   rooms       1 0 1 0 …       a bit for each index: 0 only if the pool was found full, or there is no open pool
 //!               │ │ │
-//!   pools   [ slot 0 ][ slot 1 ][ slot 2 ][ – ][ – ] …      pool_count_max entries; a slot is created at first use
-//!              open      open      vacant                   and kept, so threads never access a freed slot
+//!   pools   [ slot 0 ][ slot 1 ][ slot 2 ][ – ][ – ] …      pool_count_max entries; a slot is created at first use,
+//!              open      open      vacant                   and is freed only with the chain
 //!              heap      heap        –
 //!               ▲
-//!               └─ PoolAllocation { pool: 0, block, serial, offset }: a free knows its pool
+//!               └─ PoolAllocation { pool: 0, block, serial, offset }
 //! ```
 //!
-//! An allocation tries the first pool whose bit in `rooms` is set. So later pools become empty and can be removed. A
-//! pool that turns out to be full loses its bit, and gets it back when a thread frees a block in a full group of it. So
-//! full pools are not tried repeatedly.
+//! An allocation tries the first pool whose bit in `rooms` is set, so later pools can become empty and be removed. If
+//! the pool is full, its bit is cleared, so that it is not tried again. The bit is set again when a thread frees a
+//! block in a full group of the pool.
 //!
-//! Creating a heap can take the driver milliseconds. So the chain never creates or destroys heaps; the caller does:
+//! The driver can take milliseconds to create a heap. So the chain never creates or destroys heaps; the caller does:
 //!
-//! 1. Call [`PoolChain::allocate`]. If it fails, take a lock of your own that only growing takes (or grow in the
-//!    background, ahead of need):
-//! 2. Call [`PoolChain::allocate_thorough`], because another thread may have grown the chain. If it fails too:
-//! 3. Call [`PoolChain::reserve`], which enforces the largest number of pools. Create a heap of
-//!    [`Reservation::block_count`] blocks. [`Reservation::open`] makes the pool available to all threads and returns
-//!    its first block. If the heap cannot be created, drop the reservation, which cancels it.
-//! 4. Once a tick, call [`PoolChain::take_surplus`] until it returns `None`, and destroy the returned heaps.
+//! 1. Call [`PoolChain::allocate`]. If it fails, take a lock of your own that only this path takes. (Alternatively, add
+//!    pools in the background before they are needed.)
+//! 2. Call [`PoolChain::allocate_thorough`], because another thread may have added a pool meanwhile. If it fails too:
+//! 3. Call [`PoolChain::reserve`], which fails if the chain has its maximum number of pools. Create a heap for
+//!    [`Reservation::block_count`] blocks, and pass it to [`Reservation::open`]. This makes the pool available to all
+//!    threads and returns its first block. If the heap cannot be created, drop the reservation.
+//! 4. Once per tick, call [`PoolChain::take_surplus`] until it returns `None`, and destroy the returned heaps.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`PoolChain::allocate`] | that of [`FixedPool`], and one word of `rooms` for each 64 indices |
-//! | – that finds a pool full | also O(blocks / 64), once for that pool until a block of it is freed |
-//! | – without success | O(indices / 64) |
-//! | [`PoolChain::allocate_thorough`] without success | O(blocks of all pools / 64) |
+//! | [`PoolChain::allocate`] | that of [`FixedPool`], and reads one word of `rooms` for each 64 indices |
+//! | … that finds a pool full | also O(blocks of the pool / 64), once until a block of the pool is freed |
+//! | … that fails | O(indices / 64) |
+//! | [`PoolChain::allocate_thorough`] that fails | O(blocks of all pools / 64) |
 //! | [`PoolChain::free`], [`PoolChain::heap`], [`PoolChain::is_live`] | O(1) |
 //! | [`PoolChain::reserve`] | O(slots created so far); allocates host memory for a new slot |
 //! | [`PoolChain::take_empty`], [`PoolChain::take_surplus`], [`PoolChain::statistics`] | O(blocks of all pools / 64) |
 //!
-//! Host memory: the bits and serials of a slot (12 bytes a block in large pools) are kept when its heap is removed and
-//! reused for the next pool that fits. They are freed with the chain.
+//! Host memory: when a heap is removed, the bits and serials of its slot (12 bytes per block in large pools) are kept
+//! and reused for a later pool. They are freed with the chain.
 
 pub use crate::fixed_pool::slot::{PoolAllocation, PoolView, RefusedFree};
 
@@ -46,7 +47,7 @@ use alloc::boxed::Box;
 use core::fmt;
 use ringfence_core::range::{FreeError, Invalid};
 
-/// Pools of one block size, each with its heap. See the [module](self).
+/// A lock-free chain of pools of blocks of one size. Each pool has a heap of type `H`.
 ///
 /// ```
 /// # use ringfence_lockfree::pool_chain::PoolChain;
@@ -85,14 +86,14 @@ use ringfence_core::range::{FreeError, Invalid};
 /// ```
 pub struct PoolChain<H> {
     block_size: u64,
-    /// Slots are created in order of index and never removed; only their heaps are.
+    /// The slots, created in order of index and freed with the chain.
     pools: Box<[OnceBox<PoolSlot<H>>]>,
-    /// A bit is 0 only if its pool is not open, if the pool was found full since a block was last freed into a full
-    /// group of it, or if a thread is about to set the bit. A pool with bit 1 can be full too.
+    /// A bit for each pool. A bit is 0 only if its pool is not open or is full, or if a thread is about to set the bit.
+    /// If a bit is 1, its pool can have a free block, be full, or not be open.
     rooms: Box<[Apart<AtomicU64>]>,
 }
 
-/// Counts of a chain.
+/// Numbers of the pools and blocks of a chain.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PoolStatistics {
     /// Number of open pools.
@@ -105,13 +106,13 @@ pub struct PoolStatistics {
     pub live_count: u64,
 }
 
-/// Rules by which empty pools are kept.
+/// Rules by which [`PoolChain::take_surplus`] removes empty pools.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeepPools {
-    /// Number of empty pools that are always kept.
+    /// Number of empty pools that are never removed.
     pub empty_count: u32,
-    /// Number of ticks for which a surplus pool stays empty before it is removed. 0 counts as 1, so that a loop that
-    /// allocates and frees within one tick does not create and destroy a heap each time.
+    /// Number of ticks after which a further pool that remains empty and unused is removed. 0 counts as 1, so that a
+    /// loop that allocates and frees within one tick does not create and destroy a heap each time.
     pub grace_ticks: u64,
 }
 
@@ -130,26 +131,28 @@ impl<H> PoolChain<H> {
         }
     }
 
-    /// Size of a block, in units.
+    /// Returns the size of a block, in units.
     #[must_use]
     pub const fn block_size(&self) -> u64 {
         self.block_size
     }
 
-    /// Largest number of pools.
+    /// Returns the maximum number of pools.
     #[must_use]
     pub const fn pool_count_max(&self) -> u32 {
         self.pools.len() as u32
     }
 
-    /// Allocates a block from the first pool with a free block. It may miss a block that is freed during the call: call
-    /// [`PoolChain::allocate_thorough`] before growing the chain or giving up.
+    /// Allocates a block from the first pool with a free block. Returns `None` if no free block was found. It can miss
+    /// a block that was freed just before: if it fails, call [`PoolChain::allocate_thorough`] before you add a pool or
+    /// report an error.
     pub fn allocate(&self) -> Option<PoolAllocation> {
         self.allocate_near(thread_hint())
     }
 
-    /// Like [`PoolChain::allocate`]. Each pool is searched from the group where this hint was last used. If each thread
-    /// always passes its own number here and to [`PoolChain::free_near`], threads rarely contend.
+    /// Does the same as [`PoolChain::allocate`], but searches each pool from the group in which this hint was last
+    /// used. If each thread passes its own number as the hint here and in [`PoolChain::free_near`], threads rarely
+    /// contend.
     pub fn allocate_near(&self, hint: usize) -> Option<PoolAllocation> {
         self.rooms.iter().zip(0..).find_map(|(word, index)| {
             let mut left = word.0.load(Ordering::Relaxed);
@@ -166,7 +169,7 @@ impl<H> PoolChain<H> {
         })
     }
 
-    /// Allocates a block after trying every group of every pool.
+    /// Allocates a block. Returns `None` only if every group of every pool was checked and was full.
     pub fn allocate_thorough(&self) -> Option<PoolAllocation> {
         self.slots().find_map(|(index, slot)| slot.allocate_thorough(index, thread_hint()))
     }
@@ -174,13 +177,13 @@ impl<H> PoolChain<H> {
     /// Frees a block.
     ///
     /// # Errors
-    /// The block belongs to another chain. The error returns the block, and nothing has changed.
+    /// The block belongs to another chain. The error contains the block, and nothing has changed.
     pub fn free(&self, allocation: PoolAllocation) -> Result<(), RefusedFree> {
         self.free_near(thread_hint(), allocation)
     }
 
-    /// Like [`PoolChain::free`]. In this pool, the next [`PoolChain::allocate_near`] with this hint starts at the
-    /// block's group.
+    /// Does the same as [`PoolChain::free`]. In the pool of the block, the next call of [`PoolChain::allocate_near`]
+    /// with this hint starts at the block's group.
     ///
     /// # Errors
     /// The errors of [`PoolChain::free`].
@@ -197,23 +200,24 @@ impl<H> PoolChain<H> {
         Ok(())
     }
 
-    /// Returns `true` if the block belongs to this chain. It is allocated then, because the caller owns it.
+    /// Returns `true` if the block belongs to this chain. The block is then allocated, because its owner has not freed
+    /// it.
     #[must_use]
     pub fn is_live(&self, allocation: &PoolAllocation) -> bool {
         self.slot(allocation.pool()).is_some_and(|slot| slot.is_live(allocation))
     }
 
-    /// Returns the heap of a block, which exists as long as the block. `None` if the block belongs to another chain.
+    /// Returns the heap of a block; `None` if the block belongs to another chain. The heap remains in the chain while
+    /// the block is allocated.
     #[must_use]
     pub fn heap<'a>(&'a self, allocation: &'a PoolAllocation) -> Option<&'a H> {
         self.slot(allocation.pool())?.heap(allocation)
     }
 
-    /// Reserves a slot for a pool of up to `block_count` blocks: the first of two steps. Calls no driver, and no thread
-    /// waits for the owner of the reservation.
+    /// Reserves a slot for a new pool of up to `block_count` blocks. Returns `None` if all slots are in use.
+    /// [`Reservation::open`] then adds the pool. No thread waits for the owner of the reservation.
     ///
-    /// The reservation may be for fewer blocks, if all slots were created for smaller pools. `None` if all slots are in
-    /// use.
+    /// If all slots were created for smaller pools, the reservation is for fewer blocks ([`Reservation::block_count`]).
     ///
     /// # Panics
     /// If `block_count` is not in `1..=FixedPool::BLOCKS_MAX`, or the size of the pool exceeds `u64::MAX` units.
@@ -230,7 +234,8 @@ impl<H> PoolChain<H> {
         Some(Reservation { chain: self, slot, index, block_count: block_count.min(slot.capacity()) })
     }
 
-    /// Creates a reserved slot at the first index without one.
+    /// Creates a reserved slot at the first index without a slot, and returns the index; `None` if all indices have
+    /// slots.
     fn reserve_new(&self, block_count: u32) -> Option<u32> {
         let mut slot = None;
         for (place, index) in self.pools.iter().zip(0..) {
@@ -246,33 +251,35 @@ impl<H> PoolChain<H> {
         None
     }
 
-    /// Takes the heap out of the last empty pool, even if it became empty just now, for trimming.
+    /// Removes the last empty pool, even if it became empty just before, and returns its heap. Returns `None` if no
+    /// pool is empty.
     ///
-    /// Once the pool is claimed, allocations in it fail.
+    /// Call it if memory is short.
     pub fn take_empty(&self) -> Option<H> {
         let made = self.pools.partition_point(|place| place.get().is_some()) as u32;
         let slots = (0..made).rev().filter_map(|index| Some((index, self.slot(index)?)));
         slots.filter(|(_, slot)| slot.is_empty()).find_map(|(index, slot)| self.close(index, slot))
     }
 
-    /// Takes the heap out of a pool that has been empty and unused for long enough. Call it once a tick until it
-    /// returns `None`; `tick` must never decrease.
+    /// Removes a pool that has been empty and unused for [`KeepPools::grace_ticks`], and returns its heap. Returns
+    /// `None` if there is no such pool, or if only [`KeepPools::empty_count`] pools are empty. Once per tick, call it
+    /// until it returns `None`. `tick` must never decrease.
     pub fn take_surplus(&self, tick: u64, keep: KeepPools) -> Option<H> {
         let idle = |slot: &PoolSlot<H>| tick.saturating_sub(slot.idle_since(tick));
         let empty = self.slots().filter(|(_, slot)| slot.is_open() && slot.is_empty());
-        // The first empty pools are kept, because allocations use the first pools first.
+        // The first empty pools are skipped, because allocations use the first pools first.
         let surplus = empty.skip(keep.empty_count as usize);
         surplus
             .filter(|(_, slot)| idle(slot) >= keep.grace_ticks.max(1))
             .find_map(|(index, slot)| self.close(index, slot))
     }
 
-    /// Visits every open pool with its heap, in order of index. A pool is not removed during its visit.
+    /// Calls `look` for every open pool, in order of index. A pool is not removed while `look` visits it.
     pub fn for_each_pool(&self, look: &mut dyn FnMut(PoolView<'_, H>)) {
         self.slots().for_each(|(index, slot)| _ = slot.visit(index, &mut *look));
     }
 
-    /// Returns counts. Exact if no other thread uses the chain.
+    /// Returns the numbers of pools and blocks. They are exact if no other thread uses the chain.
     #[must_use]
     pub fn statistics(&self) -> PoolStatistics {
         let mut sum = PoolStatistics::default();
@@ -286,7 +293,7 @@ impl<H> PoolChain<H> {
         sum
     }
 
-    /// Returns every heap, even with allocated blocks, for teardown.
+    /// Returns all heaps, even of pools with allocated blocks.
     pub fn into_heaps(self) -> impl Iterator<Item = H> {
         self.pools.into_iter().filter_map(|mut place| place.take()?.into_heap())
     }
@@ -306,7 +313,7 @@ impl<H> PoolChain<H> {
     fn close(&self, index: u32, slot: &PoolSlot<H>) -> Option<H> {
         let heap = slot.close();
         if heap.is_none() && slot.has_room() {
-            // During the attempt, an allocation may have found the pool full.
+            // During the attempt, an allocation may have found the pool full and cleared its bit.
             self.note_room(index);
         }
         heap
@@ -317,16 +324,17 @@ impl<H> PoolChain<H> {
     }
 
     fn slots(&self) -> impl Iterator<Item = (u32, &PoolSlot<H>)> {
-        // No slot follows the first missing one.
+        // Slots are created in order, so there is none after the first missing one.
         self.pools.iter().zip(0..).map_while(|(place, index)| Some((index, place.get()?)))
     }
 
-    /// Clears the pool's bit in `rooms`, unless a thread frees there concurrently.
+    /// Clears the bit of a full pool in `rooms`, unless a thread frees a block of the pool concurrently.
     ///
-    /// This thread clears the bit and then reads the pool; a freeing thread frees the block and then reads the bit
-    /// ([`Self::note_room`]). All of these are sequentially consistent, so one of the two threads sees the other.
-    /// A freeing thread reads the bit only if the block's group was full. If the group was not full, the thread that
-    /// freed into the full group reads the bit, and this thread sees that the group is not full.
+    /// This thread clears the bit and then reads the pool. A thread that frees a block changes the block's group and
+    /// then reads the bit ([`Self::note_room`]). All four accesses are sequentially consistent, so at least one of the
+    /// two threads sees the change of the other, and sets the bit. A thread that frees a block reads the bit only if
+    /// the block's group was full. If the group was not full, an earlier thread has freed a block into the full group,
+    /// and the same holds for that thread.
     fn note_full(&self, pool: u32) {
         let (word, bit) = self.room_bit(pool);
         word.fetch_and(!bit, Ordering::SeqCst);
@@ -336,7 +344,7 @@ impl<H> PoolChain<H> {
         }
     }
 
-    /// Sets the pool's bit in `rooms` if it is clear, after a block was freed there.
+    /// Sets the pool's bit in `rooms` if it is clear. Called after a block of the pool was freed.
     fn note_room(&self, pool: u32) {
         fence_in_model();
         if !self.has_room_bit(pool) {
@@ -361,7 +369,7 @@ impl<H> fmt::Debug for PoolChain<H> {
     }
 }
 
-/// A slot that is reserved while the pool's heap is created. Dropping it cancels the reservation.
+/// A reserved slot, while the caller creates the heap of a new pool. If it is dropped, the reservation is cancelled.
 #[must_use = "a reservation that is dropped is cancelled"]
 pub struct Reservation<'a, H> {
     chain: &'a PoolChain<H>,
@@ -371,20 +379,20 @@ pub struct Reservation<'a, H> {
 }
 
 impl<H> Reservation<'_, H> {
-    /// Number of blocks that the pool will have.
+    /// Returns the number of blocks that the pool will have.
     #[must_use]
     pub const fn block_count(&self) -> u32 {
         self.block_count
     }
 
-    /// Index of the pool, which [`PoolAllocation::pool`] will return.
+    /// Returns the index that the pool will have ([`PoolAllocation::pool`]).
     #[must_use]
     pub const fn pool(&self) -> u32 {
         self.index
     }
 
-    /// Opens the pool over `heap` for all threads, and allocates its first block for the caller. The second of two
-    /// steps.
+    /// Adds the pool with this heap to the chain, so that all threads can use it, and allocates its first block for the
+    /// caller.
     pub fn open(self, heap: H) -> PoolAllocation {
         let allocation = self.slot.open(self.index, heap, self.block_count).ok().expect("the slot is reserved");
         self.chain.note_room(self.index);

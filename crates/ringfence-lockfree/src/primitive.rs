@@ -3,13 +3,14 @@
 //! ```text
 //!   fixed_pool, pool_chain, try_cell, thread_slot,
 //!   spsc_queue, retire_bin, thread_cache,
-//!   recycled                             ──▶ primitive ──┬─ core::sync::atomic    normal builds
+//!   recycled, …                          ──▶ primitive ──┬─ core::sync::atomic    normal builds
 //!                                                        └─ loom::sync::atomic    --cfg loom: tries all orders
 //! ```
 //!
-//! Under `loom`, constants are smaller too, so rare events (a full group, a used-up run of serial numbers) occur
-//! within the few steps of a model. Only these may name `core::sync::atomic` directly: process-wide counters, which a
-//! model must not reset; counters that order no other memory; and tickets, which change in one exchange.
+//! Under `loom`, some constants are smaller, so that rare events (a full group, a used-up run of serial numbers) occur
+//! within the few steps of a model. Only three kinds of code may use `core::sync::atomic` directly: counters of the
+//! whole process, which a model must not reset; counters that order no other memory; and tickets, whose state changes
+//! in one exchange.
 
 #[cfg(not(loom))]
 pub use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -22,14 +23,14 @@ pub use loom::{
 #[cfg(all(feature = "std", not(loom)))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
-/// `core`'s cell with `loom`'s interface.
+/// The cell of `core`, with the interface of `loom`'s cell.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
 
 #[cfg(not(loom))]
 impl<T> UnsafeCell<T> {
-    /// Like `core`'s `new`.
+    /// Creates a cell that contains `value`.
     pub const fn new(value: T) -> Self {
         Self(core::cell::UnsafeCell::new(value))
     }
@@ -46,35 +47,35 @@ impl<T> UnsafeCell<T> {
         write(self.0.get())
     }
 
-    /// Like `core`'s `into_inner`.
+    /// Returns the value of the cell.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }
 }
 
-/// Returns `in_use`; under `loom`, `in_model`.
+/// Returns a constant: `in_model` under `loom`, `in_use` otherwise.
 pub(crate) const fn shrunk(in_use: u32, in_model: u32) -> u32 {
     if cfg!(loom) { in_model } else { in_use }
 }
 
-/// Returns `in_use`; under `loom` and miri, `in_model`. For code that models also run over real memory.
+/// Returns a constant: `in_model` under `loom` or miri, `in_use` otherwise. For code that is also modelled under miri.
 #[cfg(feature = "std")]
 pub(crate) const fn shrunk_under_miri_too(in_use: usize, in_model: usize) -> usize {
     if cfg!(any(loom, miri)) { in_model } else { in_use }
 }
 
-/// A fence between two sequentially consistent accesses to different words, the first of them a write; only under
-/// `loom`.
+/// A fence for models, between a sequentially consistent write to one word and a sequentially consistent access to
+/// another. Does nothing outside of `loom`.
 ///
-/// The language orders such accesses without a fence (on x86 without an extra instruction), but `loom` models that
-/// order only for fences.
+/// The language orders such accesses without a fence. `loom` does so only if there is a fence.
 #[inline]
 pub fn fence_in_model() {
     #[cfg(loom)]
     loom::sync::atomic::fence(Ordering::SeqCst);
 }
 
-/// Yields to another thread when this one cannot proceed. Without the feature `std`, it spins.
+/// Called when this thread must wait for another one. Yields to another thread; without the feature `std`, executes a
+/// spin hint.
 pub fn yield_now() {
     #[cfg(all(feature = "std", not(loom)))]
     std::thread::yield_now();
@@ -84,17 +85,18 @@ pub fn yield_now() {
     loom::thread::yield_now();
 }
 
-/// Aligned to two cache lines, which processors fetch as a pair: two such values are never falsely shared.
+/// A value that is aligned to two cache lines, because processors fetch lines in pairs. Two such values never share a
+/// line.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Apart<T>(pub(crate) T);
 
 /// Returns a number that is usually the same for all calls of a thread and usually differs between threads.
 ///
-/// It is the address of the thread's stack in units of 64 KiB. It only affects speed.
+/// The number is the address of the thread's stack in units of 64 KiB. It affects only speed.
 pub(crate) fn thread_hint() -> usize {
     if cfg!(loom) {
-        // A model must be reproducible, and one shared cursor for all threads is the hardest case.
+        // A model must be reproducible, and the hardest case is that all threads have the same number.
         return 0;
     }
     let here = 0_u8;

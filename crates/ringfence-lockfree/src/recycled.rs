@@ -1,38 +1,39 @@
-//! Recycled objects: expensive objects that are not in use, kept for the next request with the same description. In the
-//! allocator these are driver objects that the device no longer uses, bound to their memory.
+//! Recycled objects: objects that are expensive to create and not in use, kept for the next request with the same
+//! description. In the allocator, they are driver objects that the device no longer uses, bound to their memory.
 //!
 //! ```text
 //!   request ─▶ Key: all parameters of the creation ─▶ tag, a 64-bit hash of it
-//!                tags:   a line of 8 for each ▮▮▯▯▯▯▯▯  ─▶ class         seen twice? else no object is kept
+//!                tags:   lines of 8 tags each  ▮▮▯▯▯▯▯▯  ─▶ class         kept only if the tag was requested before
 //!                                                            │
 //!   create ◀── thread cache of the class ◀── batch ── list of the class ◀── batch ── thread cache ◀── reclaim, destroy
-//!      └─ the item's own key is compared, because the tag is only a hash                   │
-//!                                                                   bytes ≤ bound, else ──┴──▶ destroyed
+//!      └─ the object's key is compared, because the tag is only a hash                    │
+//!                                                          if the limit would be exceeded └──▶ destroyed
 //! ```
 //!
-//! # Objects that are kept
+//! # Which objects are kept
 //!
-//! - An object is kept if its description was requested at least twice, and if all kept objects together are within the
-//!   bound in bytes.
-//! - The objects of a description are destroyed if it is not requested during the grace period, which is counted in
-//!   reclaims.
-//! - While objects are refused because the bound is reached, the objects of the description that was requested least
-//!   recently are taken out.
+//! - An object is kept if its description was requested at least twice, and if all kept objects together do not exceed
+//!   the limit in bytes.
+//! - If a description is not requested during the grace period, its objects are destroyed. The grace period is counted
+//!   in calls of `reclaim`.
+//! - While objects are refused because the limit is reached, the objects of the description that was requested least
+//!   recently are destroyed.
 //!
 //! # How bytes are counted
 //!
 //! ```text
-//!   bound ≥ reserved = bytes of all kept objects + free bytes in the accounts of the thread caches
+//!   limit ≥ reserved = bytes of all kept objects + free bytes in the accounts of the thread caches
 //! ```
 //!
-//! If a thread takes an object out, its account keeps the bytes for the next object that the thread puts in. So the sum
-//! that all threads share changes rarely. Before an object is refused, the free bytes of the accounts are collected.
+//! If a thread takes an object out, the account of its thread cache keeps the object's bytes for the next object that
+//! the thread puts in. So the sum, which all threads share, changes rarely. Before an object is refused, the free bytes
+//! of all accounts are subtracted from the sum.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | take, keep | O(1): the key, a line of tags, an exchange; a short lock once a batch |
-//! | keep, near the bound | O(thread caches); once in 64 refusals also O(classes), and O(1) for each object taken out |
-//! | age | once in 32 reclaims O(classes), and O(1) for each object taken out |
+//! | take, keep | O(1): a hash of the key, a line of tags, an exchange; a short lock once per batch |
+//! | keep, near the limit | O(thread caches); once in 64 refusals also O(classes), and O(1) for each destroyed object |
+//! | age | once in 32 reclaims O(classes), and O(1) for each destroyed object |
 //! | empty, each | O(objects), O(classes × thread caches) |
 
 use alloc::boxed::Box;
@@ -46,42 +47,43 @@ use crate::primitive::{
 use crate::thread_cache::{self, Account, BATCH_MAX, ROOM_MAX, ThreadCaches, batch};
 use ringfence_core::range::Invalid;
 
-/// Tags in a line, which share a cache line: descriptions that can collide before one is forgotten.
+/// Number of tags in a line, which is a cache line. So many descriptions with the same line number are known at a time.
 const WAYS: usize = shrunk_under_miri_too(8, 2);
-/// Lines of tags.
+/// Number of lines of tags.
 const LINES: usize = shrunk_under_miri_too(64, 1);
-/// Number of descriptions that are known at a time.
+/// Maximum number of descriptions that are known at a time. Each known description has a class.
 const CLASSES: usize = WAYS * LINES;
-/// Number of reclaims between two checks of ages.
+/// Number of calls of `reclaim` between two checks of ages.
 const AGE_STEP: u64 = shrunk(32, 1) as u64;
-/// Number of refusals after which the least recently requested description is taken out.
+/// Number of refused objects after which the objects of the least recently requested description are taken out.
 const REFUSALS_STEP: u32 = shrunk(64, 1);
-/// Largest number of objects of one description in a thread cache. Their bytes are limited to a share of the bound, but
-/// `CACHED_COUNT_MIN` objects are always allowed.
+/// Maximum number of objects of one description in a thread cache. Their bytes are limited too
+/// ([`CACHED_BYTES_SHARE`]), but `CACHED_COUNT_MIN` objects are always permitted.
 const CACHED_COUNT_MAX: u64 = ROOM_MAX as u64;
 const CACHED_COUNT_MIN: u64 = 4;
-/// A thread cache's objects of one description may have the bound divided by this, in bytes.
+/// The objects of one description in a thread cache may have `bytes_max / CACHED_BYTES_SHARE` bytes.
 const CACHED_BYTES_SHARE: u64 = 16;
-/// A thread's account has at most a few steps free; a step is the bound divided by this.
+/// An account has at most two steps of free bytes. A step is `bytes_max / STEPS` bytes.
 const STEPS: u64 = shrunk(256, 4) as u64;
 
-/// All parameters of an object's creation: two requests with equal keys can use the same object.
+/// All parameters of an object's creation. Requests with equal keys can use the same object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key {
-    /// Unused words are 0.
+    /// The words. Unused words are 0.
     words: [u64; Key::WORDS],
-    /// Number of groups that are used.
+    /// Number of used groups of [`GROUP`] words.
     groups: usize,
 }
 
-/// Words of a group. Whole groups are compared, so there is no branch for each word.
+/// Number of words in a group. Whole groups are compared, so that there is no branch for each word.
 const GROUP: usize = 4;
 
 impl Key {
     /// Number of words of a key.
     pub const WORDS: usize = 3 * GROUP;
 
-    /// Creates a key of the first `used` words; the others must be 0. Fewer words are faster.
+    /// Creates a key of the first `used` words; the others must be 0. Keys of fewer words are hashed and compared
+    /// faster.
     ///
     /// # Panics
     /// If `used` exceeds [`Key::WORDS`].
@@ -97,8 +99,8 @@ impl Key {
         &self.words.as_chunks().0[..self.groups]
     }
 
-    /// Returns a 64-bit hash of the key, never 0. Pairs of words are multiplied independently, so no product waits for
-    /// another.
+    /// Returns a 64-bit hash of the key, never 0. Pairs of words are multiplied independently, so that the processor
+    /// can multiply them in parallel.
     #[inline(always)]
     fn tag(&self) -> u64 {
         let product = |[one, other]: [u64; 2], at: usize| mixed(one ^ APART[at], other ^ APART[at + 1]);
@@ -110,14 +112,14 @@ impl Key {
     }
 }
 
-/// Data of an object that may be recycled. The fields that keeping needs, and taking with a short key, are in one cache
-/// line, because the object has usually not been accessed for some frames.
+/// Data that is stored in an object that may be recycled. The fields that are read to keep the object, or to take it
+/// with a short key, are in one cache line, because the object has usually not been accessed for some frames.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Recycling {
     tag: NonZero<u64>,
     bytes: u64,
-    /// [`name_bits`] of the object's name, 0 for none.
+    /// [`name_bits`] of the object's name; 0 if it has no name.
     pub name: u64,
     kind: u32,
     class: u16,
@@ -128,7 +130,7 @@ pub struct Recycling {
 const _: () = assert!(CLASSES <= 1 << 16 && size_of::<Option<Recycling>>() == 128);
 
 impl Recycling {
-    /// Returns the memory that the object holds.
+    /// Returns the memory of the object.
     #[must_use]
     pub const fn held(&self) -> Held {
         Held { bytes: self.bytes, kind: self.kind }
@@ -145,8 +147,8 @@ impl Recycling {
     }
 }
 
-/// Returns a 64-bit hash of a name; 0 for an empty name. `key` is secret to the process, so that no one can construct
-/// two names with equal hashes.
+/// Returns a 64-bit hash of a name; 0 for an empty name. `key` must be a secret of the process, so that two names with
+/// equal hashes cannot be constructed.
 #[inline]
 #[must_use]
 pub fn name_bits(name: &str, key: u64) -> u64 {
@@ -159,10 +161,11 @@ pub fn name_bits(name: &str, key: u64) -> u64 {
     bits.max(1)
 }
 
-/// Odd numbers without a pattern.
+/// Odd factors for the hash, with irregular bits.
 const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03];
 
-/// A number for each word of a key, so swapped words give another tag. Makes factors of 0 unlikely.
+/// A number for each word of a key, which is xored with the word. So keys with swapped words have different tags, and a
+/// factor is rarely 0.
 const APART: [u64; Key::WORDS] = {
     let (mut apart, mut at) = ([0; Key::WORDS], 0);
     while at < Key::WORDS {
@@ -172,57 +175,57 @@ const APART: [u64; Key::WORDS] = {
     apart
 };
 
-/// Returns the two halves of a product, xored.
+/// Returns the xor of the two halves of a 128-bit product.
 #[inline]
 const fn mixed(one: u64, other: u64) -> u64 {
     let product = (one ^ FACTORS[0]) as u128 * (other as u128);
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Memory that an object holds.
+/// The memory of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Held {
     /// Bytes that are reserved for the object.
     pub bytes: u64,
-    /// Location of these bytes, as a number of the caller's choice.
+    /// Kind of memory of these bytes, as a number that the caller defines. [`Recycled::empty`] selects objects by it.
     pub kind: u32,
 }
 
-/// A request for an object.
+/// A request for an object, from [`Recycled::wanted`].
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
     key: &'a Key,
     tag: u64,
-    /// `None` for the first request of a description.
+    /// Class of the description; `None` if the description was not known before this request.
     class: Option<u32>,
 }
 
 /// An object that may be recycled.
 pub trait Recyclable {
-    /// Returns the object's data, if it may be recycled.
+    /// Returns the data of the object; `None` if it may not be recycled.
     fn recycling(&self) -> Option<&Recycling>;
 }
 
-/// State of a description.
+/// State of a known description, and its kept objects that are in no thread cache.
 #[repr(align(128))]
 struct Class<T> {
-    /// Time of the last request, see [`Recycled::time`].
+    /// Time of the last request, as a value of [`Recycled::time`].
     used_at: AtomicU32,
-    /// Number of living objects of this description, kept or in use.
+    /// Number of objects of this description that are kept or in use.
     live: AtomicU32,
-    /// Number of objects that fit into the list.
+    /// Number of objects for which the list has host memory.
     room: AtomicU32,
-    /// `true` if objects were kept since they were last taken out.
+    /// `true` if objects were kept after the objects of the class were last taken out.
     is_kept: AtomicBool,
-    /// On its own cache lines, because each request reads the fields above.
+    /// The list is on its own cache lines, because each request reads the fields above.
     list: Apart<List<T>>,
 }
 
-/// Objects that are in no thread cache. Host memory is allocated and freed without the lock.
+/// Kept objects of a class that are in no thread cache. Host memory is allocated and freed outside of the lock.
 struct List<T>(Mutex<Vec<T>>);
 
 impl<T> List<T> {
-    /// No code panics under the lock.
+    /// Locks the list. Poisoning is ignored, because no code panics under the lock.
     fn lock(&self) -> MutexGuard<'_, Vec<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -279,38 +282,38 @@ impl<T> List<T> {
     }
 }
 
-/// The objects and the descriptions.
+/// The known descriptions and the kept objects.
 struct Store<T, O> {
     tags: Box<[[AtomicU64; WAYS]]>,
     classes: Box<[Class<T>]>,
     thread_caches: ThreadCaches<T, O, CLASSES>,
-    /// Bytes of kept objects plus free bytes of the accounts: at most `bytes_max`.
+    /// Bytes of all kept objects, plus free bytes of all accounts: at most `bytes_max`.
     reserved: Apart<AtomicU64>,
     bytes_max: u64,
-    /// Number of objects that were refused because of the bound, wrapping.
+    /// Number of objects that were refused because of the limit, wrapping.
     refused: AtomicU32,
-    /// Number of objects that were taken out of lists.
+    /// Number of objects that were taken from lists for requests.
     taken: AtomicU64,
 }
 
-/// Objects kept for reuse; see the [module](self).
+/// A store of objects that are kept for the next request with the same description.
 pub struct Recycled<T, O> {
-    /// Created by the first request.
+    /// The descriptions and objects. Created by the first request.
     store: OnceLock<Store<T, O>>,
     bytes_max: u64,
     grace_ticks: u64,
     is_closed: AtomicBool,
-    /// Increases once in [`AGE_STEP`] reclaims and once in [`REFUSALS_STEP`] refusals: rarely, because all threads read
-    /// it.
+    /// A clock for ages. It increases by 1 after every [`AGE_STEP`] reclaims and after every [`REFUSALS_STEP`]
+    /// refusals: rarely, because all threads read it.
     time: AtomicU32,
 }
 
 impl<T: Recyclable, O> Recycled<T, O> {
-    /// Creates a store that keeps at most `bytes_max` bytes. A description that is not requested for `grace_ticks`
-    /// ticks, and up to 64 more, is forgotten. With 0 ticks, no object is kept.
+    /// Creates a store that keeps at most `bytes_max` bytes. If a description is not requested for between
+    /// `grace_ticks` and `grace_ticks + 64` ticks, its objects are destroyed. If `grace_ticks` is 0, no object is kept.
     #[must_use]
     pub fn new(bytes_max: u64, grace_ticks: u64) -> Self {
-        // Without ticks, no object would ever be destroyed.
+        // If ticks are not counted, no object would ever be destroyed.
         let bytes_max = if grace_ticks == 0 { 0 } else { bytes_max };
         Self {
             store: OnceLock::new(),
@@ -321,13 +324,13 @@ impl<T: Recyclable, O> Recycled<T, O> {
         }
     }
 
-    /// Returns `true` if objects are kept at all.
+    /// Returns `true` if the store can keep objects: if `bytes_max` and `grace_ticks` are not 0.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.bytes_max > 0
     }
 
-    /// Records a request for an object with this key.
+    /// Records a request for an object with this key, and returns it.
     #[inline(always)]
     pub fn wanted<'a>(&self, key: &'a Key) -> Wanted<'a> {
         let store = self.store.get().unwrap_or_else(|| self.first_store());
@@ -341,12 +344,12 @@ impl<T: Recyclable, O> Recycled<T, O> {
         self.store.get_or_init(|| Store::new(self.bytes_max))
     }
 
-    /// Takes an object for the request out of this thread's cache or the list of its class. Also returns an owner, if
-    /// one is cached. O(1).
+    /// Takes an object for the request from this thread's cache or from the list of its class. Returns `None` if
+    /// neither has one. Also returns an owner, if this thread's cache has one. O(1).
     ///
     /// # Errors
-    /// An object of another description with the same tag, or of the description that had the class before. No request
-    /// will take it, so the caller destroys it.
+    /// An object of another description, which has the same tag or had the class before. The caller must destroy it,
+    /// because no request can use it.
     #[inline(always)]
     pub fn take(&self, wanted: &Wanted<'_>) -> Option<Result<(T, Option<O>), T>> {
         let (store, class) = (self.store.get()?, wanted.class? as usize);
@@ -362,8 +365,8 @@ impl<T: Recyclable, O> Recycled<T, O> {
         Some(if serves_it { Ok((item, owner)) } else { Err(item) })
     }
 
-    /// Returns the memory of the object that a request would take from this thread's cache or the list. Changes
-    /// nothing.
+    /// Returns the memory of the object that a request would take from this thread's cache or from the list; `None` if
+    /// there is none. Changes nothing.
     pub fn peek(&self, key: &Key) -> Option<Held> {
         let store = self.store.get()?;
         let class = store.find(key.tag())?;
@@ -372,14 +375,15 @@ impl<T: Recyclable, O> Recycled<T, O> {
         cached.or_else(|| store.list(class).lock().last().and_then(held))
     }
 
-    /// Returns `true` if objects for the request are kept, or were kept recently.
+    /// Returns `true` if objects for the request may be kept: if at least one was kept after the objects of the class
+    /// were last taken out.
     pub fn knows(&self, wanted: &Wanted<'_>) -> bool {
         let class = self.store.get().zip(wanted.class);
         class.is_some_and(|(store, class)| store.classes[class as usize].is_kept.load(Ordering::Relaxed))
     }
 
-    /// Returns the data of an object that was created for the request, if it may be recycled. `name` is its
-    /// [`name_bits`]. Reserves an entry for it in the list.
+    /// Returns the data to store in an object that was created for the request. Returns `None` if the object may not be
+    /// recycled. `name` is the [`name_bits`] of the object. Reserves host memory for the object in the list.
     pub fn recycling(&self, wanted: &Wanted<'_>, held: Held, name: u64) -> Option<Recycling> {
         let Wanted { key, tag, class } = *wanted;
         self.store.get()?.classes[class? as usize].make_room();
@@ -402,7 +406,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
         }
     }
 
-    /// Returns `true` if an object of this description would be kept now, provided that its bytes are within the bound.
+    /// Returns `true` if [`Recycled::keep`] would keep an object with this data, unless its bytes exceed the limit.
     /// O(1).
     #[inline]
     pub fn would_keep(&self, recycling: &Recycling) -> bool {
@@ -416,11 +420,12 @@ impl<T: Recyclable, O> Recycled<T, O> {
         true
     }
 
-    /// Keeps an object after [`Recycled::would_keep`] returned `true`, in this thread's cache if there is room. Objects
-    /// that are taken out to make room are passed to `gone`.
+    /// Keeps an object. Call it only after [`Recycled::would_keep`] has returned `true`. The object is put into this
+    /// thread's cache if the cache has room, or else into the list of its class. Objects that are taken out because the
+    /// limit is reached are passed to `gone`.
     ///
     /// # Errors
-    /// The object, if its bytes would exceed the bound or the store is closed.
+    /// The object, if the limit would be exceeded or the store is closed.
     #[inline]
     pub fn keep(&self, item: T, gone: impl FnMut(T)) -> Result<(), T> {
         let (Some(store), Some(recycling)) = (self.store.get(), item.recycling()) else { return Err(item) };
@@ -432,7 +437,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
         self.keep_slowly(item, gone)
     }
 
-    /// Like [`Recycled::keep`]; the same exchange also keeps the owner for the next user.
+    /// Does the same as [`Recycled::keep`]. Also puts the owner into this thread's cache, for the next request.
     ///
     /// # Errors
     /// The object and the owner.
@@ -483,7 +488,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
         store.keep_reserved(class, item, more, &self.is_closed).inspect_err(|_| store.give_back(bytes))
     }
 
-    /// Keeps an owner for the next user, in this thread's cache.
+    /// Puts an owner into this thread's cache, for the next request. If the cache has no room, drops it.
     ///
     /// # Safety
     /// `of` must return the store of the owner's allocator, which the owner keeps alive.
@@ -497,17 +502,17 @@ impl<T: Recyclable, O> Recycled<T, O> {
         }
     }
 
-    /// Takes an owner that was kept in this thread's cache.
+    /// Takes an owner from this thread's cache; `None` if it has none.
     pub fn take_owner(&self) -> Option<O> {
         self.store.get()?.thread_caches.take_owner()
     }
 
-    /// Bytes of kept objects plus free bytes of the accounts. One load.
+    /// Returns the number of bytes of all kept objects, plus the free bytes of all accounts. One load.
     pub fn reserved_bytes(&self) -> u64 {
         self.store.get().map_or(0, |store| store.reserved.0.load(Ordering::Relaxed))
     }
 
-    /// Number of objects that were taken out for another request. O(threads).
+    /// Returns the number of objects that were taken for requests so far. O(threads).
     pub fn taken(&self) -> u64 {
         let Some(store) = self.store.get() else { return 0 };
         let mut taken = store.taken.load(Ordering::Relaxed);
@@ -515,7 +520,8 @@ impl<T: Recyclable, O> Recycled<T, O> {
         taken
     }
 
-    /// Takes out objects that have not been requested for the grace period. Call it once a reclaim.
+    /// Takes out the objects of descriptions that have not been requested during the grace period, and passes them to
+    /// `gone`. Call it once per reclaim.
     pub fn age(&self, tick: u64, mut gone: impl FnMut(T)) {
         let Some(store) = self.store.get().filter(|_| tick.is_multiple_of(AGE_STEP)) else { return };
         let now = self.time.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
@@ -526,20 +532,22 @@ impl<T: Recyclable, O> Recycled<T, O> {
             }
         });
         for (class, held) in store.classes.iter().enumerate() {
-            // The step of the last request may have ended just after the request.
+            // One step is subtracted, because the step of the last request may have ended just after the request.
             if u64::from(held.age(now).saturating_sub(1)) * AGE_STEP >= self.grace_ticks {
                 store.forget_class(class, &mut gone);
             }
         }
     }
 
-    /// Takes out all objects of some kinds.
+    /// Takes out all objects that are in certain kinds of memory, and passes them to `gone`: `kinds` returns `true` for
+    /// each such [`Held::kind`].
     pub fn empty(&self, kinds: impl Fn(u32) -> bool, mut gone: impl FnMut(T)) {
         let Some(store) = self.store.get() else { return };
         (0..CLASSES).for_each(|class| store.take_class(class, &kinds, &mut gone));
     }
 
-    /// Takes out all objects and keeps no more, when the last handle of the allocator is dropped.
+    /// Takes out all objects and passes them to `gone`. No object is kept afterwards. Called when the last handle of
+    /// the allocator is dropped.
     pub fn close(&self, mut gone: impl FnMut(T)) {
         self.is_closed.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -561,7 +569,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
         store.classes.iter().for_each(|class| class.list.0.lock().iter().for_each(&mut look));
     }
 
-    /// Checks all rules of the structure. For tests.
+    /// Checks all rules of the structure, for tests.
     ///
     /// # Errors
     /// The first violated rule.
@@ -589,7 +597,7 @@ fn bytes_of(item: &impl Recyclable) -> u64 {
 }
 
 impl Account {
-    /// Subtracts `bytes` from the free bytes, if there are enough.
+    /// Subtracts `bytes` from the free bytes. Returns `false` and subtracts nothing if there are too few.
     #[inline]
     fn pays(&mut self, bytes: u64) -> bool {
         let left = self.free.checked_sub(bytes);
@@ -599,8 +607,8 @@ impl Account {
 }
 
 impl<T> Class<T> {
-    /// Records that an object is about to be kept, or is in the list. Repeated for the list: an object may be put into
-    /// a thread cache while its class is forgotten; it is swept to the list later, and ages from then on.
+    /// Records that an object of the class is kept, so that the class ages. Also called when an object is moved to the
+    /// list: the object may have been put into a thread cache while the objects of its class were taken out.
     #[inline]
     fn note_kept(&self) {
         if !self.is_kept.load(Ordering::Relaxed) {
@@ -618,7 +626,7 @@ impl<T> Class<T> {
         }
     }
 
-    /// Reserves one more entry in the list.
+    /// Counts a new object, and reserves host memory for it in the list.
     fn make_room(&self) {
         let live = self.live.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         if live > self.room.load(Ordering::Relaxed) {
@@ -628,7 +636,7 @@ impl<T> Class<T> {
         }
     }
 
-    /// Returns the time since the last request; 0 if no object is kept.
+    /// Returns the time since the last request, in steps of [`Recycled::time`]; 0 if no object is kept.
     fn age(&self, now: u32) -> u32 {
         if self.is_kept.load(Ordering::Relaxed) { now.wrapping_sub(self.used_at.load(Ordering::Relaxed)) } else { 0 }
     }
@@ -651,11 +659,11 @@ impl<T: Recyclable, O> Store<T, O> {
         &self.classes[class].list.0
     }
 
-    /// Returns the largest number of objects of `bytes` bytes in a thread cache.
+    /// Returns the maximum number of objects of one class in a thread cache, if each has `bytes` bytes.
     #[inline]
     fn cached_max(&self, bytes: u64) -> usize {
         let most = self.bytes_max / CACHED_BYTES_SHARE;
-        // Most objects are small and need no division.
+        // Most objects are small. For them, no division is needed.
         let by_bytes = if bytes <= most / CACHED_COUNT_MAX { CACHED_COUNT_MAX } else { most / bytes };
         by_bytes.max(CACHED_COUNT_MIN) as usize
     }
@@ -664,8 +672,8 @@ impl<T: Recyclable, O> Store<T, O> {
         self.bytes_max / STEPS
     }
 
-    /// Adds the bytes of an object that is taken out to the account. Returns the surplus that the account does not
-    /// keep.
+    /// Adds the bytes of an object that is taken out to the account. If the account then has more than two steps free,
+    /// reduces it to one step and returns the difference; otherwise, returns 0.
     #[inline]
     fn count_out(&self, item: &T, account: &mut Account) -> u64 {
         let step = self.step();
@@ -679,8 +687,8 @@ impl<T: Recyclable, O> Store<T, O> {
         surplus
     }
 
-    /// Reserves bytes for an object that is put in. Returns the number of bytes that were reserved in addition for this
-    /// thread's account. `None` if the bound would be exceeded.
+    /// Reserves bytes for an object that is put in. Returns the number of additional bytes that were reserved for this
+    /// thread's account. Returns `None` if the limit would be exceeded.
     fn reserve(&self, bytes: u64) -> Option<u64> {
         if self.thread_caches.with_account(|account| account.pays(bytes)) == Some(true) {
             return Some(0);
@@ -707,8 +715,8 @@ impl<T: Recyclable, O> Store<T, O> {
         self.reserved.0.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Counts a refused object of a class. Once in [`REFUSALS_STEP`] refusals, takes out the objects of the other
-    /// description that was requested least recently.
+    /// Counts a refused object of a class. At every [`REFUSALS_STEP`]th refusal, takes out the objects of another
+    /// class: of the one that was requested least recently.
     fn refuse(&self, class: usize, time: &AtomicU32, mut gone: impl FnMut(T)) {
         if !self.refused.fetch_add(1, Ordering::Relaxed).wrapping_add(1).is_multiple_of(REFUSALS_STEP) {
             return;
@@ -716,13 +724,13 @@ impl<T: Recyclable, O> Store<T, O> {
         let now = time.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let others = (0..CLASSES).filter(|other| *other != class);
         let oldest = others.max_by_key(|class| self.classes[*class].age(now));
-        // Descriptions that were requested since the previous step are in use.
+        // A description that was requested after the previous step is in use.
         if let Some(class) = oldest.filter(|class| self.classes[*class].age(now) > 1) {
             self.forget_class(class, &mut gone);
         }
     }
 
-    /// Takes out the objects of a class.
+    /// Takes out all objects of a class, if any were kept.
     fn forget_class(&self, class: usize, gone: &mut impl FnMut(T)) {
         if self.classes[class].is_kept.swap(false, Ordering::Relaxed) {
             self.take_class(class, |_| true, gone);
@@ -733,7 +741,7 @@ impl<T: Recyclable, O> Store<T, O> {
         (tag >> 32) as usize % LINES
     }
 
-    /// Returns the class of a tag, if it was requested before.
+    /// Returns the class of a tag; `None` if the tag is not known.
     #[inline(always)]
     fn find(&self, tag: u64) -> Option<usize> {
         let line = Self::line(tag);
@@ -741,7 +749,8 @@ impl<T: Recyclable, O> Store<T, O> {
         Some(line * WAYS + way)
     }
 
-    /// Like [`Store::find`], and records the request.
+    /// Returns the class of a tag, and records the request. If the tag is not known, records the tag and returns
+    /// `None`.
     #[inline(always)]
     fn class_of(&self, tag: u64, tick: u32) -> Option<u32> {
         let Some(index) = self.find(tag) else {
@@ -755,8 +764,8 @@ impl<T: Recyclable, O> Store<T, O> {
         Some(index as u32)
     }
 
-    /// Records a new tag, in a free entry or in place of the tag that was requested least recently. A class with kept
-    /// objects stays until these are taken out by age.
+    /// Records a new tag in a free entry of its line, or in place of the tag that was requested least recently. A tag
+    /// is not replaced if its class has kept objects. If there is no other entry, the new tag is not recorded.
     #[cold]
     #[inline(never)]
     fn note(&self, tag: u64, tick: u32) {
@@ -774,7 +783,7 @@ impl<T: Recyclable, O> Store<T, O> {
         }
     }
 
-    /// Takes an object out of the list of a class, and moves a batch to this thread's cache.
+    /// Takes an object from the list of a class, and moves a batch of further objects to this thread's cache.
     #[cold]
     #[inline(never)]
     fn refill(&self, class: usize, is_closed: &AtomicBool) -> Option<(T, Option<O>)> {
@@ -795,9 +804,9 @@ impl<T: Recyclable, O> Store<T, O> {
         Some((first, self.thread_caches.take_owner()))
     }
 
-    /// Returns the number of objects to move to this thread's cache, and creates the cache if needed. A cache that is
-    /// created while the last handle of the allocator is dropped can miss `close`; then it is closed here, because its
-    /// objects would keep the allocator alive.
+    /// Returns the number of objects to move to this thread's cache, and creates the cache if it does not exist. If the
+    /// cache is created while the last handle of the allocator is dropped, `close` can miss it. It is then closed here,
+    /// because its objects would keep the allocator alive.
     fn thread_wants(&self, class: usize, is_closed: &AtomicBool) -> usize {
         let wanted = self.thread_caches.wanted(class);
         fence(Ordering::SeqCst);
@@ -808,9 +817,9 @@ impl<T: Recyclable, O> Store<T, O> {
         0
     }
 
-    /// Keeps an object after its bytes were reserved; `more` bytes go to this thread's account. If the cache has no
-    /// room, moves the older half of its objects to the list of the class. If there is still no room, moves the object
-    /// to the list.
+    /// Keeps an object whose bytes are reserved. Adds `more` bytes to this thread's account. If this thread's cache has
+    /// no room, moves the older half of its objects of the class to the list. If the cache still has no room, puts the
+    /// object into the list.
     fn keep_reserved(&self, class: usize, item: T, more: u64, is_closed: &AtomicBool) -> Result<(), T> {
         let full = self.cached_max(bytes_of(&item));
         let count = |account: &mut Account, held| {
@@ -829,7 +838,7 @@ impl<T: Recyclable, O> Store<T, O> {
     }
 
     fn push(&self, class: usize, item: T, is_closed: &AtomicBool) -> Result<(), T> {
-        // Checked under the lock, because `close` takes the lock afterwards.
+        // `is_closed` is read under the lock, because `close` sets it before it takes the lock.
         let put = self.list(class).push(item, || is_closed.load(Ordering::SeqCst));
         self.classes[class].note_kept();
         put
@@ -840,7 +849,8 @@ impl<T: Recyclable, O> Store<T, O> {
         self.classes[class].note_kept();
     }
 
-    /// Takes out the objects of a class that are of some kinds.
+    /// Takes out the objects of a class that are in certain kinds of memory, and passes them to `gone`: `kinds` returns
+    /// `true` for each such kind.
     fn take_class(&self, class: usize, kinds: impl Fn(u32) -> bool, gone: &mut impl FnMut(T)) {
         let mut others = Vec::new();
         let mut sort_out = |item: T| {

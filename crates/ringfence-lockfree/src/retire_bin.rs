@@ -1,49 +1,54 @@
-//! A bin of retired items that the GPU may still use, for any number of threads.
+//! A bin of retired items that the GPU may still use. Any number of threads can add items and release them.
 //!
 //! ```text
-//!   thread slot 0 ─ retire ─▶ shard 0   queues:  {0: 7, 1: 3} [a b c …      the frame's set, shared by its items
+//!   thread slot 0 ─ retire ─▶ shard 0   queues:  {0: 7, 1: 3} [a b c …      items that wait for all begun frames
 //!                        │               {1: 2} [g …                items with their own sets
 //!   thread slot 1 ─ retire ─▶ shard 1 …     taken out:  {0: 6} [d e], {0: 5} [f]    closed chunks, by their sets
 //!   no thread slot ─ door ──▶ a shared one
 //!                        ▲
-//!   collect(passed, max) ┤── each visits the shards, from another one each time: sorts out the chunks that passed,
-//!   release(passed, max) ┘   lends them out, takes them back empty ──▶ f, d, e, … one by one
+//!   collect(passed, max) ┤── visits the shards, each time from another one on: takes chunks that have passed out
+//!   release(passed, max) ┘   of the queues, and gives out their items ──▶ f, d, e, … one by one
 //! ```
 //!
 //! A thread with a [thread slot](crate::thread_slot) has its own shard. It adds items to the shard's single-producer
 //! queues with plain stores: no exchange, no lock, no memory that another thread writes. A thread without a thread
-//! slot, or with a thread slot beyond the shards of this bin, takes the door of a shared shard for the few instructions
-//! of adding an item. If another thread has that door, it tries the next shard. The thread that takes items out has
-//! exclusive access to the collector of a shard.
+//! slot, or with a thread slot beyond the shards of this bin, uses a shared shard. It must take the *door* of this
+//! shard while it adds an item; if another thread has the door, it tries the next shared shard. A thread that takes
+//! items out of a shard must first take the shard's *collector*. Door and collector are [`TryCell`]s, so no thread
+//! waits for them.
 //!
-//! # Why no item is released too early
+//! # Proof that no item is released too early
 //!
-//! An item's set is read *after* its owner has released it: retiring takes the item by value. The code that recorded
-//! work with the item had to begin a frame first (the contract of `Allocator::timeline`), and had to hold a reference
-//! while recording. So the start of the frame *happens before* the item's retirement. The set contains the latest value
-//! begun on each timeline, so it covers that frame. A queue keeps its set while the *turn* is unchanged. The turn is a
-//! number that increases with each frame that begins, before `begin` returns. If the turn that the retiring thread
-//! reads equals the turn of the kept set, the set covers every frame whose start happened before. So an outdated set is
-//! never used. A set with more points than necessary (because a frame was dropped) only waits longer.
+//! An item waits for a set of points, which is read *after* the owner has released the item, because `retire` takes the
+//! item by value. Code that records work with the item must begin a frame first (the contract of
+//! `Allocator::timeline`), and must hold a reference to the item while it records. So the start of the frame *happens
+//! before* the retirement of the item. The set contains the latest begun value of each timeline, so it covers this
+//! frame.
 //!
-//! The progress is read before the shards are visited, and values only rise: items that are added meanwhile are
-//! compared with values that the device had already reached. Only the thread that has the collector takes items out of
-//! the queues, so each item is released once.
+//! A queue reuses its set while the *turn* is unchanged. The turn is a number that increases when a frame begins,
+//! before `begin` returns. If the turn that the retiring thread reads is equal to the turn of the queue's set, the set
+//! covers every frame that began before. So an outdated set is never used. If a set has more points than necessary,
+//! because a frame was dropped, its items only wait longer.
+//!
+//! The progress is read before the shards are visited, and values only rise. So items that are added meanwhile are
+//! compared with values that the device has already reached. Only the thread with the collector takes items out of the
+//! queues, so each item is released once.
 //!
 //! # Order
 //!
-//! Items of one thread and one frame are released in the order in which they were retired. There is no order between
-//! threads or between sets, and none is needed: an item itself owns the objects that must outlive it (its memory).
+//! Items that one thread retires in one frame are released in the order in which they were retired. Items of different
+//! threads or sets are released in any order. No other order is needed, because an item owns the objects that must
+//! outlive it (its memory).
 //!
 //! | operation | cost |
 //! |---|---|
-//! | retire | O(1): a few plain loads, the item, a plain store; O(timelines) for a thread's first item of a frame |
-//! | … without a thread slot | the same plus an atomic exchange |
+//! | retire | O(1): a few loads, a copy of the item, a store; O(timelines) for a thread's first item of a frame |
+//! | … without a thread slot | also an atomic exchange |
 //! | … with its own set | O(points of the set) |
-//! | collect, release | O(1) for an empty shard; else O(timelines), O(points) a chunk, and each item moved once |
-//! | len | O(shards), without taking any shard |
+//! | collect, release | O(1) per empty shard; otherwise O(timelines), O(points) per chunk, and one move per item |
+//! | len | O(shards); takes no collector |
 //!
-//! In steady state no host memory is allocated: chunks are reused.
+//! Chunks are reused, so no host memory is allocated in steady state.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -58,10 +63,11 @@ use ringfence_core::range::Invalid;
 use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::{Progress, SyncSet, TimelineId};
 
-/// Items that wait for points on timelines. Many threads add items concurrently without waiting for each other.
+/// Items that are released once points on timelines have passed. Any number of threads can add items without waiting
+/// for each other. An item is *complete* if all points that it waits for have passed.
 ///
-/// The allocator keeps its own retired objects in such a bin. Programs can use another one for their own objects that
-/// the GPU may still use, such as views and pipelines.
+/// The allocator keeps its retired objects in such a bin. A program can use a bin of its own for objects that the GPU
+/// may still use, such as views and pipelines.
 ///
 /// ```
 /// use ringfence_lockfree::retire_bin::RetireBin;
@@ -76,35 +82,37 @@ use ringfence_core::sync::{Progress, SyncSet, TimelineId};
 /// assert_eq!(passed, ["view"]);
 /// ```
 ///
-/// Dropping the bin drops the items without waiting.
+/// If the bin is dropped, it drops its items without waiting for the points.
 pub struct RetireBin<T> {
     /// One shard for each thread slot; at most [`THREAD_SLOTS`].
     own: Box<[Shard<T>]>,
-    /// Shards for threads without one of these.
+    /// Shards for threads without an own shard.
     shared: Box<[Shard<T>]>,
-    /// Shard at which the next collection starts, so a bounded collection starves no shard.
+    /// Shard at which the next collection starts. It changes with each collection, so that limited collections reach
+    /// all shards.
     first: AtomicUsize,
 }
 
-/// A shard on its own cache lines, so threads do not contend for them.
+/// A part of the bin, on its own cache lines: a thread with a thread slot has its own shard.
 #[repr(align(128))]
 struct Shard<T> {
-    /// One queue for items that wait for all begun frames, one for items with their own sets. Filled by the thread with
-    /// the shard's thread slot or with the door; emptied by the thread with the collector.
+    /// A queue for items that wait for all begun frames, and a queue for items with their own sets. The thread with the
+    /// shard's thread slot or with the door adds items; the thread with the collector takes items out.
     queues: [SpscQueue<T>; 2],
-    /// `true` if any thread may add items while it has the door.
+    /// `true` if threads must take the door to add items; `false` if only the thread with the thread slot adds items.
     is_shared: bool,
     door: TryCell<()>,
     collector: Apart<TryCell<Collector<T>>>,
-    /// Number of items that were given out, wrapping; written by the thread that has the collector.
+    /// Number of items that were given out, wrapping. Written by the thread with the collector.
     gone: AtomicUsize,
-    /// Number of times that [`RetireBin::release_unspared`] still skips the shard, because its own thread releases its
-    /// items.
+    /// Number of further calls of [`RetireBin::release_unspared`] that skip the shard, because its own thread releases
+    /// its items.
     spared: AtomicUsize,
 }
 
-/// Number of times that [`RetireBin::release_unspared`] skips a shard whose thread releases its own items. Without
-/// this, 16 such threads do a quarter of the work, because they contend for each other's items.
+/// Number of calls of [`RetireBin::release_unspared`] that skip a shard after its thread has released its own items.
+/// Without this, 16 such threads release a quarter of the items in the same time, because they contend for each other's
+/// items.
 const SPARED: usize = 8;
 
 /// Index of the queue of items that wait for all begun frames.
@@ -112,38 +120,39 @@ const BEGUN: usize = 0;
 /// Index of the queue of items with their own sets.
 const PRECISE: usize = 1;
 
-// SAFETY: one thread at a time accesses the producer's side: the thread with the thread slot, or with the door. The
-// thread with the collector accesses the rest of a queue. Items are sent between threads.
+// SAFETY: one thread at a time accesses the producer's side of a queue: the thread with the thread slot or with the
+// door. Only the thread with the collector accesses the consumer's side. Items are sent between threads.
 unsafe impl<T: Send> Sync for Shard<T> {}
 
-// SAFETY: a shard that is sent has no other user, and its items are `Send`.
+// SAFETY: a shard that is sent to another thread has no other user, and its items are `Send`.
 unsafe impl<T: Send> Send for Shard<T> {}
 
 /// The consumer's side of a shard.
 struct Collector<T> {
     heads: [Head<T>; 2],
-    /// Batches that were taken out of the queues and still wait.
+    /// Incomplete batches that were taken out of the queues.
     waiting: RetireQueue<Lot<T>>,
-    /// Batches that have passed and were not released yet.
+    /// Complete batches. Some of their items can already be given out.
     passed: VecDeque<Lot<T>>,
 }
 
-/// Items out of a queue. Not empty while it waits.
+/// A batch of items that was taken out of a queue. It is not empty while it is in the collector.
 struct Lot<T> {
     queue: usize,
     batch: Batch<T>,
 }
 
 impl<T> RetireBin<T> {
-    /// Creates an empty bin with shards for twice as many threads as the machine has, between 8 and 64.
+    /// Creates an empty bin with an own shard for each of 2 × *n* threads, clamped to 8..=64. *n* is the number of
+    /// threads that the machine runs at the same time.
     #[must_use]
     pub fn new() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
         Self::with_shards((threads * 2).max(8))
     }
 
-    /// Creates an empty bin with own shards for `count` threads, clamped to 1..=64. All other threads share a few
-    /// shards.
+    /// Creates an empty bin with an own shard for each of `count` threads, clamped to 1..=64. All other threads share a
+    /// few shards.
     #[must_use]
     pub fn with_shards(count: usize) -> Self {
         let count = count.clamp(1, THREAD_SLOTS);
@@ -159,8 +168,8 @@ impl<T> RetireBin<T> {
         }
     }
 
-    /// Adds an item that waits for the points that `tag` writes. `tag` is called only if `turn` differs from the
-    /// shard's turn.
+    /// Adds an item that is released once all points of a set have passed. `tag` writes the set; it is called only if
+    /// `turn` differs from the turn of this thread's queue.
     #[inline]
     pub fn retire_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), item: T) {
         if let Err(item) = self.try_retire_in_turn(turn, item) {
@@ -168,11 +177,11 @@ impl<T> RetireBin<T> {
         }
     }
 
-    /// Like [`RetireBin::retire_tagged`], if adding is only a write of the item. O(1).
+    /// Does the same as [`RetireBin::retire_tagged`] in the common case, in which only the item must be written. O(1).
     ///
     /// # Errors
-    /// The item, unchanged, if the thread has no own queue here, or if the open chunk of its queue has another `turn`
-    /// or is full.
+    /// The item, if the thread has no own shard, or if the open chunk of its queue has another turn or is full. Call
+    /// [`RetireBin::retire_tagged`] or [`RetireBin::put_tagged`] then.
     #[inline]
     pub fn try_retire_in_turn(&self, turn: u64, item: T) -> Result<(), T> {
         if let Some(queue) = self.own_queue(BEGUN)
@@ -187,11 +196,11 @@ impl<T> RetireBin<T> {
         }
     }
 
-    /// Like [`RetireBin::try_retire_in_turn`], with points. O(points).
+    /// Does the same as [`RetireBin::retire`] in the common case, in which only the item must be written. O(points).
     ///
     /// # Errors
-    /// The item, unchanged, if the thread has no own queue here, or if the open chunk of its queue waits for other
-    /// points or is full.
+    /// The item, if the thread has no own shard, or if the open chunk of its queue has other points or is full. Call
+    /// [`RetireBin::retire`] or [`RetireBin::put_points`] then.
     #[inline]
     pub fn try_retire(&self, points: &SyncSet, item: T) -> Result<(), T> {
         if let Some(queue) = self.own_queue(PRECISE)
@@ -218,26 +227,27 @@ impl<T> RetireBin<T> {
         self.put_tagged(turn, tag, usize::MAX, item);
     }
 
-    /// Like [`RetireBin::retire`]. After at most `step` further items of this thread, [`RetireBin::try_retire`] refuses
-    /// one.
+    /// Does the same as [`RetireBin::retire`]. Also limits the following calls of [`RetireBin::try_retire`] by this
+    /// thread: after at most `step` successful ones, a call fails, so that the caller can do other work at intervals.
     pub fn put_points(&self, points: &SyncSet, step: usize, item: T) {
         self.put(PRECISE, Key::Points(points), &|set| set.clone_from(points), step, &mut core::iter::once(item));
     }
 
-    /// Like [`RetireBin::retire_tagged`], with the `step` of [`RetireBin::put_points`].
+    /// Does the same as [`RetireBin::retire_tagged`]. `step` limits the following calls of
+    /// [`RetireBin::try_retire_in_turn`], as in [`RetireBin::put_points`].
     pub fn put_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), step: usize, item: T) {
         self.put(BEGUN, Key::Turn(turn), &tag, step, &mut core::iter::once(item));
     }
 
-    /// Adds items that wait for the points of `tag`, like [`RetireBin::retire_tagged`], and leaves `items` empty.
+    /// Adds all items of `items`, which is empty afterwards. Otherwise the same as [`RetireBin::retire_tagged`].
     pub fn retire_all_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), items: &mut Vec<T>) {
         if !items.is_empty() {
             self.put(BEGUN, Key::Turn(turn), &tag, usize::MAX, &mut items.drain(..));
         }
     }
 
-    /// Adds items to a queue of this thread's shard, or of a free shared shard. Making sets and host memory may run the
-    /// caller's code: it runs while no door is taken and each queue is consistent.
+    /// Adds items to a queue of this thread's own shard, or of a shared shard. `tag` and the allocation of host memory
+    /// may run the caller's code. At this time, no door is taken and each queue is consistent.
     fn put(
         &self,
         queue: usize,
@@ -248,19 +258,19 @@ impl<T> RetireBin<T> {
     ) {
         let (shard, mut door) = self.shard_to_fill();
         let queue = &shard.queues[queue];
-        // SAFETY: only this thread fills the shard: the shard is its own, or it has the door.
+        // SAFETY: only this thread adds items to the shard, because the shard is its own or it has the door.
         while let Some(next) = Self::behind(door, || unsafe { queue.fill_from(key, step, items) }) {
             let next = next.ready(tag);
-            // Another thread may fill the queue meanwhile; the returned chunk belongs to this thread.
+            // Another thread may add items to the queue meanwhile, but the returned chunk belongs to this thread.
             let again = shard.is_shared.then(|| shard.door.take());
-            // SAFETY: again only this thread fills the shard; `fill_from` returned the chunk for this key, and it is
-            // ready.
+            // SAFETY: as above, only this thread adds items to the shard. `fill_from` has returned the chunk for this
+            // key, and the chunk is ready.
             Self::behind(again, || unsafe { queue.go_on(next, key) });
             door = shard.is_shared.then(|| shard.door.take());
         }
     }
 
-    /// Runs `work`, then releases the door if the caller has taken one.
+    /// Runs `work`, and then releases the door, if there is one.
     fn behind<R>(door: Option<Taken<'_, ()>>, work: impl FnOnce() -> R) -> R {
         match door {
             Some(door) => door.with(|()| work()),
@@ -268,7 +278,8 @@ impl<T> RetireBin<T> {
         }
     }
 
-    /// Returns this thread's own shard, or the first free shared shard with its door.
+    /// Returns this thread's own shard. If the thread has none, returns the first shared shard whose door is free, and
+    /// the taken door.
     fn shard_to_fill(&self) -> (&Shard<T>, Option<Taken<'_, ()>>) {
         if let Some(shard) = self.own.get(thread_number()) {
             return (shard, None);
@@ -283,60 +294,61 @@ impl<T> RetireBin<T> {
         }
     }
 
-    /// Returns the shard to which this thread adds items, if it is free.
+    /// Returns the shard to which this thread adds items: its own shard, or the first shared shard that it tries.
     fn near(&self) -> &Shard<T> {
         let number = thread_number();
         self.own.get(number).unwrap_or_else(|| &self.shared[number % self.shared.len()])
     }
 
-    /// Returns `true` if this thread has its own shard, so that the `step` of [`RetireBin::put_tagged`] has an effect.
+    /// Returns `true` if this thread has its own shard. Only then does the `step` of [`RetireBin::put_tagged`] have an
+    /// effect.
     pub fn has_own_shard(&self) -> bool {
         thread_number() < self.own.len()
     }
 
-    /// Number of items in the shard to which this thread adds items.
+    /// Returns the number of items in the shard to which this thread adds items.
     pub fn len_near(&self) -> usize {
         self.near().len()
     }
 
-    /// Like [`RetireBin::release`], for the shard to which this thread adds items. Releases no item if another thread
-    /// is collecting from that shard.
+    /// Releases items of the shard to which this thread adds items, like [`RetireBin::release_passed`]. If another
+    /// thread has the collector of this shard, releases no item and returns 0.
     pub fn release_near(&self, passed: &impl Reading, items_max: usize, mut each: impl FnMut(T)) -> usize {
         let shard = self.near();
         let Some(collector) = shard.collector.0.try_take() else { return 0 };
         shard.give_out(collector, passed, items_max, &mut |lent, most| lent.release(most, &mut each))
     }
 
-    /// Moves items that have passed to `into`, at most `items_max`, and returns their number. If another thread is
-    /// collecting from a shard, the shard is tried once more at the end, and then skipped.
+    /// Moves at most `items_max` complete items to `into`, and returns their number. If another thread has the
+    /// collector of a shard, tries the shard once more at the end, and then skips it.
     ///
-    /// Each item waits for its own points only. `progress` is called once for each timeline that an item waits for,
-    /// while nothing of the bin is taken: it may use the bin.
+    /// Each item waits only for its own points. `progress` is called once for each timeline that an item waits for. It
+    /// may use the bin, because no door or collector is taken meanwhile.
     pub fn collect(&self, progress: &(impl Progress + ?Sized), items_max: usize, into: &mut Vec<T>) -> usize {
         self.collect_passed(&self.read(progress), items_max, into)
     }
 
-    /// Like [`RetireBin::collect`], with progress that runs none of the program's code.
+    /// Does the same as [`RetireBin::collect`], with progress that runs none of the program's code.
     pub fn collect_passed(&self, passed: &impl Reading, items_max: usize, into: &mut Vec<T>) -> usize {
         self.give_out(passed, items_max, |_, _| false, &mut |lent, most| lent.collect(most, into))
     }
 
-    /// Passes items that have passed to `each`, one by one, at most `items_max`, and returns their number. Like
-    /// [`RetireBin::collect`], but without moving the items to a vector first. No shard is taken while `each` runs.
-    /// `each` may retire more items; those wait for the next call.
+    /// Calls `each` with at most `items_max` complete items, one by one, and returns their number. Unlike
+    /// [`RetireBin::collect`], does not move the items to a vector first. `each` may use the bin, because no door or
+    /// collector is taken meanwhile. If `each` retires items, they are released by the next call at the earliest.
     ///
-    /// If `each` panics, the item that it received is lost; all others are still in the bin.
+    /// If `each` panics, the item that it received is lost. All other items remain in the bin.
     pub fn release(&self, progress: &(impl Progress + ?Sized), items_max: usize, each: impl FnMut(T)) -> usize {
         self.release_passed(&self.read(progress), items_max, each)
     }
 
-    /// Like [`RetireBin::release`], with progress that runs none of the program's code.
+    /// Does the same as [`RetireBin::release`], with progress that runs none of the program's code.
     pub fn release_passed(&self, passed: &impl Reading, items_max: usize, mut each: impl FnMut(T)) -> usize {
         self.give_out(passed, items_max, |_, _| false, &mut |lent, most| lent.release(most, &mut each))
     }
 
-    /// Like [`RetireBin::release_near`], for a thread that calls it repeatedly: [`RetireBin::release_unspared`] then
-    /// skips this thread's shard for a while.
+    /// Does the same as [`RetireBin::release_near`]. The next 8 calls of [`RetireBin::release_unspared`] by
+    /// other threads skip this thread's shard. For threads that call this repeatedly.
     pub fn release_own(&self, passed: &impl Reading, items_max: usize, each: impl FnMut(T)) -> usize {
         if let Some(shard) = self.own.get(thread_number()) {
             shard.spared.store(SPARED, Ordering::Relaxed);
@@ -344,8 +356,9 @@ impl<T> RetireBin<T> {
         self.release_near(passed, items_max, each)
     }
 
-    /// Like [`RetireBin::release_passed`], but skips shards of other threads that call [`RetireBin::release_own`], a
-    /// few times after each such call. Otherwise threads would contend for each other's items.
+    /// Does the same as [`RetireBin::release_passed`], but skips a shard of another thread 8 times after that
+    /// thread has called [`RetireBin::release_own`]. So threads that release their own items do not contend for each
+    /// other's items.
     pub fn release_unspared(&self, passed: &impl Reading, items_max: usize, mut each: impl FnMut(T)) -> usize {
         let own = thread_number();
         let is_spared = |index: usize, shard: &Shard<T>| {
@@ -359,16 +372,18 @@ impl<T> RetireBin<T> {
         self.give_out(passed, items_max, is_spared, &mut |lent, most| lent.release(most, &mut each))
     }
 
-    /// Like [`RetireBin::release`] for every item, passed or not. For a device that is idle, lost or destroyed.
+    /// Calls `each` with every item, even if its points have not passed, and returns the number of items. Call it if
+    /// the device is idle, lost or destroyed. If another thread has the collector of a shard, skips the shard.
     pub fn release_all(&self, each: impl FnMut(T)) -> usize {
         self.release_passed(&Everything, usize::MAX, each)
     }
 
-    /// Reads the progress of each timeline that an item waits for, while nothing is taken.
+    /// Reads the progress of each timeline that an item waits for. `progress` is called while no collector is taken.
     fn read(&self, progress: &(impl Progress + ?Sized)) -> Known {
         let mut known = Known::default();
         for shard in self.shards().filter(|shard| shard.len() > 0) {
-            // If another thread has the collector, that thread gives out the items.
+            // If another thread has the collector, it gives out the items, so this thread need not read their
+            // timelines.
             if let Some(collector) = shard.collector.0.try_take() {
                 collector.with(|collector| collector.timelines(&shard.queues, &mut known));
             }
@@ -377,8 +392,8 @@ impl<T> RetireBin<T> {
         known
     }
 
-    /// Moves every item to `into`, passed or not, and waits for threads that are collecting. For a device that is idle,
-    /// lost or destroyed.
+    /// Moves every item to `into`, even if its points have not passed. Waits for threads that have a collector. Call it
+    /// if the device is idle, lost or destroyed.
     pub fn collect_all(&self, into: &mut Vec<T>) {
         for shard in self.shards() {
             shard.give_out(shard.collector.0.take(), &Everything, usize::MAX, &mut |lent, most| {
@@ -387,7 +402,8 @@ impl<T> RetireBin<T> {
         }
     }
 
-    /// Gives out items that have passed, shard by shard, and returns their number.
+    /// Gives out at most `items_max` complete items, shard by shard, and returns their number. Skips shards for which
+    /// `is_spared` returns `true`.
     fn give_out(
         &self,
         progress: &impl Reading,
@@ -396,7 +412,7 @@ impl<T> RetireBin<T> {
         give: &mut impl FnMut(&mut Lent<'_, T>, usize) -> usize,
     ) -> usize {
         let count = self.own.len() + self.shared.len();
-        // Need not be exact: concurrent collectors may start at the same shard.
+        // The update need not be atomic, because two collections may start at the same shard.
         let first = self.first.load(Ordering::Relaxed) % count;
         self.first.store(first + 1, Ordering::Relaxed);
         // One bit per shard: there are at most 64 + 8.
@@ -422,19 +438,19 @@ impl<T> RetireBin<T> {
         released
     }
 
-    /// Number of items. While other threads retire and collect, it is a recent value.
+    /// Returns the number of items. If other threads use the bin meanwhile, the number may be outdated.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shards().map(Shard::len).sum()
     }
 
-    /// Returns `true` if no item waits.
+    /// Returns `true` if the bin has no item.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Checks all rules of the structure; other threads may add items meanwhile. For tests.
+    /// Checks all rules of the structure, for tests. Other threads may add items meanwhile.
     ///
     /// # Errors
     /// The first violated rule.
@@ -450,16 +466,19 @@ impl<T> RetireBin<T> {
         self.own.get(index).unwrap_or_else(|| &self.shared[index - self.own.len()])
     }
 
-    /// Returns the queue that only this thread fills, if it has one and has called [`thread_number`] before.
+    /// Returns a queue of this thread's own shard; `None` if the thread has no own shard, or has not called
+    /// [`thread_number`] before.
     #[inline]
     fn own_queue(&self, queue: usize) -> Option<&SpscQueue<T>> {
-        // There are at most as many own shards as thread slots, so no other living thread has this number.
+        // There are at most as many own shards as thread slots, so no other living thread has the number of an own
+        // shard.
         self.own.get(cached_number()).map(|shard| &shard.queues[queue])
     }
 }
 
 impl<T> Drop for RetireBin<T> {
-    /// Continues with the other items if dropping an item panics, and resumes the first panic afterwards.
+    /// Drops all items. If the drop of an item panics, continues with the other items, and resumes the first panic
+    /// afterwards.
     fn drop(&mut self) {
         let mut first = None;
         loop {
@@ -489,15 +508,16 @@ impl<T> Shard<T> {
         }
     }
 
-    /// Number of items that were added and not given out.
+    /// Returns the number of items that were added and not given out.
     fn len(&self) -> usize {
-        // Read first: each item that is gone by now was added before.
+        // `gone` is read first: each item that it counts was added before.
         let gone = self.gone.load(Ordering::Acquire);
         self.queues.iter().map(SpscQueue::pushed).fold(0, usize::wrapping_add).wrapping_sub(gone)
     }
 
-    /// Gives out items that have passed, one batch at a time, and returns their number. The collector is not taken
-    /// while `give` runs. `give` takes at most the given number of items out of the lent batch.
+    /// Gives out at most `items_max` complete items, one batch at a time, and returns their number. `give` takes at
+    /// most the given number of items out of a batch, and returns their number. The collector is not taken while `give`
+    /// runs.
     fn give_out(
         &self,
         collector: Taken<'_, Collector<T>>,
@@ -513,7 +533,7 @@ impl<T> Shard<T> {
         while let Some(lot) = next {
             let mut lent = Lent { shard: self, len: lot.batch.len(), lot: Some(lot) };
             released += give(&mut lent, items_max - released);
-            // Items that were added meanwhile are not among the next.
+            // The next batch was sorted out above, so it has no items that were added meanwhile.
             next = lent.give_back(released < items_max);
         }
         released
@@ -527,7 +547,7 @@ impl<T> Shard<T> {
             let mut waits = lots().map(|lot| lot.batch.len()).sum::<usize>();
             let mut put_in = 0_usize;
             for (queue, head) in self.queues.iter().zip(&collector.heads) {
-                // Read once: its thread may add more at any time.
+                // Read once, because another thread may add items at any time.
                 let pushed = queue.pushed();
                 let left = pushed.wrapping_sub(head.taken());
                 Invalid::unless(left.cast_signed() >= 0, "only added items are taken out of a queue", at)?;
@@ -540,12 +560,13 @@ impl<T> Shard<T> {
     }
 }
 
-/// A batch that is lent out of its shard. The remaining items are returned when it is dropped, also during a panic.
+/// A batch that is taken out of its shard while its items are given out. When this value is dropped, also by a panic,
+/// the remaining items return to the shard.
 struct Lent<'a, T> {
     shard: &'a Shard<T>,
-    /// `None` once it was returned.
+    /// The batch; `None` once it was returned.
     lot: Option<Lot<T>>,
-    /// Initial number of its items. The shard counts all of them until the batch is returned.
+    /// Number of items that the batch had at first. The shard counts all of them until the batch is returned.
     len: usize,
 }
 
@@ -560,7 +581,8 @@ impl<T> Lent<'_, T> {
         self.lot.as_mut().map_or(0, |lot| unsafe { lot.batch.collect(most, into) })
     }
 
-    /// Returns the remaining items to the shard. Returns the next batch, if `next` is set and there is one.
+    /// Returns the remaining items to the shard. If `next` is `true`, takes the next batch out and returns it; `None`
+    /// if there is none.
     fn give_back(&mut self, next: bool) -> Option<Lot<T>> {
         let lot = self.lot.take()?;
         let Self { shard, len, .. } = *self;
@@ -584,18 +606,18 @@ impl<T> Drop for Lent<'_, T> {
     }
 }
 
-/// Progress that runs none of the caller's code, so that it can be read while a shard is taken.
+/// Progress that runs none of the program's code, so that it can be read while a collector is taken.
 pub trait Reading: Progress {}
 
-/// Progress for which every point has passed.
+/// Progress by which every point has passed.
 struct Everything;
 
 impl Reading for Everything {}
 
-/// Values that timelines had reached when they were read. All other timelines have reached 0.
+/// The values that timelines had reached when their progress was read. All other timelines count as 0.
 #[derive(Default)]
 struct Known {
-    /// The first entries, so a few timelines need no host memory.
+    /// The first entries, so that a few timelines need no host memory.
     inline: [Option<(TimelineId, u64)>; 8],
     others: Vec<(TimelineId, u64)>,
 }
@@ -637,7 +659,7 @@ impl Progress for Everything {
 }
 
 impl<T> Collector<T> {
-    /// Records the timelines that an item of this shard waits for.
+    /// Adds the timelines that an item of this shard waits for to `known`.
     fn timelines(&self, queues: &[SpscQueue<T>; 2], known: &mut Known) {
         self.waiting.oldest_points().for_each(|point| known.note(point.timeline));
         for (queue, head) in queues.iter().zip(&self.heads) {
@@ -646,9 +668,9 @@ impl<T> Collector<T> {
         }
     }
 
-    /// Takes batches out of the queues, and moves those that have passed to `passed`.
+    /// Takes batches out of the queues. Complete batches are moved to `passed`; the others to `waiting`.
     fn sort_out(&mut self, queues: &[SpscQueue<T>; 2], progress: &impl Reading) {
-        // First, because batches that were taken out before are older than those in the queues.
+        // This comes first, because batches that were taken out earlier are older than those in the queues.
         self.waiting.reclaim(progress, |lot| self.passed.push_back(lot));
         for (number, (queue, head)) in queues.iter().zip(&mut self.heads).enumerate() {
             let closed = |passed, points: &SyncSet, batch| {

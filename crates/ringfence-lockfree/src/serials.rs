@@ -4,29 +4,31 @@ use ringfence_core::range::{Serial, Serials};
 
 use crate::primitive::{AtomicU64, Ordering, shrunk};
 
-/// Source of runs of serial numbers that threads draw concurrently; each lock-free allocator has one.
+/// Source of serial numbers for a lock-free allocator. Threads draw runs of numbers from it concurrently.
 ///
 /// ```text
-///   block of 2²⁴ numbers, from the same counter as those of [`Serials`]
+///   block of 2²⁴ numbers, from the same counter as the blocks of [`Serials`]
 ///   ├─ run ─┼─ run ─┼─ run ─┼─ …  each slot of the allocator owns one run and counts through it
-///   live, free, live, free, …     even while allocated, odd while free: the next even number is the next allocation's
+///   live, free, live, free, …     a slot's number is even while it is allocated, and odd while it is free
 /// ```
 ///
-/// The owner of a slot touches shared memory once in [`SharedSerials::RUN`] / 2 allocations of that slot. No numbers
-/// are skipped: a new block is drawn only when the previous one is used up.
+/// Only one in [`SharedSerials::RUN`] / 2 allocations of a slot draws a run, and so accesses memory that all threads
+/// share. No numbers are skipped: a new block is drawn only when the previous one is used up.
 #[derive(Debug)]
 pub(crate) struct SharedSerials {
     /// First number of the runs that were reserved at creation.
     first: u64,
-    /// First number of the next run. If it is the start of a block, the previous block is used up.
+    /// First number of the next run. If it is the first number of a block, the previous block is used up, and a new
+    /// block is drawn.
     next: AtomicU64,
 }
 
 impl SharedSerials {
-    /// Numbers in a run. A power of two: a slot's run is used up when its next number is a multiple of this.
+    /// Number of serials in a run: a power of two. The run of a slot is used up when the next number is a multiple of
+    /// this.
     pub(crate) const RUN: u64 = shrunk(256, 4) as u64;
 
-    /// Creates a source and reserves `runs` runs, which [`Self::first_of`] returns.
+    /// Creates a source and reserves `runs` runs. [`Self::first_of`] returns their first numbers.
     pub(crate) fn new(runs: u32) -> Self {
         debug_assert!(runs != 0);
         let numbers = u64::from(runs) * Self::RUN;
@@ -34,14 +36,14 @@ impl SharedSerials {
         Self { first, next: AtomicU64::new(first + numbers) }
     }
 
-    /// First number of the `index`th reserved run.
+    /// Returns the first number of reserved run `index`.
     pub(crate) fn first_of(&self, index: u32) -> u64 {
         self.first + u64::from(index) * Self::RUN
     }
 
-    /// Draws a run that no other source has and returns its first number.
+    /// Draws a run and returns its first number. No other source has these numbers.
     pub(crate) fn draw_run(&self) -> u64 {
-        // Relaxed throughout: the modification order of this one word already makes each run unique.
+        // Relaxed: the modification order of this one word is enough to make each run unique.
         let mut next = self.next.load(Ordering::Relaxed);
         loop {
             let first = if next.is_multiple_of(Serials::BLOCK) { Serials::next_blocks(1).get() } else { next };
@@ -52,7 +54,7 @@ impl SharedSerials {
         }
     }
 
-    /// Returns `true` if `serial` is from the block that runs are currently drawn from, like [`Serials::drew`].
+    /// Returns `true` if `serial` is from the block of the most recently drawn run, like [`Serials::drew`].
     pub(crate) fn drew(&self, serial: Serial) -> bool {
         serial.block() == (self.next.load(Ordering::Relaxed) - 1) / Serials::BLOCK
     }

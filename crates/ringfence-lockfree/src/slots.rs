@@ -1,26 +1,26 @@
-//! Lock-free allocation of small, frequent sizes from pools of equal slots.
+//! Lock-free allocation of small, frequently requested sizes. Each size class has a chain of pools, whose blocks are
+//! here called *slots*.
 //!
 //! ```text
-//!   class   256   384   512   768   1 Ki  …  48 Ki  64 Ki         exact sizes: a pool has slots of one size
+//!   class   256   384   512   768   1 Ki  …  48 Ki  64 Ki         all slots of a class have the same size
 //!            │
-//!          demand: the first requests of the class are served by the block's own ranges; then
+//!          demand: the first requests of the class are allocated as ordinary ranges of a block; then
 //!            │
 //!          chain ──▶ pool ──▶ pool ──▶ …    a pool is a chunk of a block, divided into equal slots;
 //!            │                              the chunk size doubles with each pool, up to 1 MiB
-//!          thread caches                           some slots cached for each thread
+//!          thread caches                    each thread caches some slots
 //! ```
 //!
-//! All blocks of a `Slots` are of one kind, for example of one memory type and resource class. The kind and the size
-//! class together are the key of a pool.
+//! All memory of a `Slots` is of one kind, for example of one memory type and resource class.
 //!
-//! Each thread has some slots in a [thread cache](crate::thread_cache), together with the references that keep the
-//! allocator alive for their next owners. Such a slot is live in its chain. Counts exclude it, and functions that visit
-//! single slots empty the thread caches first.
+//! Each thread has some slots in a [thread cache](crate::thread_cache), and references that keep the allocator alive
+//! for the next owners of the slots. A cached slot is allocated in its chain, but the counts here exclude it. Functions
+//! that visit single slots empty the thread caches first.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | allocate, free | O(1); waits for no lock and calls no driver |
-//! | a new chunk | the caller's cost of allocating it from a block |
+//! | a new chunk | the cost of the caller's allocation of a range from a block |
 
 use alloc::vec::Vec;
 use std::sync::OnceLock;
@@ -34,26 +34,28 @@ use ringfence_core::range::Invalid;
 
 /// Size of the largest slot, in bytes.
 pub const SLOT_BYTES_MAX: u64 = 64 << 10;
-/// Number of size classes: powers of two and 1.5 times those, from 256 to 64 KiB.
+/// Number of size classes: powers of two and 1.5 times powers of two, from 256 bytes to 64 KiB.
 const CLASS_COUNT: usize = 17;
-/// Number of requests of a class that are served as ordinary ranges before it gets a pool.
+/// Number of requests of a class that are allocated as ordinary ranges before the class gets a pool.
 const DEMAND: u32 = 16;
-/// Number of slots of the first pool. Each further pool of a class has twice as many, up to `CHUNK_BYTES_MAX`.
+/// Number of slots of the first pool of a class. Each further pool has twice as many as the previous one, up to
+/// `CHUNK_BYTES_MAX`.
 const SLOTS_FIRST: u64 = 16;
 const CHUNK_BYTES_MAX: u64 = 1 << 20;
 const POOLS_MAX: u32 = 1024;
-/// Largest number and bytes of a class's slots in a thread cache; `CACHED_COUNT_MIN` slots are always allowed.
+/// Maximum number, and maximum total bytes, of the slots of a class in a thread cache. `CACHED_COUNT_MIN` slots are
+/// always permitted.
 const CACHED_COUNT_MAX: u64 = 128;
 const CACHED_BYTES_MAX: u64 = 512 << 10;
 const CACHED_COUNT_MIN: u64 = 4;
 
-/// The memory of a block, as stored with its chunks and slots.
+/// The memory of a block. It is stored with each chunk and slot of the block.
 pub trait SlotMemory: Copy {
-    /// Returns `true` if the memory must be made resident before use.
+    /// Returns `true` if the memory is evicted: it must be made resident before use.
     fn is_evicted(&self) -> bool;
 }
 
-/// A range of a block that is divided into slots.
+/// A range of a block that is divided into slots: the heap of a pool.
 #[derive(Debug)]
 pub struct Chunk<M> {
     /// The block's memory.
@@ -62,27 +64,27 @@ pub struct Chunk<M> {
     pub allocation: BlockAllocation,
 }
 
-/// A claimed slot, with the data that an allocation needs.
+/// An allocated slot, and the data that the allocator needs to place a resource in it.
 #[derive(Debug)]
 pub struct Ready<M> {
     /// The slot in its chain.
     pub slot: PoolAllocation,
     /// The block's memory.
     pub memory: M,
-    /// Offset of the slot in that memory, in bytes.
+    /// Offset of the slot in the memory, in bytes.
     pub offset: u64,
 }
 
 impl<M: SlotMemory> Ready<M> {
-    /// Creates the data of a claimed slot of a chain.
+    /// Creates the data of an allocated slot of a chain.
     fn of(chain: &PoolChain<Chunk<M>>, slot: PoolAllocation) -> Self {
         let chunk = chain.heap(&slot).expect("an owned slot is in a pool of its chain");
         let offset = chunk.allocation.offset() + slot.offset();
         Self { memory: chunk.memory, offset, slot }
     }
 
-    /// Allocates a slot near this thread from a chain. Also returns `None` if its memory is evicted: the slow path
-    /// makes it resident.
+    /// Allocates a slot from a chain, from the group that this thread used last. Returns `None` if no slot was found,
+    /// or if its memory is evicted. The caller's slow path makes the memory resident.
     #[inline(always)]
     fn from(chain: &PoolChain<Chunk<M>>) -> Option<Self> {
         let ready = Self::of(chain, chain.allocate_near(thread_place())?);
@@ -98,17 +100,18 @@ fn give_back<M>(chain: &PoolChain<Chunk<M>>, slot: PoolAllocation) {
     chain.free_near(thread_place(), slot).expect("an owned slot is move-only, so it is live");
 }
 
-/// Pools over blocks of one kind, with memory of type `M`. `O` keeps the allocator alive. See the [module](self).
+/// Pools of slots of all size classes, in memory of one kind. `M` is the memory of a block; an `O` keeps the allocator
+/// alive.
 pub struct Slots<M, O = ()> {
-    /// By class.
+    /// The chain of each class, created with its first pool.
     chains: [OnceLock<PoolChain<Chunk<M>>>; CLASS_COUNT],
     thread_caches: ThreadCaches<Ready<M>, O, CLASS_COUNT>,
-    /// `true` once the last handle of the allocator is dropped.
+    /// `true` after the last handle of the allocator was dropped.
     is_closed: AtomicBool,
     /// Tick of the last sweep of the thread caches.
     swept: AtomicU64,
-    /// A bit for each class whose slots were recalled since then. Recalling a few slots repeatedly would empty the
-    /// caches of all threads.
+    /// A bit for each class, set if its slots were recalled from the thread caches after the last sweep. A second
+    /// recall is refused, because it would find few slots and empty the caches of all threads again.
     recalled: AtomicU32,
     demand: [AtomicU32; CLASS_COUNT],
 }
@@ -123,13 +126,13 @@ pub struct Class {
 }
 
 impl Class {
-    /// Returns the class of a request: the smallest power of two, or 1.5 times one, that is at least 256, at least the
-    /// size, and a multiple of the alignment. `None` if the size is 0 or too large, or the alignment is not a power of
-    /// two or too large.
+    /// Returns the class of a request. Its slots have the smallest size that is at least 256, at least `size`, a
+    /// multiple of `alignment`, and a power of two or 1.5 times a power of two. Returns `None` if the size is 0, if the
+    /// size or the alignment exceeds [`SLOT_BYTES_MAX`], or if the alignment is not a power of two.
     #[inline(always)]
     pub const fn of(size: u64, alignment: u64) -> Option<Self> {
         let need = if size > alignment { size } else { alignment };
-        // Removes the lowest bit; counting bits is slower.
+        // Removes the lowest bit, because counting the bits is slower.
         let is_power = alignment != 0 && alignment & (alignment - 1) == 0;
         if need > SLOT_BYTES_MAX || size == 0 || !is_power {
             return None;
@@ -149,7 +152,8 @@ impl Class {
         if index.is_multiple_of(2) { power } else { power / 2 * 3 }
     }
 
-    /// Returns the largest power of two to which every slot is aligned.
+    /// Returns the alignment of every slot relative to its chunk, in bytes: the largest power of two that divides the
+    /// size.
     pub fn alignment(self) -> u64 {
         1 << self.bytes.trailing_zeros()
     }
@@ -175,7 +179,8 @@ impl<M: SlotMemory, O> Default for Slots<M, O> {
 }
 
 impl<M: SlotMemory, O> Slots<M, O> {
-    /// Returns `true` if the class has had enough requests for pools. Counts the request if `count` is set.
+    /// Returns `true` if the class had at least 16 requests, so that it may have pools. If `count` is `true`, also
+    /// counts a request.
     pub fn is_common(&self, class: Class, count: bool) -> bool {
         let demand = &self.demand[class.index as usize];
         let seen = demand.load(Ordering::Relaxed);
@@ -189,8 +194,8 @@ impl<M: SlotMemory, O> Slots<M, O> {
         self.chains[class.index as usize].get_or_init(|| PoolChain::new(class.bytes, POOLS_MAX))
     }
 
-    /// Takes a slot out of this thread's cache, for a request that needs only its class. Also returns a reference that
-    /// keeps the allocator alive, if one is cached.
+    /// Takes a slot from this thread's cache, after filling the cache from the chain if it has none. Returns `None` if
+    /// the chain has no free slot. Also returns a reference that keeps the allocator alive, if one is cached.
     #[inline(always)]
     pub fn take_ready(&self, class: Class) -> Option<(Ready<M>, Option<O>)> {
         loop {
@@ -203,7 +208,7 @@ impl<M: SlotMemory, O> Slots<M, O> {
         }
     }
 
-    /// Fills this thread's cache from the chain. Returns `true` if it received slots.
+    /// Fills this thread's cache from the chain. Returns `true` if at least one slot was moved.
     #[cold]
     fn refill(&self, class: Class) -> bool {
         let index = class.index as usize;
@@ -213,9 +218,9 @@ impl<M: SlotMemory, O> Slots<M, O> {
         filled > 0
     }
 
-    /// Returns the number of slots to move to this thread's cache, and creates the cache if needed. A cache that is
-    /// created while the last handle of the allocator is dropped can miss the close; then it is closed here, because an
-    /// owner in it would keep the allocator alive.
+    /// Returns the number of slots to move to this thread's cache, and creates the cache if it does not exist. If the
+    /// cache is created while the last handle of the allocator is dropped, the close can miss it. It is then closed
+    /// here, because an owner in it would keep the allocator alive.
     fn wanted(&self, class: Class) -> usize {
         let wanted = self.thread_caches.wanted(class.index as usize);
         fence(Ordering::SeqCst);
@@ -226,10 +231,12 @@ impl<M: SlotMemory, O> Slots<M, O> {
         0
     }
 
-    /// Caches an unused slot for this thread's next request, with the owner that kept the allocator alive for it.
+    /// Puts a slot that is no longer used into this thread's cache, and the owner that kept the allocator alive for it.
+    /// If the cache has no room, frees the slot to its chain and drops the owner.
     ///
     /// # Safety
-    /// `of` must always return the `Slots` to which `ready` belongs, and the owner must keep them alive wherever it is.
+    /// `of` must always return the `Slots` to which `ready` belongs. The owner must keep them alive, also while it is
+    /// in the cache.
     #[inline]
     pub unsafe fn put_ready(
         owner: O,
@@ -245,7 +252,8 @@ impl<M: SlotMemory, O> Slots<M, O> {
         }
     }
 
-    /// Returns the slot and its owner if this thread has no cache, or if the cache is taken, closed or full.
+    /// Puts a slot and its owner into this thread's cache. Fails and returns both if this thread has no cache, or if
+    /// the cache is taken, closed or full.
     ///
     /// # Safety
     /// The requirements of [`Self::put_ready`].
@@ -263,7 +271,8 @@ impl<M: SlotMemory, O> Slots<M, O> {
         }
     }
 
-    /// Makes room in the thread cache first; if the slot still does not fit, frees it to its chain.
+    /// Frees the older half of the class's cached slots to the chain, then puts the slot into the cache. If it still
+    /// does not fit, frees it too.
     ///
     /// # Safety
     /// The requirements of [`Self::put_ready`].
@@ -277,7 +286,8 @@ impl<M: SlotMemory, O> Slots<M, O> {
         }
     }
 
-    /// Allocates a slot from this thread's cache, or from a pool near this thread. Its memory may be evicted.
+    /// Allocates a slot from this thread's cache, or from the chain. Its memory may be evicted. Can miss a slot that
+    /// was freed just before.
     #[inline(always)]
     pub fn allocate(&self, class: Class) -> Option<Ready<M>> {
         let chain = self.chains[class.index as usize].get()?;
@@ -285,14 +295,16 @@ impl<M: SlotMemory, O> Slots<M, O> {
         cached.or_else(|| chain.allocate_near(thread_place()).map(|slot| Ready::of(chain, slot)))
     }
 
-    /// Like [`Self::allocate`], but tries every pool. Call it before a chunk is created.
+    /// Allocates a slot from the chain. Returns `None` only if every group of every pool was full. Call it before a
+    /// chunk is created.
     pub fn allocate_thorough(&self, class: Class) -> Option<Ready<M>> {
         let chain = self.chains[class.index as usize].get()?;
         chain.allocate_thorough().map(|slot| Ready::of(chain, slot))
     }
 
-    /// Like [`Self::allocate_thorough`], after freeing the slots that all threads have cached. Call it before memory is
-    /// allocated. Works once a tick for each class, unless `again` is set.
+    /// Frees the slots of the class that all threads have cached, then calls [`Self::allocate_thorough`]. Call it
+    /// before memory is allocated. For each class, only the first call of a tick does so, and further calls return
+    /// `None`, unless `again` is `true`.
     pub fn allocate_recalled(&self, class: Class, again: bool) -> Option<Ready<M>> {
         let recalled = self.recalled.fetch_or(1 << class.index, Ordering::Relaxed);
         if recalled >> class.index & 1 == 1 && !again {
@@ -302,10 +314,11 @@ impl<M: SlotMemory, O> Slots<M, O> {
         self.allocate_thorough(class)
     }
 
-    /// Returns the offset of the slot that a request would get, if there is one. May move slots to this thread's cache.
+    /// Returns the offset in its memory, in bytes, of the slot that a request would get; `None` if there is no free
+    /// slot. May move slots to this thread's cache.
     pub fn peek(&self, class: Class) -> Option<u64> {
         let cached = || self.thread_caches.peek(class.index as usize, |ready| ready.offset);
-        // Fills the cache as a request would.
+        // Fills the cache, as a request would do.
         let refilled = || self.refill(class).then(cached).flatten();
         cached().or_else(refilled).or_else(|| {
             let found = self.allocate(class).or_else(|| self.allocate_thorough(class));
@@ -315,7 +328,7 @@ impl<M: SlotMemory, O> Slots<M, O> {
         })
     }
 
-    /// Empties and closes the thread caches, when the last handle of the allocator is dropped. From then on, no cache
+    /// Empties and closes the thread caches. Called when the last handle of the allocator is dropped, so that no cache
     /// keeps the allocator alive.
     pub fn close_thread_caches(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
@@ -323,7 +336,8 @@ impl<M: SlotMemory, O> Slots<M, O> {
         self.thread_caches.close(|class, ready| self.free(class as u32, ready.slot));
     }
 
-    /// Frees the slots of thread caches that were not used since the last tick. Called once a tick.
+    /// Frees the slots of all thread caches that were not used since the last tick. Does nothing if it was already
+    /// called with this tick.
     fn sweep_thread_caches(&self, tick: u64) {
         if self.swept.swap(tick, Ordering::Relaxed) != tick {
             self.recalled.store(0, Ordering::Relaxed);
@@ -341,8 +355,8 @@ impl<M: SlotMemory, O> Slots<M, O> {
         (SLOTS_FIRST << pools.min(8)).min(most)
     }
 
-    /// Creates a pool of `count` slots over the chunk that `make` returns, and returns its first slot. `None` if the
-    /// chain has its largest number of pools: then `make` is not called.
+    /// Adds a pool of up to `count` slots, in the chunk that `make` returns for a number of bytes, and returns the
+    /// first slot. Returns `None`, without a call of `make`, if the chain has its maximum number of pools.
     pub fn grow<E>(
         &self,
         class: Class,
@@ -355,7 +369,7 @@ impl<M: SlotMemory, O> Slots<M, O> {
         Some(make(bytes).map(|chunk| Ready::of(chain, reservation.open(chunk))))
     }
 
-    /// Returns the offset of a slot in its memory.
+    /// Returns the offset of a slot in its memory, in bytes.
     #[inline(always)]
     pub fn offset(&self, class: u32, slot: &PoolAllocation) -> u64 {
         let chain = self.chains[class as usize].get();
@@ -363,7 +377,8 @@ impl<M: SlotMemory, O> Slots<M, O> {
         chunk.allocation.offset() + slot.offset()
     }
 
-    /// Frees a slot without notes: caches it for this thread's next request, if there is room.
+    /// Puts a slot into this thread's cache, without an owner. If the cache has no room, frees older slots to the chain
+    /// first.
     #[inline]
     pub fn free_cached(&self, class: u32, ready: Ready<M>) {
         if let Err(ready) = self.thread_caches.put_item(class as usize, ready) {
@@ -371,7 +386,8 @@ impl<M: SlotMemory, O> Slots<M, O> {
         }
     }
 
-    /// Makes room in the thread cache first.
+    /// Frees the older half of the class's cached slots to the chain, then puts the slot into the cache. If it still
+    /// does not fit, frees it too.
     #[cold]
     fn free_cached_slowly(&self, class: u32, ready: Ready<M>) {
         let index = class as usize;
@@ -384,21 +400,22 @@ impl<M: SlotMemory, O> Slots<M, O> {
     /// Frees a slot to its chain.
     ///
     /// # Panics
-    /// If the slot is not of this class.
+    /// If the slot does not belong to the chain of this class.
     pub fn free(&self, class: u32, slot: PoolAllocation) {
         let chain = self.chains[class as usize].get().expect("an owned slot has a chain");
         give_back(chain, slot);
     }
 
-    /// Removes a chunk that has been without a live slot for `grace_ticks`.
+    /// Removes a chunk that has had no allocated slot for `grace_ticks` ticks; `None` if there is none. The thread
+    /// caches that were not used since the last tick are emptied first.
     pub fn take_surplus(&self, tick: u64, grace_ticks: u64) -> Option<Chunk<M>> {
-        // A cached slot keeps its chunk.
+        // A chunk with a cached slot is not removed.
         self.sweep_thread_caches(tick);
         let keep = KeepPools { empty_count: 0, grace_ticks };
         self.each().find_map(|(_, chain)| chain.take_surplus(tick, keep))
     }
 
-    /// Removes a chunk without a live slot, after emptying the thread caches.
+    /// Empties all thread caches, then removes a chunk without an allocated slot; `None` if there is none.
     pub fn take_empty(&self) -> Option<Chunk<M>> {
         self.thread_caches.empty(|class, ready| self.free(class as u32, ready.slot));
         self.each().find_map(|(_, chain)| chain.take_empty())
@@ -408,11 +425,12 @@ impl<M: SlotMemory, O> Slots<M, O> {
         (0..).zip(&self.chains).filter_map(|(index, chain)| Some((index, chain.get()?)))
     }
 
-    /// Returns the numbers and bytes of chunks and live slots.
+    /// Returns the numbers and total bytes of chunks and of slots in use.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for (class, chain) in self.each() {
-            // Read first: slots that are cached meanwhile count as live, and no slot is subtracted twice.
+            // The cached slots are counted first. A slot that is cached meanwhile then counts as in use, and no slot is
+            // subtracted twice.
             let cached = self.thread_caches.count(class as usize) as u64;
             chain.for_each_pool(&mut |pool| {
                 counts.chunk_count += 1;
@@ -426,8 +444,8 @@ impl<M: SlotMemory, O> Slots<M, O> {
         counts
     }
 
-    /// Calls `each` with the live slots of each chunk, in order of their offsets. Empties the thread caches first, so
-    /// that their slots are excluded, and keeps them empty until it returns.
+    /// Calls `each` for each chunk, with its slots in use, in order of their offsets. Empties the thread caches first,
+    /// and keeps them empty until it returns.
     pub fn for_each_chunk(&self, mut each: impl FnMut(&BlockAllocation, &[Live])) {
         let mut give = |class, ready: Ready<M>| self.free(class as u32, ready.slot);
         self.thread_caches.while_empty(&mut give, &mut || {
@@ -461,31 +479,31 @@ impl<M: SlotMemory, O> Slots<M, O> {
     }
 }
 
-/// Numbers and bytes of all pools; see [`Slots::counts`].
+/// Numbers and total bytes of the chunks and slots of a [`Slots`].
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Counts {
     /// Number of chunks.
     pub chunk_count: u64,
-    /// Bytes of the chunks.
+    /// Total size of the chunks, in bytes.
     pub chunk_bytes: u64,
-    /// Number of slots in use, without those in thread caches.
+    /// Number of slots in use. Slots in thread caches do not count.
     pub live_count: u64,
-    /// Bytes of the slots in use.
+    /// Total size of the slots in use, in bytes.
     pub live_bytes: u64,
 }
 
-/// A slot in use; see [`Slots::for_each_chunk`].
+/// A slot in use, as [`Slots::for_each_chunk`] reports it.
 #[derive(Clone, Copy, Debug)]
 pub struct Live {
-    /// Index of its class.
+    /// Index of the slot's class.
     pub class: u32,
-    /// Its pool: see [`PoolAllocation::pool`].
+    /// Index of the slot's pool in its chain ([`PoolAllocation::pool`]).
     pub pool: u32,
-    /// Its index in the pool: see [`PoolAllocation::block`].
+    /// Index of the slot in its pool ([`PoolAllocation::block`]).
     pub block: u32,
-    /// Offset in the memory of its block, in bytes.
+    /// Offset of the slot in the memory of its block, in bytes.
     pub offset: u64,
-    /// Size in bytes.
+    /// Size of the slot, in bytes.
     pub bytes: u64,
 }
 

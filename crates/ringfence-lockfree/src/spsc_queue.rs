@@ -1,5 +1,5 @@
-//! A single-producer, single-consumer queue: one thread at a time adds items, another takes them out, and neither waits
-//! for the other.
+//! A single-producer, single-consumer queue: one thread at a time adds items, and one thread at a time takes them out.
+//! Neither waits for the other.
 //!
 //! ```text
 //!   start ─▶ chunk ──next──▶ chunk ──next──▶ chunk = open                 pushed = 11: number of items ever added
@@ -7,37 +7,39 @@
 //!            a b c d         e f g h i ·     j k · · · · · ·                   ▼
 //!            └─ first = 0    └─ first = 4    └─ first = 9     the next item is written to slot 11 − 9
 //!               ▲ the consumer's `Head`
-//!               └ earlier chunks were taken out; empty ones come back: returned ─▶ spare, by size
+//!               └ earlier chunks were taken out; empty ones are reused: returned ─▶ spare, by size
 //! ```
 //!
-//! The items of a chunk wait for the same set. Linking the next chunk closes a chunk: when the set changes, or when the
-//! chunk is full. A new chunk has room for as many items as were added for the previous set, so a set usually
-//! needs one chunk; within a set, each chunk is twice as large as the previous one.
+//! All items of a chunk wait for the same set. The last chunk is *open*: it receives items. When the set changes or the
+//! chunk is full, the producer links a new chunk, which closes the old one. The first chunk of a set has room for at
+//! least as many items as were added for the previous set, so a set usually needs one chunk. Each further chunk of a
+//! set is twice as large as the previous one.
 //!
 //! # Memory order
 //!
 //! 1. The producer writes an item and *then* counts it in `pushed` (release).
 //! 2. The producer writes the set and the `first` of a chunk and *then* links it (release).
-//! 3. The consumer reads `pushed` and *then* follows the links (acquire). Up to `pushed`, all items are written and do
-//!    not change. A chunk without a successor was still open when `pushed` was read, so it contains the items up to
-//!    `pushed`.
-//! 4. Empty chunks return through a stack: the consumer pushes them (release), and the producer takes the whole stack
-//!    (acquire).
+//! 3. The consumer reads `pushed` and *then* follows the links (acquire). All items up to number `pushed` are written
+//!    and do not change. A chunk without a successor was open when `pushed` was read, so it contains the items up to
+//!    number `pushed`.
+//! 4. The consumer returns empty chunks through a stack: it pushes them (release), and the producer takes the whole
+//!    stack (acquire).
 //!
-//! No step that changes the queue allocates host memory: a chunk is taken out or created, gets its set, and is linked
-//! after that. So code that allocation runs (a global allocator may drop a resource) finds the queue consistent.
+//! No step that changes the queue allocates host memory: a chunk is first created, or taken from the spare chunks, and
+//! its set is written. Only then is it linked. So if the program's global allocator calls the queue again (it may drop
+//! a resource), the queue is consistent.
 //!
-//! Adding an item accesses no memory that other threads write, except `returned`, once a chunk: there is no atomic
-//! exchange on that path.
+//! To add an item, the producer accesses no memory that other threads write, and executes no atomic exchange. Only for
+//! a new chunk does it access `returned`.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | add an item | O(1): a load, the item, a store; O(points) more for a set's first item |
-//! | a new chunk | O(1): an atomic exchange if no spare chunk is cached; rarely an allocation of host memory |
-//! | take out | O(1) a chunk; the thread that receives the items moves them |
+//! | add an item | O(1): a load, a copy of the item, a store; also O(points) for the first item of a set |
+//! | a new chunk | O(1): an atomic exchange if there is no spare chunk; rarely an allocation of host memory |
+//! | take items out | O(1) per chunk; the thread that receives the items moves them |
 //!
-//! Memory: chunks are reused. Without a spare chunk, a set reserves the larger of 3 × its items and 2 × the previous
-//! set, and at least the smallest chunk.
+//! Host memory: chunks are reused. If there is no spare chunk, a set reserves at most memory for 3 × its items or for 2
+//! × the items of the previous set, whichever is more, and at least one smallest chunk.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -48,115 +50,116 @@ use core::ptr;
 use crate::primitive::{AtomicPtr, AtomicUsize, Ordering, UnsafeCell, shrunk_under_miri_too};
 use ringfence_core::sync::{Progress, SyncSet};
 
-/// Number of items of the smallest chunk.
+/// Number of slots of the smallest chunk.
 const SMALLEST: usize = shrunk_under_miri_too(4, 1);
-/// Number of chunk sizes; each has twice as many items as the one before.
+/// Number of chunk sizes. Each has twice as many slots as the previous one.
 const SIZES: usize = shrunk_under_miri_too(7, 2);
-/// Largest size of a chunk's items, in bytes; the smallest chunk may exceed it.
+/// Maximum size of the slots of a chunk, in bytes. Only the smallest chunk may exceed it.
 const CHUNK_BYTES: usize = 32 << 10;
 
-/// Value that no turn has.
+/// A value that no turn has.
 const NO_TURN: u64 = u64::MAX;
 
-/// Storage of an item: the producer writes it before it counts the item, and the consumer reads it once.
+/// Storage of an item. The producer writes it before it counts the item, and the consumer reads it once.
 type Slot<T> = UnsafeCell<MaybeUninit<T>>;
 
 /// Items that wait for the same set, in the order in which they were added.
 struct Chunk<T> {
-    /// The set. Written before the chunk is linked.
+    /// The set that the items wait for. Written before the chunk is linked.
     points: UnsafeCell<SyncSet>,
     /// Number of items that were added to the queue before this chunk. Written before the chunk is linked.
     first: Cell<usize>,
-    /// The next chunk, written once. In the stack of empty chunks: the chunk below.
+    /// The next chunk of the queue, written once. In the stack of empty chunks, the chunk below this one.
     next: AtomicPtr<Chunk<T>>,
     slots: Box<[Slot<T>]>,
-    /// For the consumer: the number of batches of this chunk, plus one while the chunk may receive items. Starts at 1.
+    /// Number of batches of this chunk, plus one while the chunk is in the queue. Only the consumer changes it.
     users: Cell<usize>,
-    /// The chunk created before: all chunks are freed with the queue.
+    /// The chunk that was created before this one. All chunks are in this list, and are freed with the queue.
     made_before: Cell<*mut Chunk<T>>,
 }
 
-/// A single-producer, single-consumer queue; see the [module](self).
+/// A single-producer, single-consumer queue of items that wait for sets of sync points.
 pub(super) struct SpscQueue<T> {
-    /// The chunk that receives items; null before the first.
+    /// The chunk that receives items; null before the first item.
     open: Cell<*mut Chunk<T>>,
-    /// Number of items ever added, wrapping. Written by the producer.
+    /// Number of items that were ever added, wrapping. Written by the producer.
     pushed: AtomicUsize,
-    /// Value of `pushed` up to which items are added to `open` without further checks: at most its `first` plus the
-    /// number of its slots.
+    /// Value of `pushed` up to which items are added to `open` without further checks: at most `first` of this chunk
+    /// plus the number of its slots.
     limit: Cell<usize>,
-    /// Address of slot 0 as if `open` had a slot for every item ever added: the next item is written to `base +
+    /// Address at which the next item is written, minus `pushed` slots. So the next item is written to slot `base +
     /// pushed`.
     base: Cell<*const Slot<T>>,
-    /// Turn for which the set of `open` was made.
+    /// Turn of the set of `open`; [`NO_TURN`] if the set was given as points.
     turn: Cell<u64>,
     /// Value of `pushed` when the set last changed.
     set_began: Cell<usize>,
-    /// Empty chunks by size, linked by `next`.
+    /// Empty chunks of the producer by size, linked by `next`.
     spare: [Cell<*mut Chunk<T>>; SIZES],
     /// The chunk that was created last.
     made: Cell<*mut Chunk<T>>,
-    /// The first chunk that was ever linked, for the consumer.
+    /// The first chunk that was ever linked. The consumer starts at it.
     start: AtomicPtr<Chunk<T>>,
-    /// Empty chunks from the consumer.
+    /// Stack of the empty chunks that the consumer has returned.
     returned: AtomicPtr<Chunk<T>>,
 }
 
-/// Identifies the set that added items wait for: items with the same key have the same set.
+/// The set that added items wait for. Items with equal keys have equal sets.
 #[derive(Clone, Copy)]
 pub(super) enum Key<'a> {
-    /// The set that is made for this turn.
+    /// The set that the caller computes for this turn.
     Turn(u64),
     /// These points.
     Points(&'a SyncSet),
 }
 
-/// A chunk that is not linked: a spare one, or one to be created. A spare chunk that is dropped here is freed with its
-/// queue.
+/// A chunk that is not linked: a spare chunk, or a chunk that must be created. If it is dropped, a spare chunk is freed
+/// with its queue.
 pub(super) struct Next<T> {
-    /// Null if the chunk must be created.
+    /// The spare chunk; null if the chunk must be created.
     chunk: *mut Chunk<T>,
     /// Number of slots, if the chunk must be created.
     items: usize,
-    /// `true` if the chunk is not in the queue's list of chunks yet.
+    /// `true` if the chunk was created, and is not in the queue's list of chunks yet.
     is_made: bool,
 }
 
 impl<T> Next<T> {
-    /// Creates the chunk if needed, and writes its set. May run the caller's code: its global allocator.
+    /// Creates the chunk if it does not exist, and writes its set. May run the program's code: `set`, or the global
+    /// allocator.
     pub(super) fn ready(mut self, set: impl Fn(&mut SyncSet)) -> Self {
         if self.chunk.is_null() {
             self.chunk = Chunk::make(self.items);
             self.is_made = true;
         }
-        // SAFETY: the chunk was just created, or is a spare chunk of a queue, which lives as long; no other thread
-        // accesses it before it is linked.
+        // SAFETY: the chunk was just created, or is a spare chunk of a queue, and exists as long as the queue. No other
+        // thread accesses it before it is linked.
         unsafe { (*self.chunk).points.with_mut(|points| set(&mut *points)) };
         self
     }
 }
 
-/// The consumer's state of a queue.
+/// The consumer's position in a queue.
 pub(super) struct Head<T> {
-    /// The first chunk that was not taken out completely; null if none is known.
+    /// The first chunk that was not taken out completely; null before the first chunk.
     chunk: *mut Chunk<T>,
     /// Number of items that were taken out, wrapping.
     taken: usize,
 }
 
-/// Items that were taken out of a queue but are still stored in their chunk. It does not drop them: each item is
-/// [taken](Batch::give), and the empty batch is [returned](SpscQueue::give_back).
+/// Items that were taken out of a queue but are still stored in their chunk. A dropped batch leaks its items: take each
+/// item with [`Batch::give`] or [`Batch::collect`], and return the empty batch with [`SpscQueue::give_back`].
 pub(super) struct Batch<T> {
     chunk: *mut Chunk<T>,
     at: usize,
     end: usize,
 }
 
-// SAFETY: only the batch reads its items, which may be sent; all else that it reads of its chunk does not change or
-// belongs to the consumer.
+// SAFETY: only the batch reads its items, which are `Send`. The other fields that it reads of its chunk do not change,
+// or belong to the consumer.
 unsafe impl<T: Send> Send for Batch<T> {}
 
-// SAFETY: a head belongs to the consumer, which is one thread at a time.
+// SAFETY: a head belongs to the consumer, and one thread at a time is the consumer.
 unsafe impl<T: Send> Send for Head<T> {}
 
 impl<T> SpscQueue<T> {
@@ -184,25 +187,25 @@ impl<T> SpscQueue<T> {
         }
     }
 
-    /// Returns the number of items ever added, wrapping.
+    /// Returns the number of items that were ever added, wrapping.
     #[inline]
     pub(super) fn pushed(&self) -> usize {
         self.pushed.load(Ordering::Acquire)
     }
 
-    /// Returns the slot of the next item, if the open chunk has room, to be [filled](SpscQueue::fill).
+    /// Returns the slot of the next item, for [`SpscQueue::fill`]; `None` if the limit of the open chunk is reached.
     ///
     /// # Safety
     /// No other thread may add items at the same time.
     #[inline]
     unsafe fn slot(&self) -> Option<&Slot<T>> {
         let pushed = self.pushed.load(Ordering::Relaxed);
-        // SAFETY: the open chunk lives as long as the queue and has a slot for each item from its first up to the
-        // limit, which `pushed` does not exceed.
+        // SAFETY: the open chunk exists as long as the queue. It has a slot for each item from its first one up to the
+        // limit, and `pushed` does not exceed the limit.
         (pushed != self.limit.get()).then(|| unsafe { &*self.base.get().wrapping_add(pushed) })
     }
 
-    /// Like [`SpscQueue::slot`], if the open chunk's set was made for this turn.
+    /// Returns the same as [`SpscQueue::slot`]; `None` if the set of the open chunk has another turn.
     ///
     /// # Safety
     /// No other thread may add items at the same time.
@@ -212,7 +215,7 @@ impl<T> SpscQueue<T> {
         if self.turn.get() == turn { unsafe { self.slot() } } else { None }
     }
 
-    /// Like [`SpscQueue::slot`], if the open chunk waits for these points.
+    /// Returns the same as [`SpscQueue::slot`]; `None` if the open chunk waits for other points.
     ///
     /// # Safety
     /// No other thread may add items at the same time.
@@ -225,7 +228,7 @@ impl<T> SpscQueue<T> {
     /// Returns `true` if the open chunk waits for these points.
     #[inline]
     fn waits_for(&self, points: &SyncSet) -> bool {
-        // SAFETY: null before the first item, or a chunk, which lives as long as the queue.
+        // SAFETY: the pointer is null before the first item, or a chunk, which exists as long as the queue.
         let open = unsafe { self.open.get().as_ref() };
         // SAFETY: the set of a linked chunk is only read.
         open.is_some_and(|open| open.points.with(|held| unsafe { *held == *points }))
@@ -250,14 +253,15 @@ impl<T> SpscQueue<T> {
         }
     }
 
-    /// Adds items while the open chunk has their set and has room, and counts them in one store. If items remain,
-    /// returns the chunk to continue with: make it [ready](Next::ready), then [open](SpscQueue::go_on) it. After at
-    /// most `step` further items, [`SpscQueue::slot`] returns `None`, so that the producer calls this again.
+    /// If the open chunk has the set of `key`, adds items until the chunk is full, and counts them in one store. If
+    /// items remain, returns a chunk for them: the caller must call [`Next::ready`] and [`SpscQueue::go_on`] with it,
+    /// and then this function again. After at most `step` further items, [`SpscQueue::slot`] returns `None`, so that
+    /// the producer calls this function again.
     ///
-    /// Neither allocates nor frees host memory, because that may run the caller's code, which may use this queue.
+    /// Neither allocates nor frees host memory, because the program's global allocator may use this queue.
     ///
     /// # Safety
-    /// No other thread may add items at the same time. The iterator must only return items.
+    /// No other thread may add items at the same time. The iterator must not run code that uses the queue.
     pub(super) unsafe fn fill_from(
         &self,
         key: Key<'_>,
@@ -266,24 +270,24 @@ impl<T> SpscQueue<T> {
     ) -> Option<Next<T>> {
         let is_for = self.is_for(key);
         if is_for {
-            // SAFETY: the caller guarantees that no other thread adds items at the same time and that the iterator only
-            // returns items; a set has begun, so a chunk is open.
+            // SAFETY: the caller guarantees that no other thread adds items at the same time, and that the iterator
+            // does not use the queue. A chunk is open, because it has the set of the key.
             unsafe { self.fill_open(step, items) };
         }
         (items.len() > 0).then(|| {
-            // SAFETY: null before the first item, or a chunk, which lives as long as the queue.
+            // SAFETY: the pointer is null before the first item, or a chunk, which exists as long as the queue.
             let full = unsafe { self.open.get().as_ref() }.filter(|_| is_for);
             let set_items = self.pushed.load(Ordering::Relaxed).wrapping_sub(self.set_began.get());
             self.take_spare(full.map_or(set_items, |full| full.slots.len() * 2))
         })
     }
 
-    /// Adds items to the open chunk while it has room.
+    /// Adds items to the open chunk until it is full.
     ///
     /// # Safety
     /// The requirements of [`SpscQueue::fill_from`], and a chunk must be open.
     unsafe fn fill_open(&self, step: usize, items: &mut impl ExactSizeIterator<Item = T>) {
-        // SAFETY: chunks live as long as the queue.
+        // SAFETY: chunks exist as long as the queue.
         let chunk = unsafe { &*self.open.get() };
         let pushed = self.pushed.load(Ordering::Relaxed);
         let room = &chunk.slots[pushed.wrapping_sub(chunk.first.get())..];
@@ -297,20 +301,20 @@ impl<T> SpscQueue<T> {
         self.limit.set(pushed.wrapping_add(step.min(room.len() - count)));
     }
 
-    /// Makes this chunk the open one, unless the open chunk has the key's set and room by now: allocating this chunk
-    /// may have run code that added items.
+    /// Makes this chunk the open one. If the open chunk has the set of `key` and room, makes this chunk a spare one
+    /// instead: the creation of this chunk may have run code that added items.
     ///
     /// # Safety
-    /// No other thread may add items at the same time. This queue must have returned the chunk for this key, and it
-    /// must be ready.
+    /// No other thread may add items at the same time. [`SpscQueue::fill_from`] must have returned the chunk for this
+    /// key, and [`Next::ready`] must have been called on it.
     pub(super) unsafe fn go_on(&self, next: Next<T>, key: Key<'_>) {
-        // SAFETY: a chunk that was taken or created for this queue is not accessed by another thread.
+        // SAFETY: no other thread accesses a chunk that was taken from the spare ones or created for this queue.
         let chunk = unsafe { &*next.chunk };
         if next.is_made {
             chunk.made_before.set(self.made.replace(next.chunk));
         }
         let same_set = self.is_for(key);
-        // SAFETY: null before the first item, or a chunk, which lives as long as the queue.
+        // SAFETY: the pointer is null before the first item, or a chunk, which exists as long as the queue.
         let open = unsafe { self.open.get().as_ref() }.filter(|_| same_set);
         let pushed = self.pushed.load(Ordering::Relaxed);
         if open.is_some_and(|open| pushed.wrapping_sub(open.first.get()) < open.slots.len()) {
@@ -333,12 +337,13 @@ impl<T> SpscQueue<T> {
         next.users.set(1);
         let next = ptr::from_ref(next).cast_mut();
         let open = self.open.replace(next);
-        // SAFETY: chunks live as long as the queue.
+        // SAFETY: chunks exist as long as the queue.
         let before = if open.is_null() { &self.start } else { unsafe { &(*open).next } };
         before.store(next, Ordering::Release);
     }
 
-    /// Returns a spare chunk for at least `items` items (or of the largest size); else the size to create.
+    /// Returns a spare chunk for at least `items` items, or of the largest size. If there is none, returns the size of
+    /// a chunk to create.
     fn take_spare(&self, items: usize) -> Next<T> {
         let size = (0..Self::LARGEST).find(|size| SMALLEST << size >= items).unwrap_or(Self::LARGEST);
         let spare = || self.spare[size..].iter().find(|list| !list.get().is_null());
@@ -348,39 +353,40 @@ impl<T> SpscQueue<T> {
         });
         let chunk = list.map_or(ptr::null_mut(), |list| {
             let chunk = list.get();
-            // SAFETY: chunks live as long as the queue; no other thread accesses a spare one.
+            // SAFETY: chunks exist as long as the queue; no other thread accesses a spare one.
             list.set(unsafe { (*chunk).next.load(Ordering::Relaxed) });
             chunk
         });
         Next { chunk, items: SMALLEST << size, is_made: false }
     }
 
-    /// Moves returned chunks to the spare ones.
+    /// Moves the chunks that the consumer has returned to the spare ones.
     fn sort_returned(&self) {
         if self.returned.load(Ordering::Relaxed).is_null() {
             return;
         }
         let mut chunk = self.returned.swap(ptr::null_mut(), Ordering::Acquire);
         while !chunk.is_null() {
-            // SAFETY: chunks live as long as the queue; the whole stack was taken, so no other thread accesses them.
+            // SAFETY: chunks exist as long as the queue. The whole stack was taken, so no other thread accesses its
+            // chunks.
             let below = unsafe { &*chunk }.next.load(Ordering::Relaxed);
             self.keep(chunk);
             chunk = below;
         }
     }
 
-    /// Adds a chunk that no other thread accesses to the spare ones.
+    /// Adds a chunk to the spare ones. No other thread may access it.
     fn keep(&self, chunk: *mut Chunk<T>) {
-        // SAFETY: chunks live as long as the queue; no other thread accesses this one.
+        // SAFETY: chunks exist as long as the queue; no other thread accesses this one.
         let spare = unsafe { &*chunk };
         let list = &self.spare[(spare.slots.len() / SMALLEST).trailing_zeros() as usize];
         spare.next.store(list.replace(chunk), Ordering::Relaxed);
     }
 
-    /// Returns a batch. Its remaining items are leaked.
+    /// Returns a batch to the queue, so that its chunk can be reused. The remaining items of the batch are leaked.
     ///
     /// # Safety
-    /// The batch must be from this queue, and only one thread at a time may take items out of it.
+    /// The batch must be from this queue. Only one thread at a time may take items out of the queue.
     pub(super) unsafe fn give_back(&self, batch: Batch<T>) {
         // SAFETY: the caller guarantees that the batch is from this queue and that one thread at a time takes items
         // out.
@@ -390,7 +396,7 @@ impl<T> SpscQueue<T> {
     /// # Safety
     /// The chunk must belong to this queue, and only one thread at a time may take items out of it.
     unsafe fn leave(&self, chunk: *mut Chunk<T>) {
-        // SAFETY: chunks live as long as the queue, and only the consumer accesses `users`.
+        // SAFETY: chunks exist as long as the queue, and only the consumer accesses `users`.
         let empty = unsafe { &*chunk };
         empty.users.set(empty.users.get() - 1);
         if empty.users.get() > 0 {
@@ -407,7 +413,7 @@ impl<T> SpscQueue<T> {
     }
 }
 
-/// Adding items in one call, for tests.
+/// Adds items in one call, for tests.
 #[cfg(test)]
 impl<T> SpscQueue<T> {
     /// # Safety
@@ -420,7 +426,7 @@ impl<T> SpscQueue<T> {
     ) {
         // SAFETY: the caller guarantees that no other thread adds items at the same time.
         while let Some(next) = unsafe { self.fill_from(key, usize::MAX, &mut items) } {
-            // SAFETY: the same; `fill_from` returned the chunk for this key, and it is made ready.
+            // SAFETY: as above. `fill_from` has returned the chunk for this key, and the chunk is ready.
             unsafe { self.go_on(next.ready(&set), key) };
         }
     }
@@ -430,8 +436,8 @@ impl<T> Drop for SpscQueue<T> {
     fn drop(&mut self) {
         let mut chunk = self.made.get();
         while !chunk.is_null() {
-            // SAFETY: each chunk was created from a box and is in this list once; no other thread has the queue any
-            // more. Items that are still stored in it are leaked.
+            // SAFETY: each chunk was created from a box and is in this list once, and no other thread has access to the
+            // queue. Items that are still stored in a chunk are leaked.
             chunk = unsafe { Box::from_raw(chunk) }.made_before.get();
         }
     }
@@ -451,7 +457,7 @@ impl<T> Chunk<T> {
     }
 
     fn has_passed(&self, progress: &(impl Progress + ?Sized)) -> bool {
-        // SAFETY: no thread changes the set of a linked chunk, and this is only called on linked ones.
+        // SAFETY: no thread changes the set of a linked chunk, and this function is only called for linked chunks.
         self.points.with(|points| progress.passed_all(unsafe { &*points }))
     }
 }
@@ -461,14 +467,14 @@ impl<T> Head<T> {
         Self { chunk: ptr::null_mut(), taken: 0 }
     }
 
-    /// Calls `each` with the set of each chunk from this head on that is currently in the queue.
+    /// Calls `each` with the set of each chunk that is in the queue, from this head on.
     ///
     /// # Safety
-    /// It must always be the same queue, and only one thread at a time may take items out of it.
+    /// `queue` must be the same in all calls. Only one thread at a time may take items out of it.
     pub(super) unsafe fn sets(&self, queue: &SpscQueue<T>, mut each: impl FnMut(&SyncSet)) {
         let mut chunk = if self.chunk.is_null() { queue.start.load(Ordering::Acquire) } else { self.chunk };
-        // SAFETY: null, or a chunk of the queue, which lives as long; the fields that are read were written before it
-        // was linked.
+        // SAFETY: the pointer is null, or a chunk of the queue, which exists as long as the queue. The fields that are
+        // read were written before it was linked.
         while let Some(held) = unsafe { chunk.as_ref() } {
             // SAFETY: no thread changes the set of a linked chunk.
             held.points.with(|points| each(unsafe { &*points }));
@@ -481,48 +487,52 @@ impl<T> Head<T> {
         self.taken
     }
 
-    /// Takes out the items of the queue. Passes each closed chunk's items to `closed`, with the set, and `true` if the
-    /// set has passed. Returns the current items of the open chunk if its set has passed. No batch is empty.
+    /// Takes items out of the queue. For each closed chunk, calls `closed` with `true` if the chunk's set has passed,
+    /// the set, and the items. If the set of the open chunk has passed, returns the current items of the open chunk. No
+    /// batch is empty.
     ///
     /// # Safety
-    /// It must always be the same queue, and only one thread at a time may take items out of it.
+    /// `queue` must be the same in all calls. Only one thread at a time may take items out of it.
     pub(super) unsafe fn take(
         &mut self,
         queue: &SpscQueue<T>,
         progress: &(impl Progress + ?Sized),
         mut closed: impl FnMut(bool, &SyncSet, Batch<T>),
     ) -> Option<Batch<T>> {
-        // Read first: a chunk that is seen to be open afterwards was open at this point.
+        // `pushed` is read first: a chunk that is seen without a successor afterwards was open at this point.
         let pushed = queue.pushed();
         if self.chunk.is_null() {
             self.chunk = queue.start.load(Ordering::Acquire);
         }
-        // SAFETY: null, or a chunk of the queue, which lives as long; the fields that are read were written before it
-        // was linked.
+        // SAFETY: the pointer is null, or a chunk of the queue, which exists as long as the queue. The fields that are
+        // read were written before it was linked.
         while let Some(chunk) = unsafe { self.chunk.as_ref() } {
             let next = chunk.next.load(Ordering::Acquire);
-            // SAFETY: null, or the next chunk of the queue, which lives as long; it was written before it was linked.
+            // SAFETY: the pointer is null, or the next chunk of the queue, which exists as long as the queue. Its
+            // fields were written before it was linked.
             let Some(after) = (unsafe { next.as_ref() }) else {
                 return if chunk.has_passed(progress) { self.batch(chunk, pushed) } else { None };
             };
-            // Before any change, because `progress` may run the caller's code.
+            // This comes before any change, because `progress` may run the caller's code.
             let passed = chunk.has_passed(progress);
             if let Some(batch) = self.batch(chunk, after.first.get()) {
                 // SAFETY: no thread changes the set of a linked chunk.
                 chunk.points.with(|points| closed(passed, unsafe { &*points }, batch));
             }
-            // SAFETY: the chunk belongs to `queue`; the caller guarantees that one thread at a time takes items out.
+            // SAFETY: the chunk belongs to `queue`, and the caller guarantees that one thread at a time takes items
+            // out.
             unsafe { queue.leave(self.chunk) };
             self.chunk = next;
         }
         None
     }
 
-    /// Returns the items of the chunk up to number `end` that were not taken out yet.
+    /// Returns the items of the chunk, up to number `end` of the queue, that were not taken out yet; `None` if there
+    /// are none.
     fn batch(&mut self, chunk: &Chunk<T>, end: usize) -> Option<Batch<T>> {
         let first = chunk.first.get();
         let (at, end) = (self.taken.wrapping_sub(first), end.wrapping_sub(first));
-        // An open chunk may have been linked after `end` was read.
+        // `end` is below the first item if the chunk was linked after `end` was read.
         if end.cast_signed() <= at.cast_signed() {
             return None;
         }
@@ -537,37 +547,38 @@ impl<T> Batch<T> {
         self.end - self.at
     }
 
-    /// Passes at most `most` of the next items to `each`. Each item is removed before it is passed.
+    /// Calls `each` with at most `most` of the next items, and returns their number. Each item is removed from the
+    /// batch before the call.
     ///
     /// # Safety
     /// The batch's queue must be alive.
     #[inline]
     pub(super) unsafe fn give(&mut self, most: usize, mut each: impl FnMut(T)) -> usize {
         let count = self.len().min(most);
-        // SAFETY: chunks live as long as the queue.
+        // SAFETY: chunks exist as long as the queue.
         let slots = unsafe { &(&(*self.chunk).slots)[self.at..self.at + count] };
         for slot in slots {
             self.at += 1;
-            // SAFETY: the item was written before it was counted, no thread writes there before the batch is returned,
-            // and the item is read once: only this batch has it, and `at` is already past it.
+            // SAFETY: the item was written before it was counted, and no thread writes to its slot before the batch is
+            // returned. The item is read once, because only this batch has it, and `at` is already past it.
             each(slot.with(|slot| unsafe { (*slot).assume_init_read() }));
         }
         count
     }
 
-    /// Moves at most `most` of the next items to `into`.
+    /// Moves at most `most` of the next items to `into`, and returns their number.
     ///
     /// # Safety
     /// The batch's queue must be alive.
     pub(super) unsafe fn collect(&mut self, most: usize, into: &mut Vec<T>) -> usize {
         let count = self.len().min(most);
-        // May fail, so it comes before any change.
+        // This may panic, so it comes before any change.
         into.reserve(count);
-        // SAFETY: chunks live as long as the queue.
+        // SAFETY: chunks exist as long as the queue.
         let slots = unsafe { &(&(*self.chunk).slots)[self.at..self.at + count] };
         self.at += count;
-        // SAFETY: each item was written before it was counted, and is read once: only this batch has it, and `at` is
-        // past it. The vector has room, so no other code runs in between.
+        // SAFETY: each item was written before it was counted. It is read once, because only this batch has it, and
+        // `at` is already past it. The vector has room, so no other code runs meanwhile.
         into.extend(slots.iter().map(|slot| slot.with(|slot| unsafe { (*slot).assume_init_read() })));
         count
     }

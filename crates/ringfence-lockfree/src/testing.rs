@@ -1,4 +1,5 @@
-//! Shared pools, driven by one thread. This checks their rules; loom and the threaded tests check for races.
+//! Drivers of the shared pools: one thread executes generated operations on a pool and its naive twin. They check the
+//! rules of the pools; the loom models and the threaded tests check for races.
 
 use std::collections::HashSet;
 use std::vec::Vec;
@@ -8,7 +9,7 @@ use crate::pool_chain::{KeepPools, PoolAllocation, PoolChain};
 use ringfence_core::range::{FreeError, Range, Serial};
 use ringfence_core::testing::drive::{Drive, Feed};
 
-/// Every structure, by the name of its fuzz target.
+/// The drivers of all structures, with the names of their fuzz targets.
 pub const ALL: [Drive; 2] = [("fixed_pool", fixed_pool), ("pool_chain", pool_chain)];
 
 /// Drives a [`FixedPool`].

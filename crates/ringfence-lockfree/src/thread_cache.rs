@@ -1,46 +1,46 @@
-//! Thread caches: each thread keeps a few items of a shared pool, which are taken from the pool but not in use yet.
+//! Thread caches: each thread keeps a few items that were taken from a shared pool and are not in use.
 //!
 //! ```text
 //!   thread 1 ─▶ thread cache 0    class 0: ▒▒▒▒▒    class 1: ▒▒    …     owners: ● ● ●
 //!   thread 2 ─▶ thread cache 1    class 0: ▒▒       …         │
-//!                                    │ full: the older half   │ empty: a batch, each time twice as many
+//!                                    │ full: the older half   │ empty: a batch, each twice as large as the last
 //!                                    ▼                        │
 //!                                  the pool ◀─────────────────┘    slots, descriptors, bound objects, …
 //! ```
 //!
 //! An item is a reusable object: a slot of a size class, a descriptor, or a buffer with its memory. Items of one class
-//! are equal: each serves any request of the class. A thread cache is usually used by one thread: taking an item out or
-//! putting one in is an exchange on a cache line that no other thread uses. No thread waits for a thread cache: if it
-//! is taken, the thread uses the pool.
+//! are interchangeable: each serves any request of the class. A thread cache is usually used by one thread, so taking
+//! an item out or putting one in is an exchange on a cache line that no other thread uses. A thread cache is *taken*
+//! while a thread accesses it. Another thread that finds it taken uses the pool instead of waiting.
 //!
-//! The pool belongs to the caller. None of its code runs while a thread cache is taken, except the arguments of
+//! The pool belongs to the caller. No code of the pool runs while a thread cache is taken, except the arguments of
 //! [`ThreadCaches::fill`], [`ThreadCaches::while_empty`] and [`ThreadCaches::validate`]. So the pool may have a lock,
-//! and dropping its items may call the thread caches.
+//! and the drop of an item may call the thread caches.
 //!
 //! # What keeps the pool alive
 //!
-//! An item in use keeps its pool alive, often by a reference count that all threads share. Taking and putting must not
-//! change that count, so a thread cache also keeps the reference for the next user. The reference is inside the item,
-//! or beside it as an *owner* of type `O`; any owner serves any item. This is a reference cycle.
-//! [`ThreadCaches::close`] breaks it when the last handle of the pool is dropped: from then on, thread caches stay
-//! empty.
+//! An item in use keeps its pool alive, usually by a reference whose count all threads share. Taking an item and
+//! putting it back must not change this count, so a thread cache also keeps references for the next users. A reference
+//! is inside the item, or is a separate *owner* of type `O`; any owner can be used with any item. The pool then
+//! contains references to itself. When the last handle of the pool is dropped, [`ThreadCaches::close`] removes them,
+//! and the thread caches remain empty.
 //!
 //! # Accounts
 //!
-//! Beside its items, a thread cache keeps an [`Account`] with the caller's counts. They change with the items, in the
-//! same exchange, so threads do not contend for a shared counter.
+//! A thread cache also has an [`Account`] with two counts of the caller. They change in the same exchange as the items,
+//! so threads do not contend for a shared counter.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | [`ThreadCaches::take`], [`put`], [`put_owner`], [`ThreadCaches::put_item`] | O(1): one atomic exchange |
-//! | [`ThreadCaches::wanted`], [`ThreadCaches::fill`], [`ThreadCaches::older`] | O(moved items), once a batch |
+//! | [`ThreadCaches::wanted`], [`ThreadCaches::fill`], [`ThreadCaches::older`] | O(moved items), once per batch |
 //! | [`ThreadCaches::empty_class`] | O(thread caches + items of the class) |
 //! | [`ThreadCaches::sweep`], [`ThreadCaches::empty`], [`ThreadCaches::close`] | O(thread caches × classes + items) |
 //! | [`ThreadCaches::count`], [`ThreadCaches::each_account`] | O(thread caches) |
 //! | [`ThreadCaches::each_item`], [`ThreadCaches::validate`] | O(items) |
 //!
-//! Host memory: a list of pointers at creation, a thread cache at its thread's first request, and the room of a class
-//! at its first use. Later calls allocate none.
+//! Host memory is allocated for a list of pointers at creation, for a thread cache at the first request of its thread,
+//! and for the items of a class in a thread cache at their first use. Later calls allocate none.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -53,16 +53,17 @@ use crate::thread_slot::thread_place;
 use crate::try_cell::TryCell;
 use ringfence_core::range::Invalid;
 
-/// Largest number of items that are moved at once.
+/// Maximum number of items that are moved between a thread cache and the pool in one batch.
 pub const BATCH_MAX: usize = 32;
-/// Largest number of items of one class in a thread cache.
+/// Maximum number of items of one class in a thread cache.
 pub const ROOM_MAX: usize = 8 * BATCH_MAX;
-/// Largest number of owners in a thread cache.
+/// Maximum number of owners in a thread cache.
 const OWNERS_MAX: usize = shrunk_under_miri_too(256, 1);
-/// Largest number of thread caches: with more threads, threads share them.
+/// Maximum number of thread caches. If there are more threads, threads share thread caches.
 const CACHES_MAX: usize = 64;
 
-/// Up to [`BATCH_MAX`] items that are being moved between a thread cache and the pool. Uses no host memory.
+/// Up to [`BATCH_MAX`] items that are moved between a thread cache and the pool. The items are stored inline, without
+/// host memory.
 pub struct Batch<T> {
     /// The items, then `None` in the remaining entries.
     items: array::IntoIter<Option<T>, BATCH_MAX>,
@@ -77,7 +78,7 @@ impl<T> Iterator for Batch<T> {
     }
 }
 
-/// Takes the first [`BATCH_MAX`] items out of an iterator.
+/// Returns a batch of the first [`BATCH_MAX`] items of an iterator.
 pub fn batch<T>(items: impl IntoIterator<Item = T>) -> Batch<T> {
     let mut items = items.into_iter().fuse();
     Batch { items: array::from_fn(|_| items.next()).into_iter() }
@@ -85,38 +86,38 @@ pub fn batch<T>(items: impl IntoIterator<Item = T>) -> Batch<T> {
 
 /// The items of one class in a thread cache.
 struct ClassCache<T> {
-    /// Used as a stack. The capacity limits the number of items: it is 0 before the first use, and after the cache is
+    /// The items, as a stack. The capacity limits their number: it is 0 before the first use, and after the cache was
     /// closed.
     items: Vec<T>,
-    /// Size of the next batch.
+    /// Number of items of the next batch.
     batch: usize,
 }
 
 /// The caller's counts in a thread cache.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Account {
-    /// Amount of a shared resource that this thread has reserved and not used.
+    /// Amount of a shared resource that this thread has reserved and not used, in a unit of the caller.
     pub free: u64,
-    /// Number of items that were taken out of this cache.
+    /// Number of items that were taken out of this cache for requests.
     pub taken: u64,
 }
 
-/// The cache of one thread. Accessed only through [`ThreadCaches`], [`put`] and [`put_owner`].
+/// The cache of one thread: items of `CLASSES` classes, owners and an account.
 pub struct ThreadCache<T, O = (), const CLASSES: usize = 1> {
     classes: [ClassCache<T>; CLASSES],
-    /// References that keep the pool alive, for the next users. Not stored if the type has no bytes.
+    /// References that keep the pool alive, for the next users. Not stored if `O` has size 0.
     owners: Vec<O>,
     account: Account,
-    /// `true` if the cache was used since the last sweep.
+    /// `true` if the cache was used after the last sweep.
     is_used: bool,
     /// `true` if the cache accepts no more items.
     is_closed: bool,
 }
 
-/// A thread cache on its own cache lines.
+/// A thread cache, on its own cache lines.
 type OwnLines<T, O, const CLASSES: usize> = Box<Apart<TryCell<ThreadCache<T, O, CLASSES>>>>;
 
-/// The thread caches of a pool, with items of `CLASSES` classes.
+/// All thread caches of a pool, for items of `CLASSES` classes.
 ///
 /// ```
 /// use ringfence_lockfree::thread_cache::{ROOM_MAX, ThreadCaches, batch};
@@ -141,15 +142,18 @@ type OwnLines<T, O, const CLASSES: usize> = Box<Apart<TryCell<ThreadCache<T, O, 
 /// assert_eq!(thread_caches.count(0), 1);
 /// ```
 pub struct ThreadCaches<T, O = (), const CLASSES: usize = 1> {
-    /// One entry per thread cache, a power of two of them. A thread cache is created at its thread's first request.
+    /// One entry per thread cache; their number is a power of two. A thread cache is created at the first request of
+    /// its thread.
     places: Box<[OnceLock<OwnLines<T, O, CLASSES>>]>,
-    /// Set before the first thread cache is created. Most pools that are swept never have one.
+    /// Set before the first thread cache is created. Most pools never have a thread cache, and a sweep of them is then
+    /// fast.
     any: OnceLock<()>,
-    /// Largest number of items in a thread cache, by class.
+    /// Maximum number of items of each class in a thread cache.
     rooms: [usize; CLASSES],
 }
 
-/// Returns twice the number of the machine's threads. The number is read once, because that may read files.
+/// Returns the number of thread caches: twice the number of threads that the machine runs at the same time, rounded up
+/// to a power of two. The number of threads is queried once, because the query may read files.
 fn place_count() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| {
@@ -159,10 +163,10 @@ fn place_count() -> usize {
 }
 
 impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
-    /// Creates a set without thread caches. Each thread cache will have at most `rooms` items, by class.
+    /// Creates a set without thread caches. A thread cache has at most `rooms[class]` items of a class.
     ///
     /// # Panics
-    /// If a room is 0 or above [`ROOM_MAX`].
+    /// If an element of `rooms` is 0 or above [`ROOM_MAX`].
     #[must_use]
     pub fn new(rooms: [usize; CLASSES]) -> Self {
         const { assert!(size_of::<T>() > 0, "an item without bytes needs no cache") };
@@ -175,11 +179,11 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         &self.places[thread_place() & (self.places.len() - 1)]
     }
 
-    /// Returns this thread's cache, if it exists, for [`put`].
+    /// Returns this thread's cache, for [`put`] and [`put_owner`]; `None` if it does not exist yet.
     #[inline]
     pub fn mine(&self) -> Option<&TryCell<ThreadCache<T, O, CLASSES>>> {
-        // Measured: with one class, the code that follows is so short that a call costs less than the registers of
-        // inlining.
+        // With one class, the code that follows is so short that a call is faster than the inlined code, which needs
+        // more registers (measured).
         let place = if const { CLASSES > 1 } { self.place() } else { self.place_apart() };
         place.get().map(|thread_cache| &thread_cache.0)
     }
@@ -189,7 +193,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.place()
     }
 
-    /// Takes an item out of this thread's cache, and an owner, if one is cached.
+    /// Takes an item out of this thread's cache, and an owner, if there is one. Returns `None` if there is no item, or
+    /// if the cache is taken or does not exist.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -198,7 +203,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.take_counted(class, |_, _| ()).map(|(item, owner, ())| (item, owner))
     }
 
-    /// Like [`ThreadCaches::take`]. `count` updates the account and must do nothing else.
+    /// Does the same as [`ThreadCaches::take`]. Also calls `count` with the item and the account, and returns its
+    /// result. `count` must do nothing but update the account.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -216,17 +222,18 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
-    /// Calls `count` with this thread's account. `None` if its cache is taken or does not exist.
+    /// Calls `count` with this thread's account. Returns `None` if the thread's cache is taken or does not exist.
     pub fn with_account<R>(&self, count: impl FnOnce(&mut Account) -> R) -> Option<R> {
         Some(self.mine()?.try_take()?.with(|thread_cache| count(&mut thread_cache.account)))
     }
 
-    /// Calls `count` with the accounts of all threads. Waits for threads that use theirs.
+    /// Calls `count` with the accounts of all thread caches. Waits for thread caches that are taken.
     pub fn each_account(&self, mut count: impl FnMut(&mut Account)) {
         self.each().for_each(|thread_cache| thread_cache.take().with(|held| count(&mut held.account)));
     }
 
-    /// Takes an item out of this thread's cache; the owners stay.
+    /// Takes an item out of this thread's cache, and no owner. Returns `None` if there is no item, or if the cache is
+    /// taken or does not exist.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -234,12 +241,14 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.mine()?.try_take()?.with(|thread_cache| thread_cache.classes[class].items.pop())
     }
 
-    /// Takes an owner out of this thread's cache, if it has one.
+    /// Takes an owner out of this thread's cache. Returns `None` if there is no owner, or if the cache is taken or does
+    /// not exist.
     pub fn take_owner(&self) -> Option<O> {
         self.mine()?.try_take()?.with(|thread_cache| thread_cache.owners.pop())
     }
 
-    /// Calls `look` with the item that [`ThreadCaches::take`] would return.
+    /// Calls `look` with the item that [`ThreadCaches::take`] would return. Returns `None` if there is no item, or if
+    /// the cache is taken or does not exist.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -247,11 +256,12 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.mine()?.try_take()?.with(|thread_cache| thread_cache.classes[class].items.last().map(look))
     }
 
-    /// Returns the number of items to add to this thread's cache when it has none of the class, besides the item that
-    /// the caller needs: none the first time, because there may be no further request, then twice as many each time.
-    /// Returns 0 if the cache is taken or closed.
+    /// Called if this thread's cache has no item of the class. Returns the number of items that the caller should add
+    /// to the cache, in addition to the item that it needs itself: 0 for the first call, because there may be no
+    /// further request, then 1, and after that twice the previous number, up to a maximum. Returns 0 if the cache is
+    /// taken or closed.
     ///
-    /// Creates the cache if needed. Call it only while a handle of the pool exists.
+    /// Creates the cache if it does not exist. Call it only while a handle of the pool exists.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -274,11 +284,11 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
-    /// Adds items to this thread's cache; the last one is taken first. Takes only as many out of the iterator as fit,
-    /// and none if the cache is taken or closed. Returns their number. Items that remain in a borrowed iterator belong
-    /// to the caller.
+    /// Moves items from the iterator to this thread's cache until the cache is full, and returns the number of moved
+    /// items. Moves none if the cache is taken or closed. The last item is taken out first. Items that remain in a
+    /// borrowed iterator belong to the caller.
     ///
-    /// The iterator runs while the cache is taken: it must not wait for another thread or call these thread caches.
+    /// The iterator runs while the cache is taken, so it must not wait for another thread or call these thread caches.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -293,10 +303,10 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
-    /// Puts an item into this thread's cache, to be taken first.
+    /// Puts an item into this thread's cache. The next call of [`ThreadCaches::take`] returns it.
     ///
     /// # Errors
-    /// The item, if the cache is taken, closed or full.
+    /// The item, if the cache is taken, closed or full, or does not exist.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -305,11 +315,11 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.put_item_counted(class, item, |_, _| true)
     }
 
-    /// Like [`ThreadCaches::put_item`], if there is room and `count` returns `true`. `count` updates the account and
-    /// receives the number of cached items.
+    /// Does the same as [`ThreadCaches::put_item`], but only if `count` returns `true`. `count` gets the account, which
+    /// it may update, and the number of cached items of the class. It is called only if there is room.
     ///
     /// # Errors
-    /// The item.
+    /// The item, if `count` returns `false`, or if [`ThreadCaches::put_item`] would fail.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -332,8 +342,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
-    /// Takes the older half of a class (at most a batch) out of this thread's cache if the class is full, to return it
-    /// to the pool. Afterwards [`put`] finds room, unless the cache is taken or closed.
+    /// If this thread's cache is full of items of the class, takes the older half of them out, at most [`BATCH_MAX`].
+    /// The caller returns them to the pool. Afterwards there is room for [`put`], unless the cache is taken or closed.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -342,7 +352,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.older_of(class, ROOM_MAX)
     }
 
-    /// Like [`ThreadCaches::older`]; `full` items count as full.
+    /// Does the same as [`ThreadCaches::older`], but also if the cache has at least `full` items of the class.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -363,8 +373,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
-    /// Allocates the room of a class if it has none yet. Host memory is allocated and freed while the cache is not
-    /// taken.
+    /// Allocates host memory for the items of a class, if the class has none yet. Host memory is allocated and freed
+    /// while the cache is not taken.
     fn furnish(&self, thread_cache: &TryCell<ThreadCache<T, O, CLASSES>>, class: usize) {
         let mut room = Vec::with_capacity(self.rooms[class]);
         if let Some(taken) = thread_cache.try_take() {
@@ -376,11 +386,11 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         }
     }
 
-    /// Takes the items out of all thread caches that were not used since the last sweep, and passes them to `give` with
-    /// their classes.
+    /// Takes the items out of all thread caches that were not used after the last sweep. Calls `give` with the class of
+    /// each item and the item.
     pub fn sweep(&self, mut give: impl FnMut(usize, T)) {
         for thread_cache in self.each() {
-            // A cache that is taken is in use.
+            // A cache that is taken is in use, so it is skipped.
             let Some(taken) = thread_cache.try_take() else { continue };
             let idle = |thread_cache: &mut ThreadCache<_, _, CLASSES>| {
                 if mem::take(&mut thread_cache.is_used) { None } else { thread_cache.next_out() }
@@ -393,7 +403,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         }
     }
 
-    /// Takes the items of one class out of all thread caches. Waits for threads that use theirs.
+    /// Takes the items of one class out of all thread caches, and calls `give` with each. Waits for thread caches that
+    /// are taken.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -410,8 +421,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         }
     }
 
-    /// Takes the items out of all thread caches and passes them to `give` with their classes. Waits for threads that
-    /// use theirs.
+    /// Takes the items out of all thread caches. Calls `give` with the class of each item and the item. Waits for
+    /// thread caches that are taken.
     pub fn empty(&self, mut give: impl FnMut(usize, T)) {
         for thread_cache in self.each() {
             while let Some((class, items)) = thread_cache.take().with(ThreadCache::next_out) {
@@ -420,10 +431,11 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         }
     }
 
-    /// Empties all thread caches, passing their items to `give`, and keeps them empty while `work` runs.
+    /// Takes the items out of all thread caches, as [`ThreadCaches::empty`] does, and keeps the thread caches empty
+    /// while `work` runs.
     ///
-    /// All thread caches are taken while `work` runs: it must not wait for a thread that waits for one, or call these
-    /// thread caches.
+    /// All thread caches are taken while `work` runs. So `work` must not call these thread caches, or wait for a thread
+    /// that waits for one of them.
     pub fn while_empty(&self, give: &mut dyn FnMut(usize, T), work: &mut dyn FnMut()) {
         fn hold<T, O, const CLASSES: usize>(
             thread_caches: &mut dyn Iterator<Item = &TryCell<ThreadCache<T, O, CLASSES>>>,
@@ -446,7 +458,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         hold(&mut self.each(), give, work);
     }
 
-    /// Takes all items and owners out, and accepts no more. The caller must keep the pool alive.
+    /// Takes all items and owners out. Calls `give` with the class of each item and the item, and drops the owners. The
+    /// thread caches accept no items or owners afterwards. The caller must keep the pool alive during the call.
     pub fn close(&self, mut give: impl FnMut(usize, T)) {
         for thread_cache in self.each() {
             let (items, owners) = thread_cache.take().with(ThreadCache::close);
@@ -457,7 +470,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         }
     }
 
-    /// Number of items of a class in all thread caches.
+    /// Returns the number of items of a class in all thread caches. Waits for thread caches that are taken.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -466,8 +479,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.each().map(|thread_cache| thread_cache.take().with(held)).sum()
     }
 
-    /// Calls `look` for all items, with their classes. `look` runs while a thread cache is taken: it must not call
-    /// these thread caches. Waits for threads that use theirs.
+    /// Calls `look` with the class of each item and the item. A thread cache is taken while `look` runs, so `look` must
+    /// not call these thread caches. Waits for thread caches that are taken.
     pub fn each_item(&self, mut look: impl FnMut(usize, &T)) {
         for thread_cache in self.each() {
             thread_cache.take().with(|held| {
@@ -477,7 +490,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         }
     }
 
-    /// Checks all rules of the structure, and each item with `check`, which runs while its thread cache is taken.
+    /// Checks all rules of the structure, and calls `check` for each item, while the item's thread cache is taken.
     ///
     /// # Errors
     /// The first violated rule.
@@ -493,10 +506,10 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 }
 
-/// Puts an owner into a thread cache, for the next user.
+/// Puts an owner into a thread cache. A later [`ThreadCaches::take`] returns it.
 ///
 /// # Safety
-/// The owner must keep the thread cache alive, while it is in the cache and elsewhere.
+/// The owner must keep the thread cache alive, also while it is in the cache.
 ///
 /// # Errors
 /// The owner, if the thread cache is taken, closed or full.
@@ -516,13 +529,14 @@ pub unsafe fn put_owner<T, O, const CLASSES: usize>(
     })
 }
 
-/// Puts an item into a thread cache, with the owner that its user had. `item` must only return the item.
+/// Puts an item and an owner into a thread cache. `item` must do nothing but return the item. It is called only if
+/// there is room.
 ///
 /// # Panics
 /// If `class` is not below `CLASSES`.
 ///
 /// # Safety
-/// The item or the owner must keep the thread cache alive, while it is in the cache and elsewhere.
+/// The item or the owner must keep the thread cache alive, also while it is in the cache.
 ///
 /// # Errors
 /// `item` and the owner, if the thread cache is taken, closed or full.
@@ -537,16 +551,17 @@ pub unsafe fn put<T, O, const CLASSES: usize, I: FnOnce() -> T>(
     unsafe { put_counted(thread_cache, class, item, owner, |_, _| true) }
 }
 
-/// Like [`put`], if `count` returns `true`. `count` updates the account and receives the number of cached items.
+/// Does the same as [`put`], but only if `count` returns `true`. `count` gets the account, which it may update, and the
+/// number of cached items of the class.
 ///
 /// # Panics
 /// If `class` is not below `CLASSES`.
 ///
 /// # Safety
-/// The same as for [`put`].
+/// The requirements of [`put`].
 ///
 /// # Errors
-/// The same as for [`put`].
+/// `item` and the owner, if `count` returns `false`, or if [`put`] would fail.
 #[inline]
 pub unsafe fn put_counted<T, O, const CLASSES: usize, I: FnOnce() -> T>(
     thread_cache: *const TryCell<ThreadCache<T, O, CLASSES>>,
@@ -555,9 +570,9 @@ pub unsafe fn put_counted<T, O, const CLASSES: usize, I: FnOnce() -> T>(
     owner: O,
     count: impl FnOnce(&mut Account, usize) -> bool,
 ) -> Result<(), (I, O)> {
-    // SAFETY: the item or the owner keeps the thread cache alive until it is in the cache. From then on, the taken flag
-    // does: a thread that takes the item out, and with it possibly the last reference to the thread cache, takes the
-    // flag first. No access follows the release of the flag.
+    // SAFETY: until they are in the cache, the item or the owner keeps the thread cache alive. After that, another
+    // thread can take them out only once this thread has released the taken flag, and this thread does not access the
+    // thread cache after the release.
     let Some(taken) = (unsafe { &*thread_cache }).try_take() else { return Err((item, owner)) };
     taken.with(move |thread_cache| {
         let items = &mut thread_cache.classes[class].items;
@@ -582,7 +597,7 @@ impl<T, O, const CLASSES: usize> ThreadCache<T, O, CLASSES> {
         }
     }
 
-    /// Returns `true` if the class has no room yet.
+    /// Returns `true` if no host memory was allocated for the items of the class yet, and the cache is not closed.
     fn needs_room(&self, class: usize) -> bool {
         !self.is_closed && self.classes[class].items.capacity() == 0
     }
@@ -592,10 +607,12 @@ impl<T, O, const CLASSES: usize> ThreadCache<T, O, CLASSES> {
         if size_of::<O>() > 0 && self.owners.len() < self.owners.capacity() {
             self.owners.push(owner);
         }
-        // Else the cache has other owners, so this is not the last one: dropping it only decrements the count.
+        // Otherwise the owner is dropped. It is not the last one, because the cache contains others, so the drop only
+        // decrements the reference count.
     }
 
-    /// Takes a batch of items out, if there are any. Later batches start small again.
+    /// Takes a batch of items of one class out, and returns it with the class; `None` if there are no items. Resets the
+    /// sizes of the next batches of the visited classes to 0.
     fn next_out(&mut self) -> Option<(usize, Batch<T>)> {
         self.classes.iter_mut().enumerate().find_map(|(class, ClassCache { items, batch: next })| {
             *next = 0;
@@ -626,8 +643,8 @@ impl<T, O, const CLASSES: usize> ThreadCache<T, O, CLASSES> {
 }
 
 impl<T> ClassCache<T> {
-    /// Returns the size of the next batch: 0 for the first item that a thread takes, which may stay the only one; 0
-    /// without room.
+    /// Returns the size of the next batch, and doubles it: 0 at first, then 1, 2, 4 and so on, up to half of the
+    /// capacity and at most [`BATCH_MAX`]. Returns 0 if the capacity is 0.
     fn next_batch(&mut self) -> usize {
         if self.items.capacity() == 0 {
             return 0;

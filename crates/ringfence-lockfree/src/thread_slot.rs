@@ -1,28 +1,29 @@
 //! Thread slots: a number for each thread that no other living thread has.
 //!
 //! ```text
-//!   thread A ── first request ──▶ takes the lowest free thread slot ──▶ 0       taken: ▮▮▯▮▯▯…   a bit a slot
+//!   thread A ── first request ──▶ takes the lowest free thread slot ──▶ 0       taken: ▮▮▯▮▯▯…   a bit per slot
 //!   thread B ──────────────────────────────────────────────▶ 1
-//!   thread B ends ─▶ its slot is free ──▶ the next thread that takes it sees all that B did with it
+//!   thread B ends ─▶ slot 1 is free ──▶ the next thread that takes slot 1 sees all accesses of B
 //! ```
 //!
-//! Data of a thread slot belongs to one thread at a time, so it can be written with plain stores: a thread that takes a
-//! thread slot sees all accesses of the previous owner. [`RetireBin`](crate::retire_bin::RetireBin) relies on this.
+//! A thread slot belongs to one thread at a time, and a thread that takes it sees all accesses of its previous owner.
+//! So data that belongs to a thread slot can be written with plain stores. [`RetireBin`](crate::retire_bin::RetireBin)
+//! relies on this.
 //!
-//! There are [`THREAD_SLOTS`] thread slots. Further threads, and threads that are being torn down, share overflow
-//! numbers (`>= THREAD_SLOTS`), which do not identify a thread.
+//! There are [`THREAD_SLOTS`] thread slots. Further threads have overflow numbers (`>= THREAD_SLOTS`), which several
+//! threads can share. A thread also has an overflow number while its thread-local values are destroyed.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`thread_number`] | a load and a compare; one atomic exchange at a thread's first call |
+//! | [`thread_number`] | a load and a comparison; one atomic exchange at a thread's first call |
 //! | the end of a thread | one atomic operation |
 
 use crate::primitive::{AtomicU64, Ordering};
 
-/// Number of thread slots: the bits of a word.
+/// Number of thread slots: one per bit of a word.
 pub const THREAD_SLOTS: usize = 64;
 
-/// The set of taken thread slots: one bit each.
+/// The set of taken thread slots: one bit per slot.
 #[cfg_attr(loom, allow(dead_code, reason = "used by the models only, whose threads take their slots explicitly"))]
 struct ThreadSlots {
     taken: AtomicU64,
@@ -40,7 +41,8 @@ impl ThreadSlots {
         Self { taken: AtomicU64::new(0) }
     }
 
-    /// Takes the lowest free thread slot for the caller, who sees all accesses of its previous owners.
+    /// Takes the lowest free thread slot; `None` if all are taken. The caller sees all accesses of the slot's previous
+    /// owners.
     fn take(&self) -> Option<usize> {
         let mut taken = self.taken.load(Ordering::Relaxed);
         loop {
@@ -67,7 +69,7 @@ mod of_threads {
     use super::*;
 
     static TAKEN: ThreadSlots = ThreadSlots::new();
-    /// Number of threads that found no free thread slot.
+    /// Number of overflow numbers that were drawn so far.
     static STANDING: AtomicUsize = AtomicUsize::new(0);
     /// A number that no thread has.
     const UNKNOWN: usize = usize::MAX;
@@ -83,7 +85,7 @@ mod of_threads {
     impl Drop for ThreadSlot {
         fn drop(&mut self) {
             if let Some(thread_slot) = self.0.take() {
-                // First, so that later destructors of this thread use an overflow number.
+                // This comes first, so that later destructors of this thread use an overflow number.
                 NUMBER.set(stand());
                 TAKEN.give_back(thread_slot);
             }
@@ -94,12 +96,13 @@ mod of_threads {
         THREAD_SLOTS + (STANDING.fetch_add(1, Ordering::Relaxed) & (usize::MAX >> 2))
     }
 
-    /// A separate cold function, so the inlined caller is only a load and a compare.
+    /// Takes a thread slot or an overflow number for this thread. A separate cold function, so that the inlined caller
+    /// is only a load and a comparison.
     #[cold]
     fn draw() -> usize {
-        // A thread whose destructors have already run gets no thread slot, because it would not be released. A thread
-        // with a thread slot may come here again: some platforms destroy thread-local values in any order, and recreate
-        // them if they are used afterwards.
+        // If the destructors of the thread have already run, the thread gets no thread slot, because the slot would not
+        // be released. This function can be called again for a thread that has a thread slot: some platforms destroy
+        // thread-local values in any order, and recreate them if they are used afterwards.
         let thread_slot = OWN_SLOT.try_with(|own| {
             own.0.set(own.0.get().or_else(|| TAKEN.take()));
             own.0.get()
@@ -108,15 +111,15 @@ mod of_threads {
         NUMBER.get()
     }
 
-    /// Returns this thread's number. A number below [`THREAD_SLOTS`] belongs to no other thread until this one ends.
+    /// Returns this thread's number. If it is below [`THREAD_SLOTS`], no other thread has it until this thread ends.
     #[inline]
     pub fn thread_number() -> usize {
         let number = NUMBER.get();
         if number == UNKNOWN { draw() } else { number }
     }
 
-    /// Returns the same number, or one that is at least [`THREAD_SLOTS`] if the thread has not called [`thread_number`]
-    /// before.
+    /// Returns the same as [`thread_number`]. If the thread has not called [`thread_number`] before, returns a number
+    /// that is at least [`THREAD_SLOTS`].
     #[inline]
     pub fn cached_number() -> usize {
         NUMBER.get()
@@ -135,17 +138,17 @@ mod of_threads {
         static NUMBER: Cell<usize> = Cell::new(super::THREAD_SLOTS);
     }
 
-    /// Returns this thread's thread slot, if it has taken one; else [`THREAD_SLOTS`](super::THREAD_SLOTS).
+    /// Returns this thread's thread slot. If it has taken none, returns [`THREAD_SLOTS`](super::THREAD_SLOTS).
     pub fn thread_number() -> usize {
         NUMBER.with(Cell::get)
     }
 
-    /// Returns the same number.
+    /// Returns the same as [`thread_number`].
     pub fn cached_number() -> usize {
         thread_number()
     }
 
-    /// Gives this thread the thread slot. The model must ensure that no other thread has it.
+    /// Sets the thread slot of this thread. The model must ensure that no other thread has it.
     pub fn take_slot(thread_slot: usize) {
         NUMBER.with(|number| number.set(thread_slot));
     }
@@ -154,8 +157,9 @@ mod of_threads {
 #[cfg(loom)]
 pub use of_threads::{cached_number, take_slot, thread_number};
 
-/// Returns a number that spreads data over the threads, if the data has its own protection. Always 0 in models: one
-/// shared place is their hardest case.
+/// Returns a number by which threads choose a part of shared data that has its own protection. Different threads
+/// usually get different numbers. In models, the number is always 0, because the hardest case is that all threads
+/// choose the same part.
 #[inline]
 pub fn thread_place() -> usize {
     if cfg!(any(loom, miri)) { 0 } else { thread_number() }
@@ -172,8 +176,8 @@ mod tests {
 
     use super::*;
 
-    /// Number of attempts of a test that needs thread slots: threads of other tests use some too, and ended threads
-    /// keep theirs until they are torn down.
+    /// Number of attempts of a test that needs thread slots. Threads of other tests also use thread slots, and an ended
+    /// thread has its thread slot until its thread-local values are destroyed.
     const TRIES: usize = 2_000;
 
     #[test]

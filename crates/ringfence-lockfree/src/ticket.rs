@@ -1,4 +1,4 @@
-//! A ticket records if a range may be moved now. The range's owner and the defragmentation planner share it.
+//! A ticket records if a range may be moved by defragmentation. The range's owner and the planner share it.
 //!
 //! ```text
 //!            ┌── planned ──▶ MOVING ──┬─ copied ────────▶ CLOSED (the new range has its own ticket)
@@ -8,12 +8,13 @@
 //!    └─ unpinned ─────┘               └─ aliased ───────▶ FIXED
 //! ```
 //!
-//! A range with gathered copies is *kept*: it is neither planned nor moved, in any state.
+//! If copies to a range are gathered, the range is *kept*: it is neither planned nor moved, in any state.
 //!
-//! The owner of a ticket never waits. Dropping and aliasing are one atomic exchange each. Pinning is an exchange that
-//! is repeated if a pass has changed the state in between. A pass that has planned a move learns of the change when it
-//! makes the move. The owner changes the state through `&mut`, so only planning is concurrent. Planning takes a ticket
-//! only from `FREE`, so no two plans have the same ticket.
+//! A *pass* is one run of defragmentation: it plans moves, and then makes them. The owner of a range never waits. To
+//! drop or alias the range is one atomic store each. To pin the range is an exchange, which is repeated if a pass has
+//! changed the state in between. A pass that has planned a move sees such a change when it makes the move. The owner
+//! changes the state through `&mut` of the resource, so only passes run concurrently with it. A pass takes a ticket
+//! only in the state `FREE`, so two passes never have the same ticket.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
@@ -25,7 +26,7 @@ const MOVING: u8 = 2;
 const CLOSED: u8 = 3;
 const FIXED: u8 = 4;
 
-/// Records if a range may be moved now; see the [module](self).
+/// Records if a range may be moved by defragmentation. Created for a newly allocated range.
 #[derive(Debug)]
 pub struct Ticket {
     allocation: BlockAllocation,
@@ -33,21 +34,21 @@ pub struct Ticket {
     user_data: u64,
     moves: Moves,
     state: AtomicU8,
-    /// Number of users that currently prevent moves.
+    /// Number of calls of [`Ticket::keep`] that are not yet released.
     kept: AtomicU32,
-    /// Index of the planned move in its pass.
+    /// Index of the planned move in the pass that has planned it.
     index: AtomicU32,
 }
 
-/// Plans that may move a range.
+/// Defragmentation plans that may move a range.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Moves {
     /// No plan.
     #[default]
     Never,
-    /// Any plan: only the device accesses the range.
+    /// Every plan. Only the device accesses the range.
     Device,
-    /// Plans that include host-accessed ranges: the host reads or writes the range too.
+    /// Only plans that include host-accessed ranges. The host also reads or writes the range.
     Host,
 }
 
@@ -56,7 +57,7 @@ pub enum Moves {
 pub enum Standing {
     /// The range may be moved.
     Free,
-    /// The range will be freed without a further move.
+    /// The range is freed, or a planned move will free it.
     Leaving,
     /// The range must not be moved.
     Stays,
@@ -70,7 +71,7 @@ impl Ticket {
         Self { allocation, alignment, user_data, moves, state, kept, index }
     }
 
-    /// Creates a ticket for the range to which this range's contents were moved.
+    /// Creates a ticket for `allocation`, the new range of the contents of this range.
     #[must_use]
     pub const fn renewed(&self, allocation: BlockAllocation) -> Self {
         Self::new(allocation, self.alignment, self.user_data, self.moves)
@@ -111,13 +112,13 @@ impl Ticket {
         match self.state.load(Ordering::Relaxed) {
             FREE if self.is_kept() => Standing::Stays,
             FREE if self.moves == Moves::Device || with_host => Standing::Free,
-            // The pass that has planned the move moves the range away.
+            // MOVING: the pass that has planned the move will free this range.
             CLOSED | MOVING => Standing::Leaving,
             _ => Standing::Stays,
         }
     }
 
-    /// Reserves the range for a planned move. Returns `true` on success.
+    /// Reserves the range for a planned move. Returns `false` if the range is kept or its state is not `FREE`.
     pub fn take(&self) -> bool {
         !self.is_kept() && self.pass(FREE, MOVING)
     }
@@ -127,7 +128,8 @@ impl Ticket {
         self.pass(MOVING, FREE);
     }
 
-    /// Commits a planned move. Returns `true` if the move is still allowed; the old range is never moved again.
+    /// Commits a planned move. Returns `true` if the move is still allowed; this range is then closed and is never
+    /// moved again. Returns `false` if the owner has pinned, aliased or freed the range meanwhile.
     pub fn commit(&self) -> bool {
         self.pass(MOVING, CLOSED)
     }
@@ -138,7 +140,8 @@ impl Ticket {
         self.state.load(Ordering::Acquire) == MOVING && !self.is_kept()
     }
 
-    /// Prevents moves until [`Ticket::release`], even if a move is already planned. Calls are counted.
+    /// Prevents moves until [`Ticket::release`] is called, even if a move is already planned. Each call of `keep` needs
+    /// one call of `release`.
     pub fn keep(&self) {
         self.kept.fetch_add(1, Ordering::AcqRel);
     }
@@ -152,10 +155,10 @@ impl Ticket {
         self.kept.load(Ordering::Acquire) > 0
     }
 
-    /// Pins or unpins the range, for its owner.
+    /// Pins the range if `pinned` is `true`; otherwise, unpins it. Called by the owner.
     pub fn set_pinned(&self, pinned: bool) {
         if pinned {
-            // A planned move is revoked. If the plan cancels the move concurrently, the exchange is retried.
+            // A planned move is revoked. If the pass cancels the move concurrently, the exchange is repeated.
             let to_pinned = |state| matches!(state, FREE | MOVING).then_some(PINNED);
             let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Relaxed, to_pinned);
         } else {
@@ -174,7 +177,7 @@ impl Ticket {
         self.state.store(CLOSED, Ordering::Release);
     }
 
-    /// Records that several resources share the range from now on.
+    /// Records that the range is aliased: several resources share it. It is never moved again.
     pub fn fix(&self) {
         self.state.store(FIXED, Ordering::Release);
     }

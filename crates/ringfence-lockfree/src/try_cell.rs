@@ -1,28 +1,27 @@
-//! A value that one thread at a time may change. No thread waits for it.
+//! A value that one thread at a time can access. Other threads do not wait: they do other work.
 //!
 //! ```text
-//!   thread 1 ── try_take ──▶ Taken ── with(work) ──▶ the flag is released       taken: ▮
+//!   thread 1 ── try_take ──▶ Taken ── with(work) ──▶ the flag `taken` is released
 //!   thread 2 ── try_take ──▶ None: it does other work
 //! ```
 //!
-//! There is no queue of waiters: a thread that finds the value taken does other work. So the cell is cheaper than a
-//! mutex, which must check for sleeping threads when it is released.
+//! The release of a mutex must check for waiting threads. This cell has none, so it is cheaper than a mutex.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | [`TryCell::try_take`] | one atomic exchange |
-//! | [`Taken::with`], drop | the work, and one atomic store |
-//! | [`TryCell::take`] | repeats `try_take` until the value is free: for teardown and tests |
+//! | [`Taken::with`], or drop of a [`Taken`] | the work, and one atomic store |
+//! | [`TryCell::take`] | repeats `try_take` until no other thread has the value |
 
 use core::marker::PhantomData;
 
 use crate::primitive::{AtomicBool, Ordering, UnsafeCell, yield_now};
 
-/// A value that one thread at a time may change, taken by one atomic exchange. No thread waits for it.
+/// A value that one thread at a time can access, after one atomic exchange.
 pub struct TryCell<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
-    /// Read by each access, written when the owner drops the cell.
+    /// For models: read by each access, and written when the owner drops the cell.
     #[cfg(loom)]
     life: UnsafeCell<()>,
 }
@@ -30,12 +29,12 @@ pub struct TryCell<T> {
 // SAFETY: as in a mutex, only the thread that set the flag accesses the value, so the value must only be `Send`.
 unsafe impl<T: Send> Sync for TryCell<T> {}
 
-/// The exclusive right to the value. Dropping it, also during a panic, ends the right.
+/// Exclusive access to the value of a [`TryCell`], until it is dropped, also by a panic.
 pub struct Taken<'a, T> {
-    /// A pointer, not a reference: once the flag is released, another thread may drop the cell before the releasing
-    /// function returns.
+    /// A pointer, not a reference: once the flag is released, another thread may drop the cell before this function
+    /// returns.
     cell: *const TryCell<T>,
-    /// The pointer also prevents sending: the flag belongs to this thread.
+    /// Lifetime of the cell. (The pointer also prevents that a `Taken` is sent to another thread.)
     _life: PhantomData<&'a TryCell<T>>,
 }
 
@@ -50,17 +49,17 @@ impl<T> TryCell<T> {
         }
     }
 
-    /// Takes the value, unless it is already taken.
+    /// Takes the value; `None` if it is already taken.
     #[inline]
     pub fn try_take(&self) -> Option<Taken<'_, T>> {
         #[cfg(loom)]
         self.life.with(|_| ());
-        // Only on success: dropping an unowned `Taken` would release the value of the thread that owns it.
+        // Creates a `Taken` only on success, because its drop releases the flag.
         let taken = self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
         taken.is_ok().then(|| Taken { cell: self, _life: PhantomData })
     }
 
-    /// Takes the value, retrying until it is free. For teardown and tests.
+    /// Takes the value. Retries until no other thread has it, and yields in between.
     pub fn take(&self) -> Taken<'_, T> {
         loop {
             if let Some(taken) = self.try_take() {
@@ -72,12 +71,12 @@ impl<T> TryCell<T> {
 }
 
 impl<T> Taken<'_, T> {
-    /// Calls `work` with the value, then releases it.
+    /// Calls `work` with the value, then releases the value.
     #[inline]
     pub fn with<R>(self, work: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: this thread set the flag, and it stays set until `self` is dropped after the work, so no other thread
-        // accesses the value. The exchange acquired the last release. The work keeps no borrow of the value. The cell
-        // lives at least as long as the flag is set.
+        // SAFETY: this thread has set the flag, which remains set until `self` is dropped after the work. So no other
+        // thread accesses the value. The exchange acquired the last release. The work keeps no borrow of the value. The
+        // cell exists at least as long as the flag is set.
         unsafe { (*self.cell).value.with_mut(|value| work(&mut *value)) }
     }
 }
@@ -85,13 +84,13 @@ impl<T> Taken<'_, T> {
 impl<T> Drop for Taken<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the cell lives at least as long as the flag is set.
+        // SAFETY: the cell exists at least as long as the flag is set.
         unsafe { (*self.cell).taken.store(false, Ordering::Release) };
     }
 }
 
-/// A model fails if the cell is dropped while it is taken, or while a thread may still access it: every access,
-/// including the release, must be ordered before the drop.
+/// Makes a model fail if the cell is dropped while it is taken, or while a thread may still access it. Every access,
+/// including the release of the flag, must be ordered before the drop.
 #[cfg(loom)]
 impl<T> Drop for TryCell<T> {
     fn drop(&mut self) {

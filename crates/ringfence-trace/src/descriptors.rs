@@ -1,34 +1,34 @@
-//! Descriptor heaps after each event of a trace.
+//! The state of the descriptor heaps after each event of a trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::event::Event;
 use crate::snapshot::{DescriptorSnapshot, region};
 
-/// Kinds of descriptors, indexed by the number that a trace uses.
+/// Names of the kinds of descriptors, indexed by the numbers that traces contain.
 pub const HEAP_KINDS: [&str; 4] = ["resources", "samplers", "render targets", "depth-stencils"];
 
-/// Largest valid capacity of a heap. A larger one could overflow sums.
+/// Maximum capacity of a heap. If it were larger, sums could overflow.
 const SLOTS_MAX: u64 = 1 << 40;
 
-/// Use of the slots of one descriptor allocator, summed over its heaps.
+/// Use of the slots of one descriptor allocator, in all of its heaps together.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DescriptorUse {
     /// Number of the descriptor allocator.
     pub owner: u64,
     /// Name of the descriptor allocator.
     pub name: String,
-    /// `true` if its heaps are shader-visible.
+    /// `true` if the allocator's heaps are shader-visible.
     pub shader_visible: bool,
-    /// Number of slots of its heaps.
+    /// Number of slots of all heaps.
     pub slot_count: u64,
     /// Number of slots in use: allocated, or used by frame tables.
     pub used_count: u64,
-    /// Number of slots in use by frame tables. `used_count` includes them.
+    /// Number of slots that frame tables use. `used_count` includes them.
     pub frame_count: u64,
 }
 
-/// Descriptor heaps by number. O(log runs) per event.
+/// Descriptor heaps by number. An event takes O(log runs).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Descriptors(BTreeMap<u64, Heap>);
 
@@ -40,11 +40,11 @@ struct Heap {
     capacity: u64,
     frame_capacity: u64,
     name: String,
-    /// Allocated runs: first slot and count.
+    /// Allocated runs of slots: the count by the first slot.
     runs: BTreeMap<u64, u64>,
-    /// Sum of the counts of `runs`.
+    /// Number of slots in `runs`.
     given_out: u64,
-    /// Slots of the entries of bindless tables. Each is in a run.
+    /// Slots that contain entries of bindless tables. Each slot is in a run.
     entries: BTreeSet<u64>,
     frame_used: u64,
     frame_used_max: u64,
@@ -53,8 +53,8 @@ struct Heap {
 }
 
 impl Descriptors {
-    /// Applies an event. Returns `false` if the event is impossible in this state. Ignores events that do not concern
-    /// descriptors.
+    /// Applies an event. Returns `false` if the event is impossible in this state. An event that does not concern
+    /// descriptors changes nothing and returns `true`.
     pub(super) fn apply(&mut self, event: &Event) -> bool {
         match event {
             Event::DescriptorHeap { heap, owner, kind, shader_visible, capacity, frame_capacity, name } => {
@@ -108,7 +108,8 @@ impl Descriptors {
         uses.into_values().collect()
     }
 
-    /// Returns the regions in the form of a live allocator's snapshot, in the order of the descriptor allocators.
+    /// Returns the regions of all heaps as a snapshot of the allocator reports them: those of CPU-only heaps first,
+    /// then those of shader-visible heaps, each in the order of their numbers.
     pub(super) fn snapshot(&self) -> Vec<DescriptorSnapshot> {
         let mut regions = Vec::new();
         let mut cpu_only: BTreeMap<u64, DescriptorSnapshot> = BTreeMap::new();
@@ -127,7 +128,7 @@ impl Descriptors {
 }
 
 impl Heap {
-    /// Returns the run that contains `slot`: its first slot and its count.
+    /// Returns the first slot and the count of the run that contains `slot`; `None` if the slot is not allocated.
     fn run_of(&self, slot: u64) -> Option<(u64, u64)> {
         let (first, count) = self.runs.range(..=slot).next_back()?;
         (slot - first < *count).then_some((*first, *count))

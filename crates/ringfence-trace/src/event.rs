@@ -1,5 +1,5 @@
-//! The events of a trace. Each event is declared once, with its code and its fields. The name after `as` is the module
-//! that encodes and decodes the field.
+//! The events of a trace. The macro `events!` declares each event with its code and its fields. The name after `as` is
+//! the module that encodes and decodes the field.
 //!
 //! ```text
 //!   │ code │ number │ number │ … │ text │ …      numbers as LEB128, each text after its length
@@ -19,7 +19,7 @@ macro_rules! events {
         /// An event of a trace. Blocks are numbered from 1 in the order of their creation. A range is identified by its
         /// block and its offset.
         ///
-        /// Events that were read own their texts. Events to write can borrow them, as `Event<&str>`.
+        /// An event that was read owns its texts. An event to write can borrow its texts: `Event<&str>`.
         #[derive(Clone, PartialEq, Eq, Debug)]
         #[non_exhaustive]
         pub enum Event<Text = String> {
@@ -39,8 +39,8 @@ macro_rules! events {
         }
 
         impl Event {
-            /// Decodes the next event of a payload of a trace of `version`. Returns `None` if the bytes are not such an
-            /// event.
+            /// Decodes the next event of a payload, in a trace of version `version`. Returns `None` if the bytes are
+            /// not an event of this version.
             pub(crate) fn take(from: &mut Parts<'_>, version: u32) -> Option<Self> {
                 Some(match from.byte().filter(|code| since(*code) <= version)? {
                     $($code => Self::$name { $($part: $coding::take(from)?),* },)*
@@ -48,7 +48,7 @@ macro_rules! events {
                 })
             }
 
-            /// Returns the number of texts at the end of an event with this code, for events without a list.
+            /// Returns the number of texts at the end of an event with this code. The event must not contain a list.
             #[cfg(test)]
             fn text_count(code: u8) -> usize {
                 let codings: &[&str] = match code {
@@ -62,78 +62,78 @@ macro_rules! events {
 }
 
 events! {
-    /// Device of the allocator. The first event of a trace.
+    /// The device of the allocator. This is the first event of a trace.
     Device = 0x01 {
         /// Name of the device, as the driver reports it.
         name: Text as text,
     }
     /// A memory heap. Heaps are recorded in the order of their indices.
     Heap = 0x02 {
-        /// Size of the heap.
+        /// Size of the heap, in bytes.
         bytes: u64 as number,
         /// `true` if the heap is device-local.
         device_local: bool as flag,
     }
     /// A memory type. Types are recorded in the order of their indices.
     Type = 0x03 {
-        /// Index of its heap.
+        /// Index of the heap of this memory type.
         heap: u32 as index,
-        /// Names of its properties.
+        /// Names of the properties of this memory type.
         properties: Vec<Text> as texts,
     }
-    /// Time passed.
+    /// The time that passed.
     Time = 0x10 {
-        /// Nanoseconds since the previous event of this kind, or since the recording began.
+        /// Time since the previous event of this kind in nanoseconds; for the first one, since the recording began.
         elapsed_ns: u64 as number,
     }
-    /// A submission was opened: its commands are being recorded.
+    /// A submission was opened: the program records its commands.
     FrameBegun = 0x11 {
-        /// Index of its timeline.
+        /// Index of the submission's timeline.
         timeline: u32 as index,
         /// Value that the submission will signal.
         value: u64 as number,
     }
-    /// A submission was submitted.
+    /// A submission was passed to the device.
     Submitted = 0x12 {
-        /// Index of its timeline.
+        /// Index of the submission's timeline.
         timeline: u32 as index,
         /// Value that the submission will signal.
         value: u64 as number,
     }
-    /// A timeline was observed at this value.
+    /// The allocator read the value of a timeline.
     Completed = 0x13 {
         /// Index of the timeline.
         timeline: u32 as index,
         /// Value that the timeline has reached.
         value: u64 as number,
     }
-    /// The allocator reclaimed the resources that the device has finished using. Most programs do this once per frame.
+    /// The program called `reclaim`. Most programs call it once per frame.
     Reclaimed = 0x14 {
-        /// Resources that were destroyed.
+        /// Number of resources that were destroyed.
         objects: u64 as number,
-        /// Blocks that were freed.
+        /// Number of blocks that were freed.
         blocks: u64 as number,
     }
     /// The driver reported the usage and the budget of a heap.
     Budget = 0x15 {
         /// Index of the heap.
         heap: u32 as index,
-        /// Bytes that the process uses.
+        /// Usage of the heap by the process, in bytes.
         usage_bytes: u64 as number,
-        /// Budget of the process, in bytes.
+        /// Budget of the process in the heap, in bytes.
         budget_bytes: u64 as number,
     }
     /// A block was created.
     BlockMade = 0x20 {
         /// Number of the block.
         block: u64 as number,
-        /// Index of its memory type.
+        /// Index of the block's memory type.
         memory_type: u32 as index,
-        /// `true` if it is a dedicated allocation of one resource.
+        /// `true` if the block is dedicated memory of one resource.
         dedicated: bool as flag,
-        /// Size of the block.
+        /// Size of the block, in bytes.
         bytes: u64 as number,
-        /// Class of its resources, see [`BlockSnapshot::class`](crate::BlockSnapshot::class).
+        /// Class of the block's resources: one of the names in [`BlockSnapshot::class`](crate::BlockSnapshot::class).
         class: Text as text,
     }
     /// A block was freed.
@@ -145,11 +145,11 @@ events! {
     Allocated = 0x22 {
         /// Block of the range.
         block: u64 as number,
-        /// Offset of the range in its block.
+        /// Offset of the range in its block, in bytes.
         offset: u64 as number,
-        /// Size of the range, including the allocator's padding.
+        /// Size of the range in bytes, including the allocator's padding.
         bytes: u64 as number,
-        /// Requested alignment, a power of two.
+        /// Requested alignment, in bytes; a power of two.
         alignment: u64 as exponent,
         /// Name of the resource, or empty.
         name: Text as text,
@@ -168,16 +168,16 @@ events! {
         /// Offset of the range in its block.
         offset: u64 as number,
     }
-    /// The contents of a range were moved to another range, which was allocated before. An event of its own frees the
-    /// old range.
+    /// The contents of a range were moved to another range. The new range was allocated by an earlier event, and the
+    /// old range is freed by a later event.
     Moved = 0x25 {
         /// Block of the old range.
         from_block: u64 as number,
-        /// Offset of the old range.
+        /// Offset of the old range in its block, in bytes.
         from_offset: u64 as number,
         /// Block of the new range.
         to_block: u64 as number,
-        /// Offset of the new range.
+        /// Offset of the new range in its block, in bytes.
         to_offset: u64 as number,
     }
     /// A range was renamed.
@@ -193,22 +193,23 @@ events! {
     Staged = 0x30 {
         /// Number of writes.
         writes: u64 as number,
-        /// Bytes that they wrote.
+        /// Total size of these writes, in bytes.
         bytes: u64 as number,
     }
-    /// An upload ring, a readback ring or a set of pages for constants was created. Recorded at the next `reclaim`.
+    /// An upload ring, a readback ring or a set of pages for constants was created. The event is recorded at the next
+    /// `reclaim`.
     RingMade = 0x31 {
         /// Number of the ring.
         ring: u64 as number,
         /// Name of the ring.
         name: Text as text,
     }
-    /// State of a ring at a `reclaim`, before that `reclaim` freed anything. Recorded only if it has changed since the
-    /// last time.
+    /// The state of a ring at the start of a `reclaim`, before it frees anything. The event is recorded only if the
+    /// state differs from the last recorded one.
     Ring = 0x32 {
         /// Number of the ring.
         ring: u64 as number,
-        /// State of the ring. The name is empty.
+        /// State of the ring. Its name is empty here.
         figures: RingSnapshot as ring,
     }
     /// A ring was destroyed.
@@ -216,28 +217,28 @@ events! {
         /// Number of the ring.
         ring: u64 as number,
     }
-    /// A frame with a new shape was planned. There is one event for each heap of the plan.
+    /// A transient frame with a new shape was planned: one heap of the plan. There is one event for each heap.
     Planned = 0x50 {
         /// Number of the plan. All heaps of the plan have the same number.
         plan: u64 as number,
-        /// Size of the heap in this plan.
+        /// Size of the heap in this plan, in bytes.
         height_bytes: u64 as number,
-        /// Proven lower bound of the size, in bytes.
+        /// Lower bound of the size of this heap in any plan, in bytes.
         lower_bound_bytes: u64 as number,
         /// Number of passes of the frame.
         pass_count: u64 as number,
-        /// Resources in the heap.
+        /// The resources in the heap.
         resources: Vec<PlannedRange<Text>> as planned,
     }
-    /// An object was created in a transient heap. Other objects can share its bytes. Since version 2.
+    /// An object was created in a transient heap. Other objects can be placed in the same bytes. Since version 2.
     TransientMade = 0x51 {
         /// Number of the object, from 1.
         object: u64 as number,
-        /// Block of the heap.
+        /// Number of the heap's block.
         block: u64 as number,
-        /// Offset of the object in the heap.
+        /// Offset of the object in the heap, in bytes.
         offset: u64 as number,
-        /// Size of the object.
+        /// Size of the object, in bytes.
         bytes: u64 as number,
         /// Name of the object at its creation, or empty.
         name: Text as text,
@@ -248,19 +249,21 @@ events! {
         /// Number of the object.
         object: u64 as number,
     }
-    /// A descriptor heap was created. If a shader-visible heap with this number exists, the heap has grown.
+    /// A descriptor heap was created. If a shader-visible heap with this number already exists, it was replaced by a
+    /// larger one.
     DescriptorHeap = 0x40 {
         /// Number of the heap.
         heap: u64 as number,
         /// Number of the descriptor allocator that owns the heap.
         owner: u64 as number,
-        /// Kind of its descriptors, as an index into [`HEAP_KINDS`](crate::HEAP_KINDS).
+        /// Kind of the heap's descriptors, as an index into [`HEAP_KINDS`](crate::HEAP_KINDS).
         kind: u32 as index,
         /// `true` if the heap is shader-visible.
         shader_visible: bool as flag,
         /// Number of slots.
         capacity: u64 as number,
-        /// Number of slots at the start of the heap that are reserved for tables of single frames.
+        /// Number of slots at the start of the heap that are reserved for frame tables: descriptor tables that are used
+        /// in one frame.
         frame_capacity: u64 as number,
         /// Name of the heap.
         name: Text as text,
@@ -270,7 +273,7 @@ events! {
         /// Number of the heap.
         heap: u64 as number,
     }
-    /// Descriptors were allocated. They stay allocated until they are released.
+    /// Descriptors were allocated, until an event [`Event::DescriptorsFreed`].
     DescriptorsAllocated = 0x41 {
         /// Heap of the descriptors.
         heap: u64 as number,
@@ -288,15 +291,15 @@ events! {
         /// Number of descriptors.
         count: u64 as number,
     }
-    /// Use of the frame tables of a shader-visible heap since the previous event of this kind.
+    /// Use of the frame tables of a shader-visible heap. The counts are those since the previous event of this kind.
     DescriptorTables = 0x44 {
         /// Number of the heap.
         heap: u64 as number,
         /// Number of slots that frame tables use now.
         frame_used: u64 as number,
-        /// Number of tables that were copied.
+        /// Number of tables that were copied to the heap.
         made: u64 as number,
-        /// Number of tables that were already in the heap.
+        /// Number of tables that were found in the heap, so that no copy was needed.
         shared: u64 as number,
     }
     /// An entry was inserted into a bindless table.
@@ -313,14 +316,14 @@ events! {
         /// Index of the slot in the heap.
         slot: u64 as number,
     }
-    /// The recording was stopped. The last event of a complete trace.
+    /// The recording was stopped. This is the last event of a complete trace.
     End = 0x7f {
         /// Number of events before this one.
         event_count: u64 as number,
     }
 }
 
-/// Returns the first version of the format that has this code. A code above the version of a trace is not valid in it.
+/// Returns the first version of the format that has this code. A code is not valid in a trace of an earlier version.
 const fn since(code: u8) -> u32 {
     match code {
         0x51 | 0x52 => 2,
@@ -333,11 +336,11 @@ const fn since(code: u8) -> u32 {
 pub struct PlannedRange<Text = String> {
     /// First pass that uses the resource.
     pub first_pass: u64,
-    /// One past the last pass that uses it.
+    /// Last pass that uses the resource, plus 1.
     pub end_pass: u64,
-    /// Offset of the resource in the heap.
+    /// Offset of the resource in the heap, in bytes.
     pub offset: u64,
-    /// Size of the resource.
+    /// Size of the resource, in bytes.
     pub bytes: u64,
     /// Name of the resource, or empty.
     pub name: Text,

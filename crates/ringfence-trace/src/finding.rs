@@ -1,12 +1,12 @@
-//! Results of debugging: overwritten guards, leaks, and the history of a range. Each names the resource and the line
-//! that created it.
+//! Results of debugging: overwritten guards, leaks, and the history of a range. Each result contains the name of the
+//! resource and the source line that created it.
 
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 use std::thread::ThreadId;
 
-/// A fault that debugging found.
+/// A fault of the program that debugging has found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Finding {
@@ -14,67 +14,68 @@ pub enum Finding {
     Overrun(Overrun),
     /// A resource was still alive at shutdown.
     Leak(Leak),
-    /// Copies to this resource were lost, so it still has its earlier contents. The copies were gathered but never
+    /// Copies to this resource were lost, so the resource has its earlier contents. The copies were gathered but never
     /// recorded, or their frame was discarded or dropped.
     LostContent(Leak),
 }
 
-/// Guard of a range.
+/// One of the two guards of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Side {
-    /// The guard before the first byte.
+    /// The guard before the first byte of the range.
     Before,
-    /// The guard after the last byte.
+    /// The guard after the last byte of the range.
     After,
 }
 
 /// A guard that was overwritten.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Overrun {
-    /// Range that the guard belongs to.
+    /// The range that the guard belongs to.
     pub owner: Leak,
-    /// Guard that was overwritten.
+    /// The guard that was overwritten.
     pub side: Side,
-    /// Distance from the range to the nearest overwritten byte; 0 for the byte next to the range.
+    /// Distance from the range to the nearest overwritten byte, in bytes; 0 for the byte next to the range.
     pub distance_bytes: u64,
     /// Number of overwritten bytes.
     pub damaged_bytes: u64,
-    /// Present value of the nearest overwritten byte.
+    /// Value of the overwritten byte that is nearest to the range.
     pub found: u8,
-    /// `true` if the overrun was found when the range was released, `false` if `Debug::check_guards` found it.
+    /// `true` if the overrun was found when the range was released; `false` if `Debug::check_guards` has found it.
     pub at_release: bool,
 }
 
-/// Identity of a live range: its name, its location and the line that created it.
+/// Description of a range and its resource: name, size, location, and the line that created it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Leak {
     /// Name of the resource, or empty.
     pub name: Arc<str>,
-    /// The `user_data` of its `AllocationDesc`.
+    /// The `user_data` of the resource's `AllocationDesc`.
     pub user_data: u64,
     /// Size of the resource, in bytes.
     pub size: u64,
-    /// Index of its memory type.
+    /// Index of the range's memory type.
     pub memory_type: u32,
-    /// Location of its first byte.
+    /// Location of the range's first byte.
     pub address: MemoryAddress,
-    /// Source line that created the resource, in the program or, for the library's own resources, in the library.
+    /// Source line that created the resource: a line of the program, or for the library's own resources, a line of the
+    /// library.
     pub made_at: Option<&'static Location<'static>>,
-    /// `true` if its owner has released it and incomplete submissions may still use it.
+    /// `true` if the owner has released the range and incomplete submissions may still use it.
     pub is_retired: bool,
 }
 
 /// Address of a byte of GPU memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MemoryAddress {
-    /// A byte of a memory object. Traces use the same number for the object.
+    /// A byte of a memory object.
     Block {
-        /// Number of the memory object.
+        /// Number of the memory object, the same as in traces and snapshots.
         block: u64,
-        /// Offset of the byte.
+        /// Offset of the byte in the memory object, in bytes.
         offset: u64,
     },
-    /// A device address, as in a device fault report.
+    /// A device address, for example from a report of a device fault.
     Device(u64),
     /// A host address in mapped memory.
     Host(usize),
@@ -87,9 +88,9 @@ pub enum OperationKind {
     Made,
     /// The range was renamed.
     Named,
-    /// Defragmentation moved the resource to its present address.
+    /// Defragmentation moved the contents of the range to this range from another one.
     Moved {
-        /// Old address. The old range is freed once the device has finished using it.
+        /// Address of the old range, which is freed once the device has finished using it.
         from: MemoryAddress,
     },
     /// The owner released the range. The device may still use it.
@@ -101,23 +102,23 @@ pub enum OperationKind {
 /// An operation on a range.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Operation {
-    /// Number of the operation, counted from 0.
+    /// Number of the operation, counted from 0 for each allocator.
     pub number: u64,
     /// Kind of the operation.
     pub kind: OperationKind,
-    /// Range of the operation.
+    /// The range of the operation; for a move, the new range.
     pub subject: Leak,
-    /// Device address of the range's first byte, if it has one.
+    /// Device address of the range's first byte; `None` if the resource has no device address.
     pub device_address: Option<u64>,
-    /// Host address of the range's first byte, if it is mapped.
+    /// Host address of the range's first byte; `None` if it is not mapped.
     pub host_address: Option<usize>,
     /// Thread that performed the operation.
     pub thread: ThreadId,
 }
 
 impl Operation {
-    /// Returns `true` if the operation concerns the byte at `address`. A move concerns the new range, and also the old
-    /// range if `address` is a byte of a memory object.
+    /// Returns `true` if `address` is a byte of the operation's range. For a move, this is the new range. If `address`
+    /// is a [`MemoryAddress::Block`], a byte of the old range counts too.
     #[must_use]
     pub fn concerns(&self, address: MemoryAddress) -> bool {
         let size = self.subject.size;
@@ -146,11 +147,11 @@ impl Operation {
 /// Result of `Debug::check_guards`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct GuardCheck {
-    /// Overwritten guards. Each guard is restored, so each overrun is reported once.
+    /// The overwritten guards. The check restores each guard, so it reports each overrun once.
     pub overruns: Vec<Overrun>,
-    /// Number of live ranges with compared guards, including overwritten ones.
+    /// Number of live ranges with checked guards, including ranges with overwritten guards.
     pub checked_count: usize,
-    /// Number of live ranges without guards that the host can read.
+    /// Number of live ranges that were not checked: they have no guards, or the host cannot read their guards.
     pub unchecked_count: usize,
 }
 
@@ -207,7 +208,7 @@ impl fmt::Display for Operation {
             OperationKind::Retired => "retired",
             OperationKind::Released => "released",
         };
-        // A freed range no longer waits for the device.
+        // A freed range does not wait for the device.
         let is_retired = self.subject.is_retired && self.kind != OperationKind::Released;
         let subject = Leak { is_retired, ..self.subject.clone() };
         write!(f, "#{} {deed} by {:?}: {subject}", self.number, self.thread)

@@ -1,16 +1,17 @@
 //! Encoding of numbers, texts and checksums. See `docs/trace-format.md`.
 
-/// First bytes of every trace. They are not text, and a conversion of line ends damages them.
+/// First bytes of every trace. They are not text, and show if line ends of the file were converted.
 pub const MAGIC: [u8; 8] = *b"\x89RFT\r\n\x1a\n";
-/// Version that is written. Older versions can be read, since each version only adds events.
+/// Version of the format that is written. Older versions can be read, because each version only adds events.
 pub const VERSION: u32 = 2;
-/// Oldest version that can be read.
+/// Oldest version of the format that can be read.
 pub const VERSION_MIN: u32 = 1;
 
-/// Size of the header of a chunk: the payload's length, the number of events, and a checksum of both and of the
-/// payload.
+/// Size of the header of a chunk, in bytes. The header contains the payload's length, the number of events, and a
+/// checksum of these two and of the payload.
 pub(super) const CHUNK_HEAD_BYTES: usize = 12;
-/// Largest valid payload. The recorder writes far shorter ones, so a longer one is reported as damage.
+/// Maximum size of a payload, in bytes. The recorder writes much shorter payloads, so a longer one is reported as
+/// damage.
 pub(super) const PAYLOAD_BYTES_MAX: u32 = 64 << 20;
 
 /// Appends `number` as LEB128: seven bits per byte, the lowest first; the high bit is set if more bytes follow.
@@ -22,7 +23,7 @@ pub(super) fn push_number(into: &mut Vec<u8>, mut number: u64) {
     into.push(number as u8);
 }
 
-/// Appends the length in bytes, then the text as UTF-8.
+/// Appends the length of the text in bytes, then the text as UTF-8.
 pub(super) fn push_text(into: &mut Vec<u8>, text: &str) {
     push_number(into, text.len() as u64);
     into.extend_from_slice(text.as_bytes());
@@ -62,7 +63,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Continues a CRC-32C (Castagnoli) over `bytes`, eight bytes per step. `before` is 0 at the start.
+/// Returns the CRC-32C (Castagnoli) of `bytes`, continued from the checksum `before` of earlier bytes; 0 if there are
+/// none. Processes eight bytes per step.
 pub(super) fn checksum(before: u32, bytes: &[u8]) -> u32 {
     let mut sum = !before;
     let mut words = bytes.chunks_exact(8);

@@ -1,19 +1,19 @@
 //! Traces and snapshots of GPU memory, as plain data without a graphics API.
 //!
-//! A trace is a compact file of the events of an allocator. It is readable up to its last whole chunk even if the
-//! program crashed. A snapshot is the content of memory at one moment.
+//! A trace is a compact file of the events of an allocator. If the program crashes, the trace can be read up to its
+//! last whole chunk. A snapshot is the state of an allocator's memory at one moment.
 //!
 //! ```text
 //!   Event ──▶ Chunk ──▶ Writer ──▶ length, count, checksum, events ──▶ any `io::Write`
 //!                                                  │
 //!   Reader ◀───────────────────────────────────────┘   event by event; an error reports how much was read
 //!       │
-//!   State: the memory after each event, as a [`Snapshot`]
+//!   State: the memory after each event ──▶ Snapshot
 //! ```
 //!
 //! The allocator of the crate `ringfence` records traces (`Recording::start`) and takes snapshots
-//! (`Allocator::snapshot`). A tool that only reads them depends on this crate alone. `docs/trace-format.md` specifies
-//! the format byte by byte. `ringfence replay` and `ringfence report` read it.
+//! (`Allocator::snapshot`). A tool that reads traces or snapshots needs only this crate. `docs/trace-format.md`
+//! specifies the format of traces byte by byte. The commands `ringfence replay` and `ringfence report` read traces.
 //!
 //! ```
 //! use ringfence_trace::{Chunk, Event, Reader, State, Writer};

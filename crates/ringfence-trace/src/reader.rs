@@ -1,11 +1,12 @@
-//! The reader of traces. It also reads the whole chunks of a trace that is cut off or damaged.
+//! The reader of traces. If a trace is cut off or damaged, it reads the whole chunks before the fault.
 
 use std::io::{self, Read};
 
 use super::event::Event;
 use super::format::{CHUNK_HEAD_BYTES, MAGIC, PAYLOAD_BYTES_MAX, Parts, VERSION, VERSION_MIN, checksum};
 
-/// Reason why no further event can be read. Events that were read before it are valid.
+/// Reason why no further event can be read. The events that were read before this error are valid, except for
+/// [`TraceError::Miscounted`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
@@ -21,7 +22,7 @@ pub enum TraceError {
     /// The data ends before the end event: the program was stopped, or the file was copied in part.
     #[error("the trace is cut off at byte {at_byte}, after {event_count} events in {chunk_count} whole chunks")]
     CutOff {
-        /// Number of bytes.
+        /// Number of bytes of the data.
         at_byte: u64,
         /// Number of events that were read.
         event_count: u64,
@@ -34,16 +35,17 @@ pub enum TraceError {
          chunks before it were read"
     )]
     Corrupted {
-        /// Offset of the chunk.
+        /// Offset of the damaged chunk, in bytes.
         at_byte: u64,
-        /// Description of the damage.
+        /// Description of the damage, as a sentence about the chunk.
         what: &'static str,
         /// Number of events that were read.
         event_count: u64,
         /// Number of whole chunks that were read.
         chunk_count: u64,
     },
-    /// Each chunk is whole, but chunks are missing or duplicated. So are the events that were read before this error.
+    /// Each chunk is whole, but chunks are missing or duplicated. Therefore events are missing or duplicated among
+    /// those that were read before this error.
     #[error(
         "the trace was written with {written_count} events, but {event_count} were read in {chunk_count} whole chunks: \
          chunks are missing or duplicated"
@@ -61,17 +63,18 @@ pub enum TraceError {
     Io(#[from] io::Error),
 }
 
-/// Iterator over the events of a trace. Ends after [`Event::End`] or after an error. Holds one chunk in host memory.
+/// Iterator over the events of a trace. It ends after [`Event::End`] or after an error, and keeps one chunk in host
+/// memory.
 pub struct Reader<R> {
     from: R,
     version: u32,
     payload: Vec<u8>,
-    /// Number of bytes of the payload that are decoded.
+    /// Number of bytes of the payload that were decoded.
     at: usize,
-    /// Offsets of the current chunk and of the next chunk.
+    /// Offsets of the current chunk and of the next chunk in the data, in bytes.
     chunk_byte: u64,
     next_byte: u64,
-    /// Number of events of the current chunk that are not returned yet.
+    /// Number of events of the current chunk that were not returned yet.
     left: u32,
     event_count: u64,
     chunk_count: u64,
@@ -79,10 +82,10 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the file header.
+    /// Creates a reader, and reads the header of the trace.
     ///
     /// # Errors
-    /// The data is not a trace, its version is not supported, or reading failed.
+    /// The data is not a trace, its version is not supported, or the data cannot be read.
     pub fn new(mut from: R) -> Result<Self, TraceError> {
         let mut head = [0; MAGIC.len() + 4];
         let length = read_up_to(&mut from, &mut head)?;
@@ -110,7 +113,7 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// Returns the number of events that were returned.
+    /// Returns the number of events that the iterator has returned.
     #[must_use]
     pub fn event_count(&self) -> u64 {
         self.event_count

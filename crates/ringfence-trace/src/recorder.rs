@@ -1,22 +1,22 @@
 //! Records a trace while the program runs.
 //!
-//! Two locks, each held for some nanoseconds: `events` guards the buffer that events are appended to, `output` guards
-//! the writer. To write, a thread takes the writer out of its slot, swaps the buffers under `events`, and writes
-//! without a lock. Only one thread has the writer, so the chunks are in order. Threads that record never wait for the
-//! file.
+//! There are two locks, each held for some nanoseconds: `events` guards the buffer that events are appended to, and
+//! `output` guards the writer. To write, a thread takes the writer out of its slot, swaps the buffer with an empty one
+//! under `events`, and writes without a lock. Only one thread at a time has the writer, so the chunks are in order.
+//! Threads that record events never wait for the file.
 //!
 //! ```text
 //!   output   Idle ──start──▶ Out ──the file header is written──▶ Ready ──write_due, stop──▶ Out ──▶ Ready, or Idle
 //! ```
 //!
-//! The output is code of the program, and it may call the allocator. Events of such calls are recorded. A `stop` or a
-//! `start` from inside the write fails. A panic counts as a failed write. Recording an event never writes, since the
-//! caller may hold locks: [`Recorder::write_due`] writes.
+//! The output is code of the program, and it may call the allocator. The events of these calls are recorded. If the
+//! output calls `stop` or `start`, the call fails. If the output panics, the write counts as failed. [`Recorder::push`]
+//! never calls the output, because the caller may hold locks; [`Recorder::write_due`] does.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | `is_on` | one relaxed load |
-//! | `push` | one short lock; once in 64 events a reading of the clock |
+//! | `push` | one short lock; once per 64 events, also one read of the clock |
 //! | `write_due` | one relaxed load, and one write if it is due |
 
 use std::cell::Cell;
@@ -30,44 +30,44 @@ use std::time::{Duration, Instant};
 
 use crate::{Chunk, Event, TraceSummary, Writer};
 
-/// A chunk is written if it has at least so many bytes,
+/// At a call of [`Recorder::frame`], a write becomes due if the chunk has at least this size, in bytes.
 const CHUNK_BYTES: usize = 64 << 10;
-/// or, at a call of [`Recorder::frame`], if so much time has passed since the last write,
+/// At a call of [`Recorder::frame`], a write becomes due if this time has passed since the last write.
 const CHUNK_AGE_MAX: Duration = Duration::from_millis(250);
-/// or, without calls of `frame`, if it has at least so many bytes.
+/// At a call of [`Recorder::push`], a write becomes due if the chunk has at least this size, in bytes.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
-/// Number of events between two readings of the clock. Each frame reads it too.
+/// Number of events between two reads of the clock. The clock is also read once per frame.
 const EVENTS_PER_TIME: u32 = 64;
-/// Upper bound of the size of a `Time` event.
+/// Upper bound of the size of a `Time` event, in bytes.
 const TIME_BYTES_MAX: usize = 32;
-/// Shortest time between two records of the budgets.
+/// Minimum time between two records of the budgets.
 const BUDGET_EVERY: Duration = Duration::from_millis(100);
 
-/// Records a trace while the program runs. Any thread adds events. The output is never called under a lock.
+/// Records a trace while the program runs. Any thread may add events. The output is never called under a lock.
 ///
-/// Recording an event takes one short lock; [`Recorder::is_on`] is one load. A write that fails or panics ends the
-/// recording, and [`Recorder::stop`] returns the error.
+/// To record an event takes one short lock. If a write fails or panics, the recording ends, and [`Recorder::stop`]
+/// returns the error.
 pub struct Recorder {
     is_on: AtomicBool,
     events: Mutex<Events>,
-    /// `true` if enough events are gathered for a write.
+    /// `true` if the next call of [`Recorder::write_due`] must write.
     is_due: AtomicBool,
     output: Mutex<Slot>,
     /// Notified when the writer is put back into `output`.
     back: Condvar,
 }
 
-/// The writer, or the thread that uses it.
+/// The place of the writer: no recording, the writer, or the thread that is using the writer.
 enum Slot {
     Idle,
     Ready(Box<Output>),
-    /// This thread has the writer.
+    /// This thread is using the writer.
     Out(ThreadId),
 }
 
 struct Events {
     chunk: Chunk,
-    /// Number of events until the clock is read again.
+    /// Number of further events until the clock is read again.
     until_time: u32,
     time_recorded: Instant,
     budget_recorded: Option<Instant>,
@@ -76,19 +76,19 @@ struct Events {
 /// The writer and its state.
 struct Output {
     writer: Writer<Box<dyn Write + Send>>,
-    /// The buffer that was last swapped out. It is empty and keeps its capacity.
+    /// The buffer for the next swap. It is empty and has the capacity of the last one.
     spare: Chunk,
     written: Instant,
     failure: Option<io::Error>,
 }
 
-/// Locks `mutex`. No code of the program runs under these locks, so the data of a poisoned lock is still consistent.
+/// Locks `mutex`. Poisoning is ignored: no code of the program runs under these locks, so the data is consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Recorder {
-    /// Creates a recorder that records nothing yet.
+    /// Creates a recorder. Recording begins with [`Recorder::start`].
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -106,7 +106,7 @@ impl Recorder {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// Starts a recording. Its first events are those that `first` adds. Returns `None` if a recording is in progress.
+    /// Starts a recording to `to`. `first` adds the first events. Returns `None` if a recording is in progress.
     ///
     /// # Errors
     /// The file header cannot be written.
@@ -129,7 +129,7 @@ impl Recorder {
         drop(before); // without the lock
         let spare = Chunk::with_capacity(CHUNK_BYTES);
         let output = Output { writer, spare, written: Instant::now(), failure: None };
-        // Set before `put`, which allows another thread to stop the recording.
+        // Both are set before `put`, because another thread can stop the recording after `put`.
         self.is_due.store(false, Ordering::Relaxed);
         self.is_on.store(true, Ordering::Release);
         self.put(Slot::Ready(Box::new(output)));
@@ -141,10 +141,11 @@ impl Recorder {
         self.back.notify_all();
     }
 
-    /// Ends the recording. Returns `None` if there is none. Waits for a write by another thread.
+    /// Ends the recording, and returns its size. Returns `None` if no recording is in progress. If another thread is
+    /// writing, waits for it.
     ///
     /// # Errors
-    /// A write failed, or the output itself called this method.
+    /// A write failed, or the output has called this method.
     pub fn stop(&self) -> Option<io::Result<TraceSummary>> {
         let this = std::thread::current().id();
         let mut output = {
@@ -172,12 +173,12 @@ impl Recorder {
             None => contained(|| writer.end()),
         };
         self.put(Slot::Idle);
-        // Dropping the output runs code of the program, so it happens after the slot is idle.
+        // The drop of the output runs code of the program, so the slot is idle before.
         drop(writer);
         Some(ended)
     }
 
-    /// Appends an event.
+    /// Appends an event. Does not call the output.
     pub fn push(&self, event: &Event<&str>) {
         let bytes = encoded(|bytes| {
             event.push(bytes);
@@ -188,8 +189,9 @@ impl Recorder {
         }
     }
 
-    /// Appends encoded events, after a `Time` event if `now` is given. Returns the number of gathered bytes. Host
-    /// memory is allocated without the lock, because a global allocator of the program may call this method.
+    /// Appends encoded events. If `now` is given, appends a `Time` event before them. Returns the size of the buffered
+    /// events, in bytes. Host memory is allocated without the lock, because the program's global allocator may call
+    /// this method.
     fn append(&self, encoded: &[u8], event_count: u32, now: Option<Instant>) -> usize {
         let mut room = Vec::new();
         loop {
@@ -205,8 +207,8 @@ impl Recorder {
         }
     }
 
-    /// Writes the gathered events if a write is due and no other thread is writing. Runs code of the program, so the
-    /// caller must hold no lock.
+    /// Writes the buffered events if a write is due and no other thread is writing. This calls the output, which is
+    /// code of the program, so the caller must hold no lock.
     pub fn write_due(&self) {
         if !self.is_due.load(Ordering::Relaxed) {
             return;
@@ -223,14 +225,15 @@ impl Recorder {
         self.is_due.store(false, Ordering::Relaxed);
         output.flush(&self.events);
         if output.failure.is_some() {
-            // A full disk must not stop the program: the recording ends, and `stop` returns the error.
+            // A failed write (a full disk, for example) must not stop the program. The recording ends, and `stop`
+            // returns the error.
             self.is_on.store(false, Ordering::Release);
         }
         self.put(Slot::Ready(output));
     }
 
-    /// Appends a `Time` event and the events of a frame that ended. Returns `true` if the caller is to record budgets
-    /// too.
+    /// Appends a `Time` event, and then the events of a frame that has ended. Returns `true` if the last record of the
+    /// budgets is so old that the caller should record them again.
     pub fn frame<'a>(&self, frame: impl Iterator<Item = Event<&'a str>>) -> bool {
         let now = Instant::now();
         let is_large = encoded(|bytes| {
@@ -254,11 +257,11 @@ impl Recorder {
     }
 }
 
-/// Calls `with` with an empty buffer that this thread reuses.
+/// Calls `with` with an empty buffer. Each thread reuses its buffer.
 fn encoded<T>(with: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     thread_local!(static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) });
-    // The buffer is taken out, because a host allocation can call this function again. At thread exit the buffer is
-    // gone.
+    // The buffer is taken out, because a host allocation in `with` can call this function again. While the thread
+    // exits, a new buffer is used.
     let mut bytes = SCRATCH.try_with(Cell::take).unwrap_or_default();
     let result = with(&mut bytes);
     bytes.clear();
@@ -266,10 +269,10 @@ fn encoded<T>(with: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     result
 }
 
-/// Calls `write` and returns its result. A panic is returned as an error.
+/// Calls `write` and returns its result. If `write` panics, returns an error.
 fn contained<T>(write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|panic| {
-        // Dropping the payload would run code of the program, which may panic again.
+        // The drop of the payload would run code of the program, which may panic again.
         std::mem::forget(panic);
         Err(io::Error::other("the write panicked"))
     })
@@ -282,7 +285,7 @@ impl Default for Recorder {
 }
 
 impl Drop for Recorder {
-    /// Ends a recording that was not stopped.
+    /// Stops the recording, if one is in progress.
     fn drop(&mut self) {
         _ = contained(|| {
             self.stop();
@@ -303,8 +306,8 @@ impl Events {
         Self { chunk, until_time: 0, time_recorded: Instant::now(), budget_recorded: None }
     }
 
-    /// Appends encoded events, after a `Time` event if `now` is given or the clock is due. If the chunk's capacity is
-    /// too small, returns `false` and changes nothing.
+    /// Appends encoded events. If `now` is given, or the clock must be read again, appends a `Time` event before them.
+    /// If the chunk's capacity is too small, returns `false` and changes nothing.
     fn try_add(&mut self, encoded: &[u8], event_count: u32, now: Option<Instant>) -> bool {
         if self.chunk.capacity() - self.chunk.bytes() < encoded.len() + TIME_BYTES_MAX {
             return false;
@@ -325,7 +328,7 @@ impl Events {
 }
 
 impl Output {
-    /// Writes the gathered events as one chunk.
+    /// Writes the buffered events as one chunk.
     fn flush(&mut self, events: &Mutex<Events>) {
         std::mem::swap(&mut lock(events).chunk, &mut self.spare);
         if self.failure.is_none() {

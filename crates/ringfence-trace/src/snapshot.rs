@@ -1,4 +1,4 @@
-//! Content of memory at one moment, as plain data for reports, leak hunts and tests.
+//! The state of an allocator's memory at one moment, as plain data for reports, searches for leaks, and tests.
 
 mod descriptors;
 
@@ -6,7 +6,7 @@ use crate::statistics::{DriverCalls, TypeStatistics};
 
 pub use descriptors::{DescriptorSnapshot, region};
 
-/// The whole state of an allocator.
+/// The state of an allocator's memory at one moment.
 #[derive(Clone, PartialEq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Snapshot {
@@ -41,9 +41,9 @@ pub struct HeapSnapshot {
     pub device_local: bool,
     /// Size of this allocator's memory objects in the heap, in bytes.
     pub reserved_bytes: u64,
-    /// Usage of the heap by the process according to the driver, in bytes.
+    /// Usage of the heap by the process, in bytes; `None` if the driver does not report it.
     pub usage_bytes: Option<u64>,
-    /// Budget of the process in the heap according to the driver, in bytes.
+    /// Budget of the process in the heap, in bytes; `None` if the driver does not report it.
     pub budget_bytes: Option<u64>,
 }
 
@@ -51,9 +51,9 @@ pub struct HeapSnapshot {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TypeSnapshot {
-    /// Index of its heap.
+    /// Index of the heap of this memory type.
     pub heap: u32,
-    /// Names of its properties.
+    /// Names of the properties of this memory type.
     pub properties: Vec<String>,
     /// Use of the memory type.
     pub statistics: TypeStatistics,
@@ -63,18 +63,17 @@ pub struct TypeSnapshot {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct BlockSnapshot {
-    /// Number of the block, the same as in a trace. The allocator counts its blocks from 1 in the order of their
-    /// creation.
+    /// Number of the block, the same as in a trace. Blocks are counted from 1 in the order of their creation.
     #[cfg_attr(feature = "serde", serde(default))]
     pub number: u64,
-    /// Index of its memory type.
+    /// Index of the block's memory type.
     pub memory_type: u32,
-    /// Class of its resources: `buffers`, `textures`, `render targets` or `all`.
+    /// Class of the block's resources: `buffers`, `textures`, `render targets` or `all`.
     pub class: String,
-    /// Name of its custom pool, or empty.
+    /// Name of the block's custom pool, or empty.
     #[cfg_attr(feature = "serde", serde(default))]
     pub pool: String,
-    /// `true` if it is a dedicated allocation of one resource, which is in use.
+    /// `true` if the block is dedicated memory of a resource that is in use.
     pub dedicated: bool,
     /// Size of the block, in bytes.
     pub bytes: u64,
@@ -83,7 +82,7 @@ pub struct BlockSnapshot {
 }
 
 impl BlockSnapshot {
-    /// Returns the number of bytes outside of the ranges.
+    /// Returns the number of free bytes: those that are in no range.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
         self.ranges.iter().fold(self.bytes, |free, range| free.saturating_sub(range.bytes))
@@ -94,18 +93,18 @@ impl BlockSnapshot {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RangeSnapshot {
-    /// Offset of the range in its block.
+    /// Offset of the range in its block, in bytes.
     pub offset: u64,
-    /// Size of the range.
+    /// Size of the range, in bytes.
     pub bytes: u64,
-    /// Name that its owner gave it, or empty.
+    /// Name that the owner of the range has set, or empty.
     pub name: String,
-    /// The `user_data` that its owner gave it, or 0.
+    /// The `user_data` that the owner of the range has set, or 0.
     #[cfg_attr(feature = "serde", serde(default))]
     pub user_data: u64,
 }
 
-/// State of a ring.
+/// State of an upload ring, a readback ring or a set of pages for constants.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RingSnapshot {
@@ -113,20 +112,21 @@ pub struct RingSnapshot {
     pub name: String,
     /// Capacity of the ring, in bytes.
     pub capacity_bytes: u64,
-    /// Bytes in use until the device has finished with them, including padding.
+    /// Number of bytes in use, including padding. They are in use until the device has finished with them.
     pub used_bytes: u64,
-    /// Largest number of bytes in use so far.
+    /// Highest value of `used_bytes` so far.
     pub high_water_bytes: u64,
-    /// Number of its submissions that are in flight.
+    /// Number of submissions with bytes in use.
     pub submission_count: u64,
-    /// Number of waits for the device.
+    /// Number of times that the ring waited for the device.
     pub wait_count: u64,
     /// Total time of these waits, in nanoseconds.
     pub wait_ns: u64,
-    /// Bytes written so far.
+    /// Number of bytes that were written so far.
     pub written_bytes: u64,
-    /// Number of times that the ring was given a larger buffer.
+    /// Number of times that the buffer of the ring was replaced by a larger one.
     pub grow_count: u64,
-    /// Number of times that the ring was given a smaller buffer, after it had been mostly empty for a long time.
+    /// Number of times that the buffer of the ring was replaced by a smaller one, because it was mostly unused for a
+    /// long time.
     pub shrink_count: u64,
 }

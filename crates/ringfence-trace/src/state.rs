@@ -1,4 +1,4 @@
-//! The memory after each event of a trace.
+//! The state of the memory after each event of a trace.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,35 +7,36 @@ use super::event::Event;
 use crate::snapshot::{BlockSnapshot, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot};
 use crate::statistics::{DriverCalls, TypeStatistics};
 
-/// Largest valid number of bytes of all blocks. An event that exceeds it is impossible; larger sums could overflow.
+/// Maximum total size of all blocks, in bytes. A block that would exceed it counts as an impossible event, because sums
+/// could overflow.
 const HELD_BYTES_MAX: u64 = 1 << 60;
 
 /// A range that is in use.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Live {
-    /// Size of the range.
+    /// Size of the range, in bytes.
     pub bytes: u64,
-    /// Name that its owner gave it, or empty.
+    /// Name that the owner of the range has set, or empty.
     pub name: String,
-    /// `true` if its owner has released it and it waits for the device.
+    /// `true` if the owner has released the range and it waits for the device.
     pub is_retired: bool,
 }
 
 /// An object in a transient heap.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TransientObject {
-    /// Block of the heap.
+    /// Number of the heap's block.
     pub block: u64,
-    /// Offset of the object in the heap.
+    /// Offset of the object in the heap, in bytes.
     pub offset: u64,
-    /// Size of the object. Other objects can share its bytes.
+    /// Size of the object, in bytes. Other objects can be placed in the same bytes.
     pub bytes: u64,
     /// Name of the object at its creation, or empty.
     pub name: String,
 }
 
-/// State of the memory, updated by the events of a trace. O(log ranges) per event. Its host memory is proportional to
-/// the live objects, not to the length of the trace.
+/// State of an allocator's memory, updated by the events of a trace. An event takes O(log ranges). The host memory of
+/// the state is proportional to the number of live objects, not to the length of the trace.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     device: String,
@@ -43,19 +44,19 @@ pub struct State {
     types: Vec<(u32, Vec<String>)>,
     blocks: BTreeMap<u64, Block>,
     rings: BTreeMap<u64, RingSnapshot>,
-    /// Statistics by memory type and class, as the allocator counts them.
+    /// Statistics of each memory type and class.
     counts: HashMap<(u32, String), TypeStatistics>,
     calls: DriverCalls,
     descriptors: Descriptors,
     transients: BTreeMap<u64, TransientObject>,
-    /// Sum of the bytes of `transients`.
+    /// Total size of `transients`, in bytes.
     transient_bytes: u64,
     retired_count: u64,
     elapsed_ns: u64,
     frame_count: u64,
-    /// Bytes of all blocks.
+    /// Total size of all blocks, in bytes.
     held_bytes: u64,
-    /// Largest value of `held_bytes` so far.
+    /// Highest value of `held_bytes` so far.
     held_bytes_max: u64,
     odd_count: u64,
 }
@@ -76,8 +77,9 @@ impl State {
         Self::default()
     }
 
-    /// Applies an event. An impossible event, such as the release of an unknown range, is not applied and is counted in
-    /// [`State::odd_count`]. A complete trace has none.
+    /// Applies an event. An impossible event, such as the release of an unknown range, is counted in
+    /// [`State::odd_count`] and not applied. Two impossible events are also applied: a block that is freed with ranges
+    /// in it, and a use of frame tables beyond their region. A complete trace has no impossible events.
     pub fn apply(&mut self, event: &Event) {
         let is_possible = match event {
             Event::Device { name } => {
@@ -255,7 +257,8 @@ impl State {
         true
     }
 
-    /// Copies the old range's name to the new range, if the new one has no name.
+    /// Applies a move: if the new range has no name, copies the name of the old range. Returns `false` if one of the
+    /// ranges does not exist.
     fn moved(&mut self, from: (u64, u64), to: (u64, u64)) -> bool {
         if self.live(to.0, to.1).is_none() {
             return false;
@@ -268,19 +271,19 @@ impl State {
         true
     }
 
-    /// Returns the range in use at `offset` of `block`.
+    /// Returns the range in use that begins at `offset` of `block`; `None` if there is none.
     #[must_use]
     pub fn live(&self, block: u64, offset: u64) -> Option<&Live> {
         self.blocks.get(&block)?.ranges.get(&offset)
     }
 
-    /// Returns memory type, size and class of a live block.
+    /// Returns the memory type, the size in bytes, and the class of a block; `None` if the block does not exist.
     #[must_use]
     pub fn block(&self, block: u64) -> Option<(u32, u64, &str)> {
         self.blocks.get(&block).map(|held| (held.memory_type, held.bytes, held.class.as_str()))
     }
 
-    /// Returns the statistics of each memory type: the sum over its classes.
+    /// Returns the statistics of each memory type, by index.
     #[must_use]
     pub fn statistics(&self) -> Vec<TypeStatistics> {
         let mut types = vec![TypeStatistics::default(); self.types.len()];
@@ -292,21 +295,21 @@ impl State {
         types
     }
 
-    /// Returns the heap of a memory type.
+    /// Returns the heap index of a memory type; `None` if there is no such memory type.
     #[must_use]
     pub fn heap_of(&self, memory_type: u32) -> Option<u32> {
         self.types.get(memory_type as usize).map(|(heap, _)| *heap)
     }
 
-    /// Returns the heaps, with the usage and budget that the driver last reported. Only [`State::snapshot`] fills
-    /// [`HeapSnapshot::reserved_bytes`].
+    /// Returns the heaps, with the usage and budget that the driver has reported last. [`HeapSnapshot::reserved_bytes`]
+    /// is 0; [`State::snapshot`] returns its value.
     #[must_use]
     pub fn heaps(&self) -> &[HeapSnapshot] {
         &self.heaps
     }
 
-    /// Returns, for the blocks that are not dedicated, the sum of their free bytes and the sum of the longest free run
-    /// of each block. O(ranges).
+    /// Returns two sums over the blocks that are not dedicated, in bytes: of all their free bytes, and of the longest
+    /// free run of each block. O(ranges).
     #[must_use]
     pub fn free_bytes(&self) -> (u64, u64) {
         let shared = self.blocks.values().filter(|block| !block.dedicated);
@@ -320,46 +323,46 @@ impl State {
         })
     }
 
-    /// Returns the rings by number, as of the last [`Event::Ring`] of each.
+    /// Returns the rings by number, in their states of the last event [`Event::Ring`].
     #[must_use]
     pub fn rings(&self) -> &BTreeMap<u64, RingSnapshot> {
         &self.rings
     }
 
-    /// Returns the objects in transient heaps that are not released, by number. They share the bytes of their heap's
-    /// range, and are not ranges.
+    /// Returns the objects in transient heaps that are not released, by number. They do not count as ranges: a
+    /// transient heap is one range, which contains the bytes of all its objects.
     #[must_use]
     pub fn transient_objects(&self) -> &BTreeMap<u64, TransientObject> {
         &self.transients
     }
 
-    /// Returns the sum of the sizes of the objects in transient heaps.
+    /// Returns the total size of the objects in transient heaps that are not released, in bytes.
     #[must_use]
     pub fn transient_bytes(&self) -> u64 {
         self.transient_bytes
     }
 
-    /// Returns the use of each shader-visible descriptor heap and of each allocator of CPU-only descriptors, in the
+    /// Returns the use of each descriptor allocator (a shader-visible heap, or an allocator of CPU-only heaps), in the
     /// order of their numbers.
     #[must_use]
     pub fn descriptor_uses(&self) -> Vec<DescriptorUse> {
         self.descriptors.uses()
     }
 
-    /// Returns the number of ranges in use.
+    /// Returns the number of ranges in use, including dedicated memory.
     #[must_use]
     pub fn live_count(&self) -> u64 {
         let held = self.counts.values();
         held.map(|counts| counts.range_count + counts.dedicated_count).sum()
     }
 
-    /// Returns the largest number of bytes that memory objects, including dedicated ones, had at one time.
+    /// Returns the largest total size that the memory objects had at one time, in bytes, including dedicated memory.
     #[must_use]
     pub fn reserved_bytes_high_water(&self) -> u64 {
         self.held_bytes_max
     }
 
-    /// Returns the number of ranges that are released and wait for the device.
+    /// Returns the number of ranges that were released and wait for the device.
     #[must_use]
     pub fn retired_count(&self) -> u64 {
         self.retired_count
@@ -371,26 +374,27 @@ impl State {
         self.elapsed_ns
     }
 
-    /// Returns the number of `reclaim` calls: the number of frames, if the program reclaims once per frame.
+    /// Returns the number of calls of `reclaim`. It is the number of frames, if the program calls `reclaim` once per
+    /// frame.
     #[must_use]
     pub fn frame_count(&self) -> u64 {
         self.frame_count
     }
 
-    /// Returns the number of impossible events.
+    /// Returns the number of impossible events so far.
     #[must_use]
     pub fn odd_count(&self) -> u64 {
         self.odd_count
     }
 
-    /// Returns the memory in the form of the allocator's own snapshot. Blocks are in the order of their creation. Rings
-    /// are as of the last `reclaim` or the end of the trace. It differs from the allocator's snapshot as follows:
+    /// Returns the state as a snapshot. Blocks are in the order of their creation. The states of the rings are those of
+    /// the last `reclaim` or of the end of the trace. The snapshot differs from a snapshot of the allocator as follows:
     ///
-    /// - The number of waits and the `user_data` of ranges are 0. The names of pools are empty.
-    /// - The driver calls count one object per range. Objects in transient heaps are not counted.
-    /// - The high-water mark of ranges does not include the unused part of the chunks of small allocations. The
-    ///   high-water mark of blocks begins with the trace.
-    /// - The count of retired objects has no small buffers and no objects without a range.
+    /// - The number of waits for the device and the `user_data` of ranges are 0. The names of pools are empty.
+    /// - The numbers of driver calls count one object per range, and no objects in transient heaps.
+    /// - The high-water mark of ranges does not include the unused slots of chunks for small resources. The high-water
+    ///   mark of blocks includes only the time of the recording.
+    /// - The count of retired objects does not include small buffers and objects without a range.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let types = self.types.iter().zip(self.statistics()).map(|((heap, properties), statistics)| TypeSnapshot {

@@ -1,15 +1,21 @@
-//! Writes a snapshot in the JSON format of VMA's statistics dump, for viewers of that format.
+//! Writes a snapshot in the JSON format of VMA's `vmaBuildStatsString`, for viewers of this format.
 //!
-//! The structure is that of `vmaBuildStatsString`: `General`, `Total`, `MemoryInfo` by heap and type, `DefaultPools` by
-//! type with the suballocations of each block, `CustomPools`. Usage flags are unknown and left out. The type of a range
-//! is `UNKNOWN` in blocks that buffers and textures share.
+//! The members of the JSON object are:
+//!
+//! - `General` and `Total`;
+//! - `MemoryInfo`, by heap and memory type;
+//! - `DefaultPools`, by memory type, with the suballocations of each block;
+//! - `CustomPools`.
+//!
+//! Usage flags are not known and are left out. In blocks that contain buffers and textures, the type of a range is
+//! `UNKNOWN`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::snapshot::{BlockSnapshot, HeapSnapshot, RangeSnapshot, Snapshot};
 
-/// Counts of the objects `Total` and `Stats`.
+/// The counts in the JSON objects `Total` and `Stats`.
 #[derive(Default)]
 struct Stats {
     blocks: u64,
@@ -73,7 +79,7 @@ struct Part<'a> {
     range: Option<&'a RangeSnapshot>,
 }
 
-/// Returns the ranges and gaps of a block, in order.
+/// Returns the ranges and gaps of a block, in the order of their offsets.
 fn parts(block: &BlockSnapshot) -> Vec<Part<'_>> {
     let (mut parts, mut end) = (Vec::with_capacity(block.ranges.len() * 2 + 1), 0);
     for range in &block.ranges {
@@ -164,7 +170,8 @@ impl Json {
 }
 
 impl Snapshot {
-    /// Returns the snapshot in the JSON format of VMA's `vmaBuildStatsString`, with the detailed map. O(ranges).
+    /// Returns the snapshot in the JSON format of VMA's `vmaBuildStatsString`, including the detailed map of all
+    /// blocks. O(ranges).
     #[must_use]
     pub fn to_vma_json(&self) -> String {
         let mut json = Json::default();
@@ -297,7 +304,7 @@ fn write_range(block: &BlockSnapshot, range: &RangeSnapshot, json: &mut Json) {
     }
 }
 
-/// Returns VMA's type name of the ranges of a block of this class.
+/// Returns the name that VMA uses for the type of the ranges in a block of this class.
 fn kind(class: &str) -> &'static str {
     match class {
         "buffers" => "BUFFER",

@@ -1,4 +1,4 @@
-//! The writer of traces. A [`Chunk`] gathers events, and a [`Writer`] writes it as one piece.
+//! The writer of traces. A [`Chunk`] buffers events, and a [`Writer`] writes the chunk as a whole.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ pub struct TraceSummary {
     pub bytes: u64,
 }
 
-/// Events that are not written yet. An event takes 5 to 30 bytes.
+/// A buffer of events that are not written yet. An event usually takes 5 to 30 bytes.
 #[derive(Debug, Default)]
 pub struct Chunk {
     payload: Vec<u8>,
@@ -34,7 +34,7 @@ impl Chunk {
         self.event_count += 1;
     }
 
-    /// Appends encoded events if they fit without an allocation. Returns `true` if they did.
+    /// Appends encoded events if they fit in the capacity; otherwise, returns `false` and changes nothing.
     pub(crate) fn try_append(&mut self, encoded: &[u8], event_count: u32) -> bool {
         let fits = encoded.len() <= self.payload.capacity() - self.payload.len();
         if fits {
@@ -44,7 +44,7 @@ impl Chunk {
         fits
     }
 
-    /// Moves the events into `room` if it has a larger capacity. The smaller buffer is left in `room`.
+    /// If `room` has a larger capacity than the chunk's buffer, moves the events into it and swaps the two buffers.
     pub(crate) fn grow_into(&mut self, room: &mut Vec<u8>) {
         if room.capacity() > self.payload.capacity() {
             room.clear();
@@ -53,7 +53,7 @@ impl Chunk {
         }
     }
 
-    /// Returns the number of bytes that fit without an allocation.
+    /// Returns the capacity of the chunk's buffer, in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.payload.capacity()
     }
@@ -64,14 +64,14 @@ impl Chunk {
         self.payload.len()
     }
 
-    /// Removes the events. Keeps the capacity.
+    /// Removes the events and keeps the capacity.
     pub fn clear(&mut self) {
         self.payload.clear();
         self.event_count = 0;
     }
 }
 
-/// Writes a trace chunk by chunk. In the file, only the last chunk can be incomplete.
+/// Writes a trace chunk by chunk. If the program is stopped, only the last chunk of the file can be incomplete.
 #[derive(Debug)]
 pub struct Writer<W> {
     to: W,
@@ -79,18 +79,18 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Creates a writer. Writes nothing yet.
+    /// Creates a writer. Nothing is written before the first call of [`Writer::begin`] or [`Writer::write`].
     pub const fn new(to: W) -> Self {
         Self { to, summary: TraceSummary { event_count: 0, bytes: 0 } }
     }
 
-    /// Returns the number of events and bytes written so far.
+    /// Returns the numbers of events and bytes that were written so far.
     #[must_use]
     pub fn summary(&self) -> TraceSummary {
         self.summary
     }
 
-    /// Writes the magic number and the version, unless they are written already. The first chunk calls this too.
+    /// Writes the magic number and the version, if they are not written yet. [`Writer::write`] also does this.
     ///
     /// # Errors
     /// The write failed.
@@ -104,10 +104,10 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes the events of a chunk, if it has any. Does not clear the chunk.
+    /// Writes a chunk, if it has events. Does not clear the chunk.
     ///
     /// # Errors
-    /// The write failed. Chunks that are written to the file afterwards cannot be read.
+    /// The write failed. If further chunks are written afterwards, they cannot be read.
     pub fn write(&mut self, chunk: &Chunk) -> io::Result<()> {
         self.begin()?;
         if chunk.event_count == 0 {

@@ -1,4 +1,4 @@
-//! Sizes of blocks, by block count and by request.
+//! Tests of the sizes of blocks.
 
 use std::vec::Vec;
 

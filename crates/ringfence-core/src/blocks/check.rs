@@ -1,10 +1,10 @@
-//! Read-only operations on the blocks: peeking at the next allocation, and validation.
+//! Read-only operations on the blocks: the location of the next allocation, and validation.
 
 use super::{BlockId, Blocks, NOT_REPORTED};
 use crate::range::{Invalid, Peek, RangeAllocator, check_request};
 
 impl<A: RangeAllocator, H> Blocks<A, H> {
-    /// Checks all rules of the structure and of its allocators. For tests.
+    /// Checks all rules of the blocks and of their allocators, for tests.
     ///
     /// # Errors
     /// The first violated rule.
@@ -48,15 +48,15 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
 }
 
 impl<A: Peek, H> Blocks<A, H> {
-    /// Returns the block and the offset that [`Blocks::try_allocate`] would return now; `None` if it would fail.
+    /// Returns the block and the offset that [`Blocks::try_allocate`] would return now; `None` if the call would fail.
     #[must_use]
     pub fn peek(&self, size: u64, alignment: u64) -> Option<(BlockId, u64)> {
         check_request(size, alignment, u64::MAX).ok()?;
         self.peek_by(size, |ranges| ranges.peek(size, alignment))
     }
 
-    /// Returns the first block at which `offset` returns `Some`, and that offset, in the order of
-    /// [`Blocks::try_allocate_by`].
+    /// Calls `offset` for each block with at least `size` free units, in the order of [`Blocks::try_allocate_by`].
+    /// Returns the first block for which `offset` returns `Some`, and that offset.
     #[must_use]
     pub fn peek_by(&self, size: u64, offset: impl Fn(&A) -> Option<u64>) -> Option<(BlockId, u64)> {
         let mut in_order = core::iter::successors(self.index.first_of(size), |slot| self.index.after(*slot));

@@ -1,16 +1,16 @@
-//! Blocks that create their own heaps, for callers without a lock.
+//! Blocks that create their own heaps, for callers that do not protect them with a lock.
 //!
 //! ```text
 //!   GrowableBlocks ── try_allocate ──▶ Blocks       success: done
 //!        │                               ▲
-//!        └── create ──▶ BlockSource ─────┘          failure: create a heap, allocate from it, insert it
+//!        └── create ──▶ BlockSource ─────┘          no space: create a heap, allocate from it, insert it
 //! ```
 
 use super::{BlockAllocation, Blocks, BlocksDesc};
 use crate::range::{AllocError, Allocate, FreeError, RangeAllocator};
 use core::{fmt, iter};
 
-/// Creates and destroys heaps and their allocators.
+/// Creates and destroys the heaps of blocks.
 pub trait BlockSource {
     /// The driver's object that a block owns.
     type Heap;
@@ -19,17 +19,17 @@ pub trait BlockSource {
     /// Error of a failed heap creation.
     type Error;
 
-    /// Creates a heap and an allocator over at least `size` units of it.
+    /// Creates a heap, and an allocator of at least `size` units of the heap.
     ///
     /// # Errors
     /// The heap could not be created. A failed call leaves no object behind.
     fn create(&mut self, size: u64) -> Result<(Self::Heap, Self::Allocator), Self::Error>;
 
-    /// Destroys a heap. Its block is empty, or the blocks are being dropped.
+    /// Destroys a heap. Called only if the heap's block has no live range, or if the [`GrowableBlocks`] are dropped.
     fn destroy(&mut self, heap: Self::Heap);
 }
 
-/// Error of a failed allocation from growable blocks, which are unchanged.
+/// Error of a failed allocation from growable blocks. The blocks are unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum GrowError<E> {
@@ -42,11 +42,11 @@ pub enum GrowError<E> {
         /// Error of the source.
         error: E,
     },
-    /// No block fits the request, and a new block refused it. The new heap was destroyed.
+    /// No block fits the request, and the allocator of a new block failed too. The new heap was destroyed.
     FirstAllocation {
         /// Size of the new block, in units.
         block_size: u64,
-        /// Error of its allocator.
+        /// Error of the new block's allocator.
         error: AllocError,
     },
 }
@@ -57,7 +57,7 @@ impl<E: fmt::Display> fmt::Display for GrowError<E> {
             Self::Request(error) => error.fmt(f),
             Self::Create { block_size, error } => write!(f, "cannot create a block of {block_size} units: {error}"),
             Self::FirstAllocation { block_size, error } => {
-                write!(f, "a new block of {block_size} units refused its first allocation: {error}")
+                write!(f, "a new block of {block_size} units does not fit the request: {error}")
             }
         }
     }
@@ -73,11 +73,12 @@ impl<E: core::error::Error + 'static> core::error::Error for GrowError<E> {
 }
 
 impl<A: RangeAllocator, H> Blocks<A, H> {
-    /// Calls [`Blocks::try_allocate`]; if that finds no space, creates a block and allocates from it. For callers
-    /// without a lock: `self` is borrowed while `source` is called.
+    /// Calls [`Blocks::try_allocate`]. If it returns [`AllocError::OutOfSpace`], creates a block and allocates from the
+    /// new block. `self` is borrowed while `source` creates the heap, so a caller with a lock should not use this
+    /// function.
     ///
     /// # Errors
-    /// [`GrowError`]. A failed call changes nothing and destroys a heap that it created.
+    /// [`GrowError`]. A failed call leaves the blocks unchanged. If it has created a heap, it destroys the heap.
     pub fn allocate_with<S>(
         &mut self,
         size: u64,
@@ -105,16 +106,16 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     }
 }
 
-/// [`Blocks`] with the source of their heaps: an allocator without a size limit.
+/// [`Blocks`] that create their own heaps: an allocator without a size limit.
 ///
-/// When it is dropped, the source destroys every heap.
+/// If it is dropped, the source destroys every heap.
 pub struct GrowableBlocks<S: BlockSource> {
     source: S,
     blocks: Blocks<S::Allocator, S::Heap>,
 }
 
 impl<S: BlockSource> GrowableBlocks<S> {
-    /// Creates growable blocks, without a block.
+    /// Creates an empty list of blocks. The first allocation creates the first block.
     #[must_use]
     pub const fn new(desc: BlocksDesc, source: S) -> Self {
         Self { source, blocks: Blocks::new(desc) }
@@ -137,19 +138,19 @@ impl<S: BlockSource> GrowableBlocks<S> {
         &mut self.source
     }
 
-    /// Returns the heap of an allocation; `None` if its block does not exist (any more).
+    /// Returns the heap of an allocation; `None` if the block was removed or belongs to other blocks.
     #[must_use]
     pub fn heap(&self, allocation: &BlockAllocation) -> Option<&S::Heap> {
         self.blocks.get(allocation.block()).map(|(heap, _)| heap)
     }
 
-    /// Destroys the blocks that [`Blocks::take_surplus`] returns at tick `now`; returns their number. Call it once a
-    /// tick.
+    /// Destroys the blocks that [`Blocks::take_surplus`] returns at tick `now`, and returns their number. Call it once
+    /// per tick.
     pub fn destroy_surplus(&mut self, now: u64) -> usize {
         iter::from_fn(|| self.blocks.take_surplus(now)).map(|(_, heap)| self.source.destroy(heap)).count()
     }
 
-    /// Destroys every empty block now and returns their number.
+    /// Destroys every empty block, regardless of the threshold and the grace period, and returns their number.
     pub fn trim(&mut self) -> usize {
         iter::from_fn(|| self.blocks.take_empty()).map(|(_, heap)| self.source.destroy(heap)).count()
     }

@@ -1,4 +1,5 @@
-//! Index of the blocks with free units, ordered by free size: a treap in an array, with a linked list in key order.
+//! Index of the blocks with free units, ordered by free size: a treap (a search tree with random priorities) in an
+//! array, and a linked list in the same order.
 //!
 //! ```text
 //!                      (40, C)                 ordered by free size, then age; each node has a higher priority than
@@ -7,9 +8,10 @@
 //!   list        (8, F) ◀─▶ (40, C) ◀─▶ (100, D)
 //! ```
 //!
-//! A node has the number of its block's slot, so host memory is allocated only for new slots. A node's priority is a
-//! hash of its slot: the depth is logarithmic for any order of sizes, and every run is reproducible. The list shows in
-//! O(1) if a changed block keeps its position, which is the common case.
+//! The node of a block is at the index of the block's slot, so host memory is allocated only for new slots. The
+//! priority of a node is a hash of its slot. So the depth is logarithmic for any order of sizes, and runs are
+//! reproducible. If the free size of a block changes, a comparison with its neighbours in the list usually shows that
+//! its position is unchanged, in O(1).
 //!
 //! | operation | cost |
 //! |---|---|
@@ -23,18 +25,18 @@ use alloc::vec::Vec;
 
 const NIL: u32 = u32::MAX;
 
-/// Value of [`Node::granted_max`] while no bound is known.
+/// Value of [`Node::granted_max`] if no bound is known.
 const NOT_ASKED: u64 = u64::MAX;
 
-/// Sort key of a block: free size, then age.
+/// Sort key of a block: the free size, then the serial. An older block has a smaller serial.
 pub(super) type Key = (u64, Serial);
 
 #[derive(Clone, Copy)]
 struct Node {
     free_size: u64,
-    /// `None` iff the node is not in the tree.
+    /// Serial of the block; `None` if the block is not in the index.
     serial: Option<Serial>,
-    /// Upper bound of the request sizes that the block may grant.
+    /// Upper bound of the size of requests that the block can grant, in units.
     granted_max: u64,
     left: u32,
     right: u32,
@@ -60,17 +62,18 @@ enum Link {
     Right(u32),
 }
 
-/// Index of the blocks with free units; see the [module](self).
+/// The blocks with free units, ordered by their keys.
 pub(super) struct Index {
-    /// By slot.
+    /// The nodes, indexed by slot.
     nodes: Vec<Node>,
     root: u32,
-    /// First node of the list.
+    /// Slot of the first node of the list; [`NIL`] if the index is empty.
     first: u32,
     len: usize,
 }
 
-/// Priority of a node; larger is nearer the root. Unique per slot.
+/// Returns the priority of a slot's node. Nodes with higher priorities are nearer the root. No two slots have the same
+/// priority.
 const fn priority(slot: u32) -> u32 {
     let mixed = slot.wrapping_mul(0x9e37_79b1);
     let mixed = (mixed ^ (mixed >> 15)).wrapping_mul(0x85eb_ca6b);
@@ -82,7 +85,7 @@ impl Index {
         Self { nodes: Vec::new(), root: NIL, first: NIL, len: 0 }
     }
 
-    /// Adds space for one more slot.
+    /// Adds an absent node for one more slot.
     pub(super) fn add_slot(&mut self) {
         self.nodes.push(ABSENT);
     }
@@ -91,7 +94,8 @@ impl Index {
         *self = Self::new();
     }
 
-    /// Returns the first block with at least `free_size` free units.
+    /// Returns the slot of the first block, in key order, with at least `free_size` free units; `None` if there is
+    /// none.
     #[inline]
     pub(super) fn first_of(&self, free_size: u64) -> Option<u32> {
         let (mut found, mut at) = (NIL, self.root);
@@ -105,7 +109,7 @@ impl Index {
         (found != NIL).then_some(found)
     }
 
-    /// Returns the next block in key order.
+    /// Returns the slot of the next block in key order; `None` after the last one.
     #[inline]
     pub(super) fn after(&self, slot: u32) -> Option<u32> {
         let after = self.nodes[slot as usize].after;
@@ -117,15 +121,15 @@ impl Index {
         self.nodes[slot as usize].granted_max
     }
 
-    /// Records that the block would not grant more than `units`.
+    /// Lowers the bound: the block does not grant requests of more than `units`.
     #[inline]
     pub(super) fn lower_granted_max(&mut self, slot: u32, units: u64) {
         let granted_max = &mut self.nodes[slot as usize].granted_max;
         *granted_max = (*granted_max).min(units);
     }
 
-    /// Raises the bound to the end of its size class after the block granted a range. Within the class of the first
-    /// refused size, another span can now be first in its list, and that span can be longer.
+    /// Raises the bound after the block granted a range: to the largest size in the class of the smallest refused size.
+    /// In the list of this class, another span can be first after the allocation, and it can be longer.
     #[inline]
     pub(super) fn note_grant(&mut self, slot: u32) {
         let granted_max = &mut self.nodes[slot as usize].granted_max;
@@ -134,7 +138,7 @@ impl Index {
         }
     }
 
-    /// Forgets the bound after a range was freed, because a longer span may exist now.
+    /// Removes the bound after a range was freed, because a longer span may exist.
     #[inline]
     pub(super) fn forget_granted_max(&mut self, slot: u32) {
         self.nodes[slot as usize].granted_max = NOT_ASKED;
@@ -151,7 +155,7 @@ impl Index {
             (link, at) = self.descend(at, key, &mut before, &mut after);
         }
         self.set(link, slot);
-        // Splits the subtree below into keys before and after `key`.
+        // Splits the subtree at `at` into the keys before `key` and the keys after it.
         let (mut lower, mut higher) = (Link::Left(slot), Link::Right(slot));
         while at != NIL {
             let is_lower = self.nodes[at as usize].is_before(key);
@@ -192,7 +196,8 @@ impl Index {
         self.join(before, after);
     }
 
-    /// Updates the key of a block that has changed. Removes the block if it has no free units.
+    /// Changes the key of a block, and inserts the block if it is not in the index. If the block has no free units,
+    /// removes it.
     #[inline]
     pub(super) fn update(&mut self, slot: u32, key: Key) {
         let Node { before, after, serial, .. } = self.nodes[slot as usize];
@@ -215,7 +220,7 @@ impl Index {
         }
     }
 
-    /// Returns the key of a block, if the block is in the index.
+    /// Returns the key of a block; `None` if the block is not in the index.
     #[inline]
     pub(super) fn key(&self, slot: u32) -> Option<Key> {
         let node = self.nodes.get(slot as usize)?;
@@ -227,7 +232,8 @@ impl Index {
         self.len
     }
 
-    /// Moves one level towards the position of `key`, and records the passed node as its neighbour in the list.
+    /// Moves from node `at` one level down towards the position of `key`, and stores `at` as the neighbour of this
+    /// position in the list: in `before` or in `after`.
     fn descend(&self, at: u32, key: Key, before: &mut u32, after: &mut u32) -> (Link, u32) {
         let node = &self.nodes[at as usize];
         if node.is_before(key) {
@@ -248,7 +254,7 @@ impl Index {
         }
     }
 
-    /// Links two neighbours of the list; [`NIL`] is its end on either side.
+    /// Links two neighbours of the list. [`NIL`] stands for the start of the list (`before`) or its end (`after`).
     fn join(&mut self, before: u32, after: u32) {
         match self.nodes.get_mut(before as usize) {
             Some(node) => node.after = after,
@@ -259,7 +265,7 @@ impl Index {
         }
     }
 
-    /// Iterates over all blocks in key order.
+    /// Iterates over the slots of all blocks in key order.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
         let first = (self.first != NIL).then_some(self.first);
         core::iter::successors(first, |slot| self.after(*slot))

@@ -3,19 +3,20 @@
 use crate::range::{FreeError, Range, Serial};
 use core::fmt;
 
-/// Identifies a block of one [`Blocks`](super::Blocks). Not reused for another block in the process.
+/// Identifier of a block of a [`Blocks`](super::Blocks). No other block of the process ever has it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BlockId {
     pub(super) serial: Serial,
     pub(super) slot: u32,
 }
 
-/// A range in a block: {heap, offset, size}.
+/// A block and a range in it.
 ///
-/// A plain value, like [`Range`]: copying it does not duplicate ownership of the space.
+/// A plain value, like [`Range`]: a copy refers to the same space.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BlockAllocation {
-    // The fields of a `BlockId` and a `Range`, without their padding: 40 bytes rather than 48.
+    // The fields of a `BlockId` and a `Range`. As separate structs, they would take 48 bytes instead of 40, because of
+    // padding.
     offset: u64,
     size: u64,
     pub(super) block_serial: Serial,
@@ -25,7 +26,7 @@ pub struct BlockAllocation {
 }
 
 impl BlockAllocation {
-    /// Combines a block and a range in it. [`Self::block`] and [`Self::range`] return them.
+    /// Creates the allocation of `range` in `block`.
     #[must_use]
     pub const fn new(block: BlockId, range: Range) -> Self {
         Self {
@@ -50,13 +51,13 @@ impl BlockAllocation {
         Range::new(self.offset, self.size, self.range_slot, self.range_serial)
     }
 
-    /// First unit, relative to the start of the heap.
+    /// Returns the first unit of the range, relative to the start of the heap.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Size in units: as requested, or slightly more, depending on the block's allocator.
+    /// Returns the size in units: the requested size, or a larger one if the block's allocator returns larger ranges.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size

@@ -1,4 +1,4 @@
-//! The tree agrees with a linear search.
+//! A test that the tree agrees with a linear search.
 
 use proptest::prelude::*;
 

@@ -1,20 +1,21 @@
 //! The offset index: a hash table of the slots of used blocks, with open addressing and linear probing.
 //!
 //! ```text
-//!   table   │ · │ 7 │ 3 │ 9 │ · │ · │ 5 │ · │       · is 0, the head's slot, which is never an entry
-//!                 ▲   ▲   └ home is 1: two entries further
-//!                 │   └ home is 1: one entry further
+//!   table   │ · │ 7 │ 3 │ 9 │ · │ · │ 5 │ · │       · is a gap: 0, the head's slot, which is never an entry
+//!                 ▲   ▲   └ home is 1, found after two steps
+//!                 │   └ home is 1, found after one step
 //!                 └ home is 1
 //! ```
 //!
-//! There is no gap between an entry's home and its position, so a probe stops at a gap. Removing an entry moves later
-//! entries back into the gap. So there are no tombstones, and a table in steady state does not degrade. At most half
-//! full.
+//! The *home* of an entry is the position that the hash of its offset gives. There is no gap between the home of an
+//! entry and its position, so a search stops at the first gap. When an entry is removed, later entries are moved into
+//! the gap where necessary. So the table needs no tombstones, and searches do not become slower over time. The table is
+//! at most half full.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | `find`, `remove` | O(1) expected |
-//! | `insert` | the same; O(entries) if the number of entries reaches a new maximum |
+//! | `insert` | O(1) expected; O(entries) if the number of entries reaches a new maximum |
 
 use super::{HEAD, Slab};
 use crate::range::Invalid;
@@ -22,7 +23,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 pub(super) struct OffsetIndex {
-    /// The length is a power of two. 0 is a gap.
+    /// Slots of used blocks; 0 is a gap. The length is a power of two.
     table: Box<[u32]>,
     /// Number of slots in the table.
     len: usize,
@@ -37,7 +38,7 @@ impl OffsetIndex {
         self.len
     }
 
-    /// Returns the slot of the used block that begins at `offset`.
+    /// Returns the slot of the used block that begins at `offset`; `None` if there is none.
     pub(super) fn find(&self, offset: u64, slab: &Slab) -> Option<u32> {
         let mut place = self.home(offset);
         loop {
@@ -52,7 +53,7 @@ impl OffsetIndex {
         }
     }
 
-    /// Inserts a slot. No entry may have its offset.
+    /// Inserts the slot of a used block. No other entry may have the offset of this block.
     pub(super) fn insert(&mut self, slot: u32, slab: &Slab) {
         if self.table.len() < 2 * (self.len + 1) {
             self.grow(2 * self.table.len(), slab);
@@ -109,8 +110,8 @@ impl OffsetIndex {
         self.table[place] = slot;
     }
 
-    /// Returns the position at which the probe for an offset starts. The high bits of the product depend on all bits of
-    /// the offset, so offsets that are multiples of a power of two are distributed well too.
+    /// Returns the home of an offset: the position at which the search for it starts. The high bits of the product
+    /// depend on all bits of the offset, so multiples of a large power of two are also distributed evenly.
     fn home(&self, offset: u64) -> usize {
         let hash = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (hash >> (u64::BITS - self.table.len().trailing_zeros())) as usize

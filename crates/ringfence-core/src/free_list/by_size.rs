@@ -8,16 +8,16 @@
 //!     1 at 0      3 at 12
 //! ```
 //!
-//! The links are in the nodes of the free blocks. A block's key depends on its position in the ring, so the block is
-//! removed from the treap before its offset or its end changes, and inserted again afterwards. There are no parent
-//! links: every search starts at the root. All operations are O(depth), which is O(log n) expected over the hash of the
-//! slots.
+//! The links of the treap are in the nodes of the free blocks. The key of a block is computed from its offset and the
+//! offset of the next block. So the block is removed from the treap before one of them changes, and inserted again
+//! afterwards. There are no links to parents: every search starts at the root. All operations are O(depth) of the
+//! treap, which is O(log n) on average over the hash values of the slots.
 
 use super::{HEAD, Slab};
 use crate::range::{Invalid, align_up};
 use alloc::vec::Vec;
 
-/// Side of a child. The number is the shift of its half in the node's word.
+/// Side of a child. The number is the position of the child's slot in the node's word, in bits.
 #[derive(Clone, Copy)]
 enum Side {
     Left = 0,
@@ -30,7 +30,8 @@ type Link = (u32, Side);
 /// The link to the root.
 const ROOT: Link = (HEAD, Side::Left);
 
-/// Heap order of the treap: a hash of the slot, unique per slot (the finaliser of MurmurHash3, which is a bijection).
+/// Returns the priority of a slot's node in the treap: a hash of the slot (the finaliser of MurmurHash3). No two slots
+/// have the same priority, because the hash is a bijection.
 const fn priority(slot: u32) -> u32 {
     let mut hash = slot;
     hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
@@ -66,7 +67,7 @@ impl Slab {
         self.split(below, key, (slot, Side::Left), (slot, Side::Right));
     }
 
-    /// Splits `tree` onto two links: smaller keys on `low`, larger keys on `high`.
+    /// Splits `tree` into two trees: the nodes with keys below `key` at the link `low`, the others at the link `high`.
     fn split(&mut self, mut tree: u32, key: (u64, u64), mut low: Link, mut high: Link) {
         while tree != HEAD {
             if self.key(tree) < key {
@@ -83,7 +84,7 @@ impl Slab {
         self.set_child(high, HEAD);
     }
 
-    /// Removes a free block. It must be in the treap, with the offset and the end of its insertion.
+    /// Removes a free block from the treap. Its offset and its end must be the same as when it was inserted.
     pub(super) fn remove_free(&mut self, slot: u32) {
         let key = self.key(slot);
         let mut link = ROOT;
@@ -97,7 +98,7 @@ impl Slab {
         self.node_mut(slot).word = 0;
     }
 
-    /// Joins two trees on one link; all keys of `low` are smaller than those of `high`.
+    /// Joins two trees into one at `link`. All keys of `low` must be smaller than the keys of `high`.
     fn join(&mut self, mut link: Link, mut low: u32, mut high: u32) {
         while low != HEAD && high != HEAD {
             if priority(low) > priority(high) {
@@ -113,7 +114,8 @@ impl Slab {
         self.set_child(link, if low == HEAD { high } else { low });
     }
 
-    /// Returns the free block of the smallest (size, offset) that fits the request.
+    /// Returns the smallest free block that fits the request; if several have this size, the one with the lowest
+    /// offset.
     pub(super) fn best_fit(&self, size: u64, alignment: u64) -> Option<u32> {
         let root = self.child(ROOT);
         if alignment == 1 { self.lower_bound(root, size) } else { self.aligned_fit(root, size, alignment) }
@@ -132,8 +134,8 @@ impl Slab {
         best
     }
 
-    /// Walks in order from the first block that is long enough. A block that is longer by `alignment - 1` always fits,
-    /// so only misaligned blocks of the sizes in between are skipped. The recursion depth is that of the tree.
+    /// Visits the blocks of at least `size` units in ascending order, until one fits at the alignment. Every block that
+    /// is longer by `alignment - 1` fits, so only shorter blocks can be skipped. The recursion is as deep as the tree.
     fn aligned_fit(&self, mut tree: u32, size: u64, alignment: u64) -> Option<u32> {
         while tree != HEAD {
             if self.size(tree) >= size {
@@ -165,7 +167,7 @@ impl Slab {
         if largest == HEAD { 0 } else { self.size(largest) }
     }
 
-    /// Checks that the treap has exactly the `free` free blocks, in both orders.
+    /// Checks that the treap contains all `free` free blocks and nothing else, ordered by key and by priority.
     pub(super) fn validate_treap(&self, free: usize) -> Result<(), Invalid> {
         let mut found = Vec::new();
         self.collect(self.child(ROOT), u32::MAX, free, &mut found)?;

@@ -1,8 +1,8 @@
-//! Runs of the drivers over consecutive seeds: a short run for the tests, and a campaign of any length. Limits count
-//! operations, not runs.
+//! Runs of the drivers over consecutive seeds: a short run for the tests, and a campaign of any length. The limit of a
+//! campaign is a time, or a number of operations.
 //!
-//! `1000000000ops` continues until that number of operations is done, independent of time: the same seeds, and so the
-//! same operations, on every machine.
+//! With the limit `1000000000ops`, a campaign ends after this number of operations. So it executes the same seeds and
+//! the same operations on every machine.
 
 use std::borrow::ToOwned;
 use std::string::String;
@@ -12,13 +12,14 @@ use std::{eprintln, println, vec};
 
 use super::drive::{Drive, fill};
 
-/// Number of seeds of a test; `RINGFENCE_DRIVE_SEEDS` sets another number, for mutation testing.
+/// Number of seeds of a test. The environment variable `RINGFENCE_DRIVE_SEEDS` sets another number, for mutation
+/// testing.
 const SEEDS: u64 = 60;
 
-/// Drives a structure and its naive twin with the seeds of a test.
+/// Runs a driver with each of the seeds of a test.
 ///
 /// # Panics
-/// If the structure differs from its twin (the message has the seed), or if the seeds produced too few operations.
+/// If the structure differs from its twin (the message contains the seed), or if the seeds produced too few operations.
 pub fn from_seeds((name, drive): Drive) {
     let seeds = std::env::var("RINGFENCE_DRIVE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS);
     let (mut bytes, mut operations) = ([0; 1024], 0);
@@ -53,12 +54,12 @@ impl Until {
     }
 }
 
-/// Runs all drivers of `all` and prints their operations. The program's arguments are `[SECONDS|COUNTops [FIRST_SEED
-/// [NAME]]]`.
+/// Runs all drivers of `all`, or only the driver NAME, until the limit is reached, and prints the numbers of their
+/// operations. The program's arguments are `[SECONDS|COUNTops [FIRST_SEED [NAME]]]`.
 ///
 /// # Panics
-/// At the first difference, with the name, the seed and the length of the input; or if the first argument is not a
-/// limit.
+/// At the first difference: the message contains the name, the seed and the length of the input. Also if the first
+/// argument is not a limit.
 pub fn main(all: &[Drive]) {
     let mut arguments = std::env::args().skip(1);
     let until = Until::read(arguments.next());
@@ -71,11 +72,12 @@ pub fn main(all: &[Drive]) {
     let (mut seed, mut noted, mut total) = (first, start, 0);
     while !until.is_over(total) {
         for ((name, drive), (operations, runs)) in drives.iter().zip(&mut done) {
-            // A step with 600 ranges takes as long as twenty steps of the others.
+            // This driver has 600 ranges, and its operations take twenty times as long as those of the other drivers.
+            // So it runs with one of eight seeds.
             if *name == "tlsf_deferred" && seed % 8 != 0 && only.is_none() {
                 continue;
             }
-            // Short inputs try many starts; long ones reach more states.
+            // Short inputs give many different first operations, and long inputs reach more states.
             let length = [256, 1024, 4096][seed as usize % 3];
             fill(seed, &mut bytes[..length]);
             let run = std::panic::catch_unwind(|| drive(&bytes[..length]));

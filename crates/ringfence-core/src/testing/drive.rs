@@ -1,5 +1,5 @@
-//! Drivers: each structure and a naive twin execute operations that are decoded from arbitrary bytes. A fuzzer, a
-//! property test and a long campaign run the same code.
+//! Drivers: a structure and its naive twin execute operations that are decoded from arbitrary bytes. Fuzzers, tests and
+//! long campaigns run the same drivers.
 //!
 //! ```text
 //!   fuzzer's input ─┐
@@ -37,11 +37,11 @@ pub const ALL: [Drive; 12] = [
     ("sync_set", sync_set),
 ];
 
-/// Bytes that are decoded as small numbers until they are used up.
+/// Decoder of bytes to numbers.
 pub struct Feed<'a>(&'a [u8]);
 
 impl<'a> Feed<'a> {
-    /// Creates a feed of all of `bytes`.
+    /// Creates a decoder of `bytes`.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
@@ -54,7 +54,7 @@ impl<'a> Feed<'a> {
         Some(*first)
     }
 
-    /// Returns the next number below `bound`, from as many bytes as needed; `None` at the end.
+    /// Returns the next number below `bound`, decoded from as many bytes as needed; `None` at the end of the bytes.
     pub fn below(&mut self, bound: u64) -> Option<u64> {
         let mut number = u64::from(self.byte()?);
         let mut span = 256_u64;
@@ -65,7 +65,7 @@ impl<'a> Feed<'a> {
         Some(number % bound.max(1))
     }
 
-    /// Returns the next number of any magnitude, with small ones as likely as large ones; `None` at the end.
+    /// Returns the next number of up to 64 bits; `None` at the end of the bytes. Each number of bits is equally likely.
     pub fn any(&mut self) -> Option<u64> {
         let bits = self.byte()? % 64;
         let mut number = 0;
@@ -76,7 +76,7 @@ impl<'a> Feed<'a> {
     }
 }
 
-/// Fills `bytes` with SplitMix64, for runs without a fuzzer.
+/// Fills `bytes` with random numbers from a seed (SplitMix64), for runs without a fuzzer.
 pub fn fill(seed: u64, bytes: &mut [u8]) {
     let mut rng = Rng::new(seed);
     for chunk in bytes.chunks_mut(8) {

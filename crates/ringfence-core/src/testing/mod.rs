@@ -1,8 +1,9 @@
-//! Test support for the contract of range allocators: a naive twin, and generated sequences of operations.
+//! Test support for range allocators: a naive twin, and generated sequences of operations.
 //!
-//! [`Twin`] keeps live ranges in a vector and always searches all of them. [`run`] applies operations to an allocator
-//! and to the twin. After *each* step it checks that the structure is valid ([`RangeAllocator::validate`]), that its
-//! spans agree with the twin's, and that invalid calls fail.
+//! [`Twin`] is a simple allocator whose results are the reference: it has the live ranges in a vector and always
+//! searches all of them. [`run`] applies operations to an allocator and to the twin. After *each* operation, it checks
+//! that the structure is valid ([`RangeAllocator::validate`]), that its spans agree with the live ranges of the twin,
+//! and that invalid calls fail.
 
 pub mod campaign;
 pub mod drive;
@@ -13,37 +14,38 @@ use std::format;
 use std::string::String;
 use std::vec::Vec;
 
-/// Returns the number of cases of a property test. `RINGFENCE_CASES` limits it, for mutation testing and miri.
+/// Returns the number of cases of a property test: `count`, or the environment variable `RINGFENCE_CASES` if it is
+/// smaller. Mutation testing and miri set the variable.
 #[must_use]
 pub fn cases(count: u32) -> u32 {
     let most = std::env::var("RINGFENCE_CASES").ok().and_then(|text| text.parse().ok());
     count.min(most.unwrap_or(count))
 }
 
-/// A generated operation. Numbers are taken modulo a useful range, so that every value is a valid operation.
+/// A generated operation. Its numbers are reduced to their valid ranges, so every value is a valid operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
     /// Allocate `size` units aligned to `1 << alignment_log2` (the exponent modulo 64).
     Allocate {
-        /// Size in units; 0 occurs too, and must be refused.
+        /// Size in units. It can be 0, which must be refused.
         size: u64,
         /// Exponent of the alignment.
         alignment_log2: u8,
     },
-    /// Free the live range of this number (modulo the live count).
+    /// Free the live range with this number, modulo the number of live ranges.
     Free(u32),
-    /// Free a range that was freed before: must be refused.
+    /// Free a range that was freed before. This must be refused.
     FreeAgain(u32),
-    /// Free a live range with a forged serial or another slot: must be refused.
+    /// Free a live range with a forged serial or another slot. This must be refused.
     FreeForged(u32),
 }
 
-/// Live ranges in a vector: the naive twin of every allocator.
+/// The naive twin of every allocator: its live ranges in a vector.
 #[derive(Debug, Default)]
 pub struct Twin {
     /// The live ranges.
     pub live: Vec<Range>,
-    /// Some freed ranges.
+    /// Some of the freed ranges.
     pub dead: Vec<Range>,
 }
 
@@ -55,7 +57,7 @@ impl Twin {
             && self.live.iter().all(|held| range.end() <= held.offset() || held.end() <= range.offset())
     }
 
-    /// Returns `true` if `size` aligned units fit at some offset: tries the start of the heap and the end of each
+    /// Returns `true` if `size` aligned units fit at some offset. Tries the start of the heap and the end of each
     /// range.
     #[must_use]
     pub fn fits_somewhere(&self, size: u64, alignment: u64, capacity: u64) -> bool {
@@ -70,11 +72,12 @@ impl Twin {
 
 /// Applies `ops` to `allocator` and its twin.
 ///
-/// If `exact` is set, the allocator must succeed whenever some offset fits. Best fit does so. A buddy, which rounds,
-/// and size classes, which skip near misses, need not.
+/// If `exact` is `true`, the allocator must succeed whenever some offset fits, as a best-fit allocator does. Set it to
+/// `false` for a buddy allocator, which rounds sizes up, and for allocators with size classes, which do not try all
+/// spans.
 ///
 /// # Errors
-/// The first difference and its step.
+/// The first difference, and the number of its operation.
 pub fn run(allocator: &mut dyn RangeAllocator, ops: &[Op], exact: bool) -> Result<Twin, String> {
     let mut twin = Twin::default();
     for (number, &op) in ops.iter().enumerate() {
@@ -83,7 +86,7 @@ pub fn run(allocator: &mut dyn RangeAllocator, ops: &[Op], exact: bool) -> Resul
     Ok(twin)
 }
 
-/// Applies one operation like [`run`], for tests that inspect the allocator between the steps.
+/// Applies one operation as [`run`] does. For tests that inspect the allocator between operations.
 ///
 /// # Errors
 /// The difference.

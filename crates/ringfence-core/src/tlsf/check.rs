@@ -6,7 +6,7 @@ use super::deferred::DEFERRED;
 use super::lists::SENTINEL;
 use crate::range::{Invalid, Serial};
 
-/// Counts of a walk in address order.
+/// Numbers of spans that a walk in address order has found.
 struct Walked {
     count: usize,
     free_count: usize,

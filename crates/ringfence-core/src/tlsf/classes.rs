@@ -10,21 +10,20 @@
 /// Each power of two is divided into `1 << SECOND_LOG2` classes.
 pub(super) const SECOND_LOG2: u32 = 5;
 
-/// Returns the number of low bits of `size` that its class does not determine.
+/// Returns the number of low bits of `size` that may differ between sizes of the same class.
 #[inline(always)]
 pub(super) const fn open_bits(size: u64) -> u32 {
     (size | 1 << SECOND_LOG2).ilog2() - SECOND_LOG2
 }
 
-/// Returns the class of a block of `size` units.
+/// Returns the class of a span of `size` units.
 #[inline(always)]
 pub(crate) const fn class_of(size: u64) -> u32 {
     let open = open_bits(size);
     (open << SECOND_LOG2) + (size >> open) as u32
 }
 
-/// Returns the lowest class in which all blocks have at least `size` units: the class after that of `size - 1`. `size`
-/// must not be 0.
+/// Returns the lowest class in which all spans have at least `size` units. `size` must not be 0.
 #[inline(always)]
 pub(crate) const fn fitting_class_of(size: u64) -> u32 {
     class_of(size - 1) + 1
@@ -40,8 +39,7 @@ pub(crate) const fn least_of(class: u32) -> u64 {
     if class > class_of(u64::MAX) { u64::MAX } else { least }
 }
 
-/// Rounds `size` up to the smallest size of its [`fitting_class_of`]. `size` must be below 2⁶³, so that the result
-/// exists.
+/// Rounds `size` up to the smallest size of the class `fitting_class_of(size)`. `size` must be below 2⁶³.
 #[inline(always)]
 pub(super) const fn rounded_up(size: u64) -> u64 {
     let open = (1 << open_bits(size)) - 1;

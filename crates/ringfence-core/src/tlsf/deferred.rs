@@ -1,52 +1,56 @@
-//! Freed spans that are not merged yet. While there is enough free space, the next request of the class reuses one.
+//! Freed spans that are not merged yet. While enough space is free, the next request of the same class reuses such a
+//! span.
 //!
 //! ```text
 //!   classes   [ …,  {head 9, count 2},  {head –, count 0},  … ]
 //!                    │
 //!                    ▼
-//!   links            9 ──► 4          linked through `low`, the latest first; `high` has the size
+//!   links            9 ──► 4          linked through `low`, the latest span first; `high` contains the size
 //! ```
 //!
-//! A renderer constantly frees ranges and allocates others of the same class. Merging such a range with its neighbours
-//! and splitting it off again touches some ten cache lines with unpredictable branches; deferring it touches one.
-//! Deferral costs space, so it is limited:
+//! A renderer constantly frees ranges and allocates others of the same class. To merge a freed range with its
+//! neighbours and to split it off again touches about ten cache lines, with unpredictable branches; to defer it touches
+//! one. Deferred spans cannot be used for larger requests, so deferral is limited:
 //!
-//! - It requires that a sixteenth of the heap is free, and more if there are few ranges
-//!   ([`Tlsf::roomy_from`](super::Tlsf)). So it never happens in a heap that is nearly full.
-//! - At most [`EACH_MIN`] spans of a class are deferred, or up to [`EACH_MAX`] in a heap of very many ranges; at most
-//!   [`ALL_MAX`] in total.
-//! - It begins once there were [`SPANS_MIN`] spans: fewer nodes stay in the processor's cache anyway.
-//! - Meanwhile sizes are rounded up to their class (by at most 1/32), so every deferred span of a class fits.
+//! - At least a sixteenth of the heap must be free, and more if there are few ranges
+//!   ([`Tlsf::roomy_from`](super::Tlsf)). In a heap that is nearly full, no span is deferred.
+//! - At most [`EACH_MIN`] spans of a class are deferred, or up to [`EACH_MAX`] if there are very many ranges. In total,
+//!   at most [`ALL_MAX`] spans are deferred.
+//! - Deferral begins when there are [`SPANS_MIN`] spans. The nodes of fewer spans stay in the processor's cache, so
+//!   merging is fast.
+//! - While spans are deferred, requested sizes are rounded up to their class (by at most 1/32), so every deferred span
+//!   of a class fits each request of the class.
 //!
 //! Before a request fails, all deferred spans are merged and the request is tried again. Deferral then pauses for
-//! [`PAUSE`] allocations, so that a program close to the limit does not merge repeatedly.
+//! [`PAUSE`] allocations, so that the spans of a nearly full heap are not deferred and merged repeatedly.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | `push`, `pop` | O(1): one node, which the caller has read or will write anyway |
+//! | `push`, `pop` | O(1): one node, which the caller has read or writes afterwards |
 //! | merging all | O(deferred): at most [`ALL_MAX`] merges |
-//! | host memory | 8 bytes a class, once there are [`SPANS_MIN`] spans |
+//! | host memory | 8 bytes per class, from [`SPANS_MIN`] spans on |
 
 use super::{Link, Lists, SENTINEL, class_of};
 use alloc::vec::Vec;
 
-/// The limit of deferred spans per class is the number of spans divided by `EACH_SHARE`, within the bounds below. A
-/// heap of few ranges needs the holes that deferral takes.
+/// At most `spans / EACH_SHARE` spans are deferred per class, clamped to `EACH_MIN..=EACH_MAX`. If there are few
+/// ranges, few spans are deferred, because requests need the merged free space.
 const EACH_SHARE: usize = 2048;
 const EACH_MIN: usize = 8;
 const EACH_MAX: usize = 32;
-/// The limit of all classes together is `ALL_SHARE` times the limit per class.
+/// The limit for all classes together is `ALL_SHARE` times the limit per class, but at most `ALL_MAX`.
 const ALL_SHARE: u32 = 128;
-/// Upper bound of all deferred spans: merging them takes about 40 µs.
+/// Maximum number of deferred spans. To merge them all takes about 40 µs.
 const ALL_MAX: u32 = 2048;
 /// Number of spans at which deferral begins.
 pub(super) const SPANS_MIN: usize = 512;
-/// Number of allocations for which deferral pauses after all spans had to be merged.
+/// Number of allocations from the free lists for which deferral pauses after all spans had to be merged.
 pub(super) const PAUSE: u32 = 4096;
-/// Spans larger than one `SIZE_SHARE`th of the heap are not deferred: they are few, and the next request of their size
-/// needs the merged hole.
+/// Spans of `capacity / SIZE_SHARE` units or more are not deferred: there are few of them, and the next request of
+/// their size needs the merged free space.
 const SIZE_SHARE: u64 = 64;
-/// Spans of this size and above are not deferred: their size does not fit beside the flag.
+/// Spans of this size or more are not deferred, because the size is stored in the same 32 bits as the flag
+/// [`DEFERRED`].
 const SIZE_MAX: u64 = 1 << 30;
 
 /// Bit of [`Link::high`]: the span is deferred. No serial has this bit.
@@ -55,7 +59,7 @@ pub(super) const DEFERRED: u32 = 1 << 31;
 /// The deferred spans of one class.
 #[derive(Clone, Copy)]
 pub(super) struct Class {
-    /// The latest span, or [`SENTINEL`].
+    /// Slot of the most recently deferred span; [`SENTINEL`] if there is none.
     head: u32,
     count: u32,
 }
@@ -66,7 +70,7 @@ impl Class {
         self.head
     }
 
-    /// Removes the head; `next` is the new head.
+    /// Removes the first span; `next` becomes the first.
     #[inline(always)]
     pub(super) const fn pop(&mut self, next: u32) {
         self.head = next;
@@ -77,15 +81,16 @@ impl Class {
 /// The deferred spans by class.
 #[derive(Clone)]
 pub(super) struct Deferred {
-    /// For each class up to two above that of the largest deferred size; empty until there were [`SPANS_MIN`] spans.
+    /// The deferred spans of each class, up to two classes above that of `size_max`. Empty until there are
+    /// [`SPANS_MIN`] spans.
     classes: Vec<Class>,
     /// Number of deferred spans of all classes.
     count: u32,
-    /// Their units, and the limit of those units.
+    /// Total size of the deferred spans in units, and its limit.
     units: u64,
     units_max: u64,
     size_max: u64,
-    /// Limits of the number of spans per class and of all classes.
+    /// Maximum numbers of deferred spans: per class, and of all classes together.
     each_max: u32,
     count_max: u32,
 }
@@ -95,19 +100,20 @@ impl Deferred {
         Self { classes: Vec::new(), count: 0, units: 0, units_max: 0, size_max: 0, each_max: 0, count_max: 0 }
     }
 
-    /// Creates the table.
+    /// Creates the table of classes for a heap of `capacity` units.
     pub(super) fn begin(&mut self, capacity: u64) {
         self.size_max = (capacity / SIZE_SHARE).min(SIZE_MAX);
         self.classes = alloc::vec![Class { head: SENTINEL, count: 0 }; class_of(self.size_max) as usize + 3];
     }
 
-    /// Only spans smaller than this are deferred.
+    /// Returns the size in units from which spans are not deferred.
     #[inline(always)]
     pub(super) const fn size_max(&self) -> u64 {
         self.size_max
     }
 
-    /// Limits deferral to `units` units, in a heap of `spans` spans.
+    /// Sets the limits: at most `units` units are deferred in total, and the number of deferred spans is limited
+    /// according to the number of all spans.
     pub(super) fn limit(&mut self, units: u64, spans: usize) {
         self.units_max = units;
         self.each_max = (spans / EACH_SHARE).clamp(EACH_MIN, EACH_MAX) as u32;
@@ -130,8 +136,8 @@ impl Deferred {
         self.units
     }
 
-    /// Defers the used span `slot` of `size` units (below [`SIZE_MAX`]) in its class; `link` is its link. Returns
-    /// `false` if a limit is reached.
+    /// Adds the used span `slot` to the deferred spans of `class`. `size` is its size in units, below [`SIZE_MAX`], and
+    /// `link` is its link. Returns `false` if a limit is reached; the span is then not deferred.
     #[inline(always)]
     pub(super) fn push(&mut self, link: &mut Link, slot: u32, size: u64, class: u32) -> bool {
         let Some(of_class) = self.classes.get_mut(class as usize) else { return false };
@@ -146,27 +152,29 @@ impl Deferred {
         true
     }
 
-    /// Returns the list that serves a request of `class`: its own, or the list of the class above if its own is empty.
+    /// Returns the list that serves a request of `class`: the list of this class, or if it is empty, the list of the
+    /// next class.
     #[inline(always)]
     pub(super) fn list(&mut self, class: u32) -> Option<&mut Class> {
         let [own, above] = self.classes.get_mut(class as usize..class as usize + 2)? else { return None };
         Some(core::hint::select_unpredictable(own.head != SENTINEL, own, above))
     }
 
-    /// Returns the slot that would serve a request of `class`.
+    /// Returns the slot of the deferred span that would serve a request of `class`; `None` if there is none.
     pub(super) fn peek(&self, class: u32) -> Option<u32> {
         let [own, above] = self.classes.get(class as usize..class as usize + 2)? else { return None };
         [own.head, above.head].into_iter().find(|&slot| slot != SENTINEL)
     }
 
-    /// Subtracts one span, which the caller has taken from a list, from the counts.
+    /// Updates the counts after the caller has removed a span of `units` units from a list.
     #[inline(always)]
     pub(super) const fn taken(&mut self, units: u64) {
         self.count -= 1;
         self.units -= units;
     }
 
-    /// Removes any span and returns its slot. For merging all spans.
+    /// Removes a span and returns its slot; `None` if there is none. `class` is the class where the search starts, and
+    /// is advanced past empty classes: 0 for the first call.
     pub(super) fn pop_any(&mut self, lists: &Lists, class: &mut usize) -> Option<u32> {
         while let Some(of_class) = self.classes.get_mut(*class) {
             if of_class.head != SENTINEL {
@@ -182,7 +190,8 @@ impl Deferred {
         None
     }
 
-    /// Iterates over the classes: class, slot of its first span, count. For checks and reports.
+    /// Iterates over all classes, for checks and reports: number of the class, slot of its first span, number of its
+    /// spans.
     pub(super) fn lists(&self) -> impl Iterator<Item = (u32, u32, u32)> + '_ {
         self.classes.iter().enumerate().map(|(class, of_class)| (class as u32, of_class.head, of_class.count))
     }

@@ -3,37 +3,41 @@
 //! ```text
 //!   class of the size   next   …   of size + alignment - 1   …
 //!      │  its head        │              │
-//!      ▼  (1)             ▼  (2)         ▼  (3)                     (4) the first few of each class, from (1) up
+//!      ▼  (1)             ▼  (2)         ▼  (3)                     (4) all spans of each class, from (1) up
 //! ```
 //!
-//! (1) can be too short, (2) can be misaligned, (3) always fits. (4) is tried when the request would otherwise fail.
+//! The search tries four kinds of free spans, in this order. (1), the first span of the request's own class, can be too
+//! short. (2), the first span of the next class that has any, is long enough but can be misaligned. (3) always fits.
+//! (4), at most [`NEAR_MISSES`] spans in total, is tried only if there is no (3).
 //!
 //! | operation | cost |
 //! |---|---|
-//! | `find` | O(1): at most [`NEAR_MISSES`] more nodes read if no span fits for certain |
-//! | `find_below` | O(1): at most 64 nodes read |
+//! | `find` | O(1): reads at most [`NEAR_MISSES`] further nodes if no span fits for certain |
+//! | `find_below` | O(1): reads at most 64 nodes |
 
 use super::Tlsf;
 use super::classes::{class_of, fitting_class_of};
 use super::lists::{Node, SENTINEL};
 use core::hint::select_unpredictable;
 
-/// Largest number of blocks of uncertain fit that are tried before an allocation fails.
+/// Maximum number of free spans that are tried before an allocation fails, if none is so large that it fits for
+/// certain.
 pub const NEAR_MISSES: u32 = 32;
 
-/// Largest number of blocks that [`Tlsf::allocate_below`] tries.
+/// Maximum number of free spans that [`Tlsf::allocate_below`] tries.
 pub(super) const LOOKS_BELOW: u32 = 64;
 
-/// A free block that fits a request.
+/// A free span (here called a block) and the position of a request in it.
 pub(super) struct Place {
     pub(super) slot: u32,
-    /// Size of the block, in units.
+    /// Size of the free span, in units.
     pub(super) block: u64,
-    /// Units before the first aligned unit.
+    /// Number of units of the span before the first aligned unit.
     pub(super) padding: u64,
 }
 
-/// Returns the free block `slot`, and `true` if `size` aligned units fit in it. Meaningless for the sentinel.
+/// Returns the free span of `slot`, and `true` if `size` aligned units fit in it. For the sentinel, the result has no
+/// meaning.
 #[inline(always)]
 pub(super) fn look(nodes: &[Node], slot: u32, size: u64, alignment: u64) -> (Place, bool) {
     let node = nodes[slot as usize];
@@ -50,12 +54,13 @@ pub(super) fn fit(nodes: &[Node], slot: u32, size: u64, alignment: u64) -> Optio
 }
 
 impl Tlsf {
-    /// Returns the head of the request's own class if it fits; else the head of the lowest class whose blocks all have
-    /// the size, if its alignment fits; else the result of [`Tlsf::find_elsewhere`].
+    /// Returns the first span of the request's own class if it fits. Otherwise, returns the first span of the lowest
+    /// class in which all spans are large enough, if it fits with its alignment. Otherwise, calls
+    /// [`Tlsf::find_elsewhere`].
     ///
-    /// Freed sizes are often requested again, and an equal block is in the own class, not in the class above. Trying
-    /// the own class saves about a hundredth of the heap; trying two or four of its blocks measured hardly better. Its
-    /// success is unpredictable, so both heads are read and one is selected without a branch.
+    /// The request's own class is tried first, because a size that was freed is often requested again. In measurements,
+    /// this saved about a hundredth of the heap; to try two or four spans of the class was hardly better. The processor
+    /// cannot predict if the span fits, so both spans are read and one is selected without a branch.
     #[inline(always)]
     pub(super) fn find(&self, size: u64, alignment: u64) -> Option<Place> {
         let Some(class) = self.lists.class_from(fitting_class_of(size)) else {
@@ -70,7 +75,8 @@ impl Tlsf {
         }
     }
 
-    /// Returns the head of the own class if it fits; else the first block that fits at any offset; else a near miss.
+    /// Returns the first span of the request's own class if it fits. Otherwise, returns a span that is large enough at
+    /// any offset, if there is one. Otherwise, calls [`Tlsf::near_miss`].
     #[cold]
     #[inline(never)]
     pub(super) fn find_elsewhere(&self, size: u64, alignment: u64) -> Option<Place> {
@@ -92,8 +98,8 @@ impl Tlsf {
         self.near_miss(size, alignment, surely)
     }
 
-    /// Returns the first block that fits, of the first [`NEAR_MISSES`] blocks from the request's own class up to below
-    /// the class `surely`.
+    /// Returns the first span that fits among the first [`NEAR_MISSES`] spans of the classes from the request's own
+    /// class up to, but not including, `surely`.
     pub(super) fn near_miss(&self, size: u64, alignment: u64, surely: u32) -> Option<Place> {
         let mut left = NEAR_MISSES;
         let mut class = self.lists.class_from(class_of(size))?;
@@ -139,7 +145,8 @@ impl Tlsf {
         }
     }
 
-    /// Returns the longest of the first [`NEAR_MISSES`] spans of the highest class.
+    /// Returns the size of the longest of the first [`NEAR_MISSES`] spans of the highest class that has any, in units;
+    /// 0 if there is no free span.
     pub(super) fn largest_listed(&self) -> u64 {
         let Some(class) = self.lists.highest_class() else { return 0 };
         let mut slot = self.lists.first(class);

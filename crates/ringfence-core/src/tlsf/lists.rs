@@ -16,21 +16,24 @@ use super::deferred::DEFERRED;
 use crate::range::{Serial, Serials};
 use alloc::vec::Vec;
 
-/// Words of the class bitmap: enough for every class of a 64-bit size, and a power of two.
+/// Number of words of the class bitmap: enough for every class of a 64-bit size, and a power of two.
 pub(super) const WORDS: usize = 32;
 const _: () = assert!(fitting_class_of(u64::MAX) < WORDS as u32 * 64, "`class_from` accepts the class of any size");
 
-/// The node that closes the circular list. In a free-list link or as a recycled slot, it means "none".
+/// Slot of the node that closes the circular list in address order. In links of free lists and of recycled slots, it
+/// means "none".
 pub(super) const SENTINEL: u32 = 0;
-/// The node at offset 0. It never moves, because merging keeps the lower node and splitting keeps the low part.
+/// Slot of the node at offset 0. It never changes: a merged span keeps the slot of its lowest part, and a split leaves
+/// the low part in its slot.
 pub(super) const FIRST: u32 = 1;
 /// Bit of [`Node::prev_and_used`]: the span is used.
 pub(super) const USED: u32 = 1 << 31;
-/// Bit of a used [`Link::high`]: the span is larger than the request. No serial has this bit.
+/// Bit of [`Link::high`] of a used span: the span is larger than the requested size. No serial has this bit.
 pub(super) const LARGER: u32 = 1 << 30;
-/// Such a span is larger by at most its `1 << LARGER_LOG2`th part, or by 1: two classes at most.
+/// A span with [`LARGER`] is larger than the requested size by at most `1 / (1 << LARGER_LOG2)` of the span, or by 1
+/// unit. These are at most two classes.
 pub(super) const LARGER_LOG2: u32 = 3;
-/// Largest number of units of a span that its range can leave unused.
+/// Returns the maximum number of units of a span that its range does not use.
 #[inline(always)]
 pub(super) const fn larger_at_most(span: u64) -> u64 {
     span >> LARGER_LOG2 | 1
@@ -41,9 +44,10 @@ const _: () = assert!((((DEFERRED | LARGER) as u64) << 32) & Serials::MAX == 0, 
 /// A span, or a recycled slot.
 #[derive(Clone, Copy)]
 pub(super) struct Node {
-    /// Start of the span, which ends at the start of `next`.
+    /// First unit of the span. The span ends at the offset of `next`.
     pub(super) offset: u64,
-    /// Previous node in address order, and [`USED`] iff the span is allocated or deferred (or is the sentinel).
+    /// Previous node in address order, and [`USED`] if the span is allocated or deferred. The sentinel has [`USED`]
+    /// too.
     pub(super) prev_and_used: u32,
     /// Next node in address order; the next recycled slot for a recycled slot.
     pub(super) next: u32,
@@ -59,15 +63,15 @@ impl Node {
     }
 }
 
-/// The other data of a span. Separate from the node, so reading a neighbour touches 16 bytes and the heads of the
-/// lists can be stored among the links.
+/// The part of a span's data that is stored separately from the node. So a neighbour's node has only 16 bytes, and the
+/// heads of the lists can be stored in the same array as the links.
 #[derive(Clone, Copy)]
 pub(super) struct Link {
-    /// Free: the previous link in its list. Deferred: the size, and [`DEFERRED`]. Used: the upper half of the serial,
-    /// and [`LARGER`] iff the span is larger than the request.
+    /// Free span: the previous link in its list. Deferred span: the size, and [`DEFERRED`]. Used span: the upper half
+    /// of the serial, and [`LARGER`] if the span is larger than the requested size.
     pub(super) high: u32,
-    /// Free: the next link in its list. Deferred: the slot of the next deferred span of its class. Used: the lower half
-    /// of the serial.
+    /// Free span: the next link in its list. Deferred span: the slot of the next deferred span of its class. Used span:
+    /// the lower half of the serial.
     pub(super) low: u32,
 }
 
@@ -90,8 +94,8 @@ const _: () = assert!(size_of::<Node>() + size_of::<Link>() <= 24, "a node and i
 pub(super) struct Lists {
     /// Bit `c % 64` of word `c / 64` is set iff the list of class `c` has a span.
     pub(super) words: [u64; WORDS],
-    /// Number of classes: the links below `base` are the heads; link `base + slot` belongs to node `slot`. The
-    /// sentinel's link always points to itself.
+    /// Number of classes. The links below `base` are the heads of the lists; link `base + slot` belongs to the node of
+    /// `slot`. The link of the sentinel always points to itself.
     pub(super) base: u32,
     pub(super) links: Vec<Link>,
 }
@@ -112,7 +116,7 @@ impl Lists {
         &mut self.links[(self.base + slot) as usize]
     }
 
-    /// Returns the lowest class at or above `class` that has a span.
+    /// Returns the lowest class at or above `class` that has a free span; `None` if there is none.
     #[inline(always)]
     pub(super) fn class_from(&self, class: u32) -> Option<u32> {
         let mut word = (class >> 6) as usize % WORDS;
@@ -128,19 +132,19 @@ impl Lists {
         Some((word as u32) << 6 | here.trailing_zeros())
     }
 
-    /// Returns the highest class that has a span.
+    /// Returns the highest class that has a free span; `None` if there is none.
     pub(super) fn highest_class(&self) -> Option<u32> {
         let word = self.words.iter().rposition(|&bits| bits != 0)?;
         Some((word as u32) << 6 | self.words[word].ilog2())
     }
 
-    /// Returns the slot of the first span of a class, or [`SENTINEL`].
+    /// Returns the slot of the first free span of a class; [`SENTINEL`] if there is none.
     #[inline(always)]
     pub(super) fn first(&self, class: u32) -> u32 {
         self.links[class as usize].low.saturating_sub(self.base)
     }
 
-    /// Returns the slot of the next span of its class, or [`SENTINEL`].
+    /// Returns the slot of the next free span of the same class; [`SENTINEL`] after the last one.
     pub(super) fn after(&self, slot: u32) -> u32 {
         self.link(slot).low.saturating_sub(self.base)
     }
@@ -157,20 +161,21 @@ impl Lists {
         self.words[(class >> 6) as usize % WORDS] |= 1 << (class & 63);
     }
 
-    /// Removes a free span from its list. For the sentinel, changes nothing.
+    /// Removes a free span from its list. If `slot` is the sentinel, changes nothing.
     #[inline(always)]
     pub(super) fn unlink(&mut self, slot: u32) {
         let Link { high: before, low: after } = self.link(slot);
         self.links[before as usize].low = after;
         self.links[after as usize].high = before;
-        // If both neighbours are the same link, it is the head (or the sentinel, whose bit is never set).
+        // If both neighbours are the same link, this link is the head of a list that becomes empty, or the sentinel,
+        // whose bit is never set.
         let is_empty = before == after;
         self.words[(before >> 6) as usize % WORDS] &= !(u64::from(is_empty) << (before & 63));
     }
 }
 
-/// Splits the span of `slot` after `size` units: `slot` keeps the low part, the returned node gets the rest. Both are
-/// free and unlinked. There must be a recycled slot.
+/// Splits the span of `slot` after `size` units: `slot` keeps the low part, and the returned slot is the rest. Both are
+/// in no list afterwards. There must be a recycled slot.
 #[inline(always)]
 pub(super) fn split(nodes: &mut [Node], recycled: &mut u32, slot: u32, size: u64) -> u32 {
     let Node { offset, next, .. } = nodes[slot as usize];

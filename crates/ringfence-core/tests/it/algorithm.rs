@@ -1,5 +1,5 @@
-//! Tests of every algorithm that can be chosen, with generated operations: ranges never overlap, `peek` predicts
-//! `allocate`, stale and foreign ranges are refused.
+//! Tests of every [`Algorithm`] with generated operations: ranges never overlap, `peek` predicts `allocate`, and stale
+//! and foreign ranges are refused.
 
 use proptest::prelude::*;
 use ringfence_core::algorithm::{Algorithm, AnyAllocator, Cutter, EqualBlocks, virtual_allocator};
@@ -115,14 +115,15 @@ proptest! {
     }
 }
 
-/// Returns all values that an allocator reports without changing.
+/// Returns the results of all queries of an allocator.
 fn answers(asked: &dyn Peek, size: u64, alignment: u64) -> impl PartialEq + std::fmt::Debug {
     let units = [asked.capacity(), asked.free_size(), asked.largest_free()];
     let (place, fits) = (asked.peek(size, alignment), asked.may_hold(size));
     (units, place, fits, asked.live_count(), asked.is_empty(), testing::spans(asked))
 }
 
-/// Applies the same operations to an allocator that was chosen at run time and to the plain one.
+/// Checks that an [`AnyAllocator`] of this algorithm and `own`, the allocator of the algorithm, give the same results
+/// for the same operations.
 fn answers_as(algorithm: Algorithm, mut own: impl Peek) {
     let place = |range: Range| (range.offset(), range.size(), range.slot());
     let mut chosen = AnyAllocator::new(algorithm, own.capacity());
@@ -152,7 +153,8 @@ fn the_chosen_algorithm_answers_as_itself() {
     answers_as(Algorithm::Equal { block_size: 48 }, EqualBlocks::new(48, 4000));
 }
 
-/// The largest free size that an allocator reports is granted, and the next larger size is not; a full one reports 0.
+/// A request of the reported largest free size succeeds, and a request of one more unit fails. A full allocator reports
+/// 0.
 #[test]
 fn the_largest_free_size_is_what_is_granted() {
     let exact: [&mut dyn RangeAllocator; 4] =
@@ -174,7 +176,8 @@ fn the_largest_free_size_is_what_is_granted() {
     }
 }
 
-/// Of 83 units, 80 are blocks; of 80, all. The spans cover the capacity in both cases, and no block is lost.
+/// With a capacity of 80 or 83 units, there are ten blocks of 8 units. The spans cover the capacity in both cases, and
+/// no block is lost.
 #[test]
 fn equal_blocks_agree_with_their_twin() {
     for capacity in [80, 83] {
@@ -277,8 +280,8 @@ fn a_virtual_allocator_grows_block_by_block() {
     }
 }
 
-/// Freeing the middle of a full linear block frees no space yet: the block stays full, and is indexed only once it has
-/// free space.
+/// If a range in the middle of a full linear block is freed, its space is not free yet: the block remains full, and is
+/// inserted into the index only once it has free space.
 #[test]
 fn a_full_linear_block_that_takes_back_its_middle_stays_full() {
     let desc = BlocksDesc { basic_size: 4, destroy_threshold: 0, grace_ticks: 0 };
@@ -299,8 +302,8 @@ fn a_full_linear_block_that_takes_back_its_middle_stays_full() {
     blocks.allocate(3, 1).expect("room");
 }
 
-/// The free size decreases by the units that a range occupies. A range freed in the middle of a linear block counts as
-/// 0.
+/// An allocation reduces the free size by the units that the range occupies. A range that was freed in the middle of a
+/// linear block occupies 0 units.
 #[test]
 fn what_a_range_takes_is_what_others_cannot_have() {
     let equal = Algorithm::Equal { block_size: 40 };

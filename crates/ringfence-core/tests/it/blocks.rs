@@ -1,5 +1,5 @@
-//! Tests of growable blocks: against a naive twin over two sub-allocators, and the rules of `docs/acceptance.md` by
-//! name.
+//! Tests of growable blocks: comparisons with a naive twin, for two kinds of sub-allocators, and tests of the rules of
+//! `docs/acceptance.md`, which they are named after.
 
 use crate::common;
 
@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// A trivial sub-allocator: first fit over a sorted vector, which reserves multiples of `GRAIN` units.
+/// A simple sub-allocator: first fit over a sorted vector. It reserves multiples of `GRAIN` units.
 ///
 /// `probes` counts the calls of `allocate`.
 #[derive(Debug)]
@@ -119,7 +119,7 @@ enum Mood {
     MakesSmall,
 }
 
-/// A source whose heaps are numbers. It records the heaps that exist.
+/// A block source whose heaps are numbers. It records the heaps that exist.
 struct Source<A> {
     mood: Mood,
     made: Vec<u64>,
@@ -179,7 +179,7 @@ struct Twin<A> {
 }
 
 impl<A: Make> Twin<A> {
-    /// Returns `(heap, range)`, or `None` if that needs a new block and `may_grow` is `false`.
+    /// Returns the heap and the allocated range; `None` if a new block is needed and `may_grow` is `false`.
     fn allocate(&mut self, size: u64, alignment: u64, may_grow: bool) -> Option<(usize, Range)> {
         let mut order: Vec<_> = (0..self.blocks.len()).collect();
         order.sort_by_key(|&at| (self.blocks[at].allocator.free_size(), at));
@@ -370,7 +370,7 @@ fn seed_000_13_blocks_come_on_demand_and_a_result_is_heap_start_and_length() {
     let ids: Vec<_> = ours.blocks().iter().map(|(id, &heap, allocator)| (id, heap, allocator.live_count())).collect();
     assert_eq!(ids, [(first.block(), 0, 2), (second.block(), 1, 1)]);
     assert_eq!(ours.source().made, [100, 100], "no block is created for a request that fits");
-    // With an alignment, and for a request above the basic size.
+    // Requests with an alignment, and one above the basic size.
     let results = [(20, 64), (150, 32), (50, 64)].map(|(size, alignment)| {
         let allocation = ours.allocate(size, alignment).unwrap();
         (*ours.heap(&allocation).unwrap(), allocation.offset(), allocation.size())
@@ -380,8 +380,8 @@ fn seed_000_13_blocks_come_on_demand_and_a_result_is_heap_start_and_length() {
     assert!(size_of::<BlockAllocation>() <= 40);
 }
 
-/// Creates a block of 100 units for each number, which is its used units: heaps 0, 1, 2, … with the counter of their
-/// probes.
+/// Creates a block of 100 units for each element of `used`, which is the number of its used units. The heaps are 0, 1,
+/// 2, … Also returns the counter of the calls of `allocate`.
 fn blocks_with<const GRAIN: u64>(
     used: &[u64],
 ) -> (Blocks<FirstFit<GRAIN>, usize>, Vec<BlockAllocation>, Rc<Cell<usize>>) {
@@ -410,7 +410,8 @@ fn seed_000_14_blocks_are_tried_in_ascending_order_of_free_size_then_age() {
         assert_eq!(blocks.validate(), Ok(()));
         heap_of(&blocks, &allocation)
     });
-    // Free: 70 30 50 30; 70 5 50 30; 70 5 50 5; 70 5 15 5; 40 5 15 5; 10 5 15 5; 10 5 0 5.
+    // Free units of the four blocks after each step: 70 30 50 30; 70 5 50 30; 70 5 50 5; 70 5 15 5; 40 5 15 5; 10 5 15
+    // 5; 10 5 0 5.
     assert_eq!(heaps, [1, 3, 2, 0, 0, 2]);
     assert_eq!(probes.get(), 6, "blocks with too little space were not tried");
 }
@@ -420,7 +421,7 @@ fn seed_000_14_blocks_are_tried_in_ascending_order_of_free_size_then_age() {
 fn seed_000_14_the_order_holds_after_a_free() {
     let (mut blocks, held, probes) = blocks_with::<1>(&[60, 40, 20]);
     let more = [(0, 20), (1, 20), (2, 40)].map(|(at, size)| blocks.allocate_in(held[at].block(), size, 1).unwrap());
-    // Free: 20 40 40, then 80 40 40, 80 60 40, 80 60 60 and 80 60 100.
+    // Free units of the three blocks: 20 40 40, then 80 40 40, 80 60 40, 80 60 60 and 80 60 100.
     let heaps = [&held[0], &more[1], &held[2], &more[2]].map(|freed| {
         blocks.free(freed).unwrap();
         let next = blocks.try_allocate(20, 1).unwrap();
@@ -447,7 +448,7 @@ fn seed_000_14_the_order_holds_after_a_free() {
 fn seed_000_14_a_block_that_refuses_is_passed_over() {
     let (mut blocks, held, probes) = blocks_with::<1>(&[61, 50, 0]);
     let allocation = blocks.try_allocate(30, 64).unwrap();
-    // 61..100 has no aligned 30 units before 64, but 64..94 fits; so does 50..100. The next request fits in neither.
+    // The span 61..100 fits the 30 units at offset 64, as does the span 50..100. The next request fits in neither.
     assert_eq!((heap_of(&blocks, &allocation), allocation.offset()), (0, 64));
     probes.set(0);
     let allocation = blocks.try_allocate(40, 64).unwrap();
@@ -468,7 +469,7 @@ fn seed_000_15_a_new_block_has_the_basic_size_or_that_of_a_larger_request() {
     ours.allocate(100, 1).unwrap();
     let large = ours.allocate(101, 1).unwrap();
     assert_eq!((ours.source().made.as_slice(), large.offset()), ([100, 100, 101].as_slice(), 0));
-    // No alignment needs a larger block: it begins at a multiple of each.
+    // No alignment needs a larger block, because offset 0 is a multiple of every alignment.
     for alignment_log2 in 0..64 {
         let aligned = ours.allocate(1001, 1 << alignment_log2).unwrap();
         assert_eq!((ours.source().made.last(), aligned.offset()), (Some(&1001), 0));
@@ -477,7 +478,7 @@ fn seed_000_15_a_new_block_has_the_basic_size_or_that_of_a_larger_request() {
 
 #[test]
 fn seed_000_16_the_caller_supplies_heaps_and_allocators() {
-    /// Heaps are words, and each allocator has one unit per letter.
+    /// A block source whose heaps are words. Each allocator has one unit per letter.
     struct Words(Vec<&'static str>);
     impl BlockSource for Words {
         type Heap = &'static str;
@@ -510,7 +511,7 @@ fn seed_000_17_a_full_block_leaves_the_index_and_a_free_brings_it_back() {
     assert_eq!(blocks.free_and_initial_size(held[1].block()), Some((60, 100)));
     let rest = blocks.try_allocate(60, 1).unwrap();
     assert_eq!((probes.replace(0), heap_of(&blocks, &rest), blocks.validate()), (1, 1, Ok(())));
-    // A block that is full when it is inserted, and a block that `allocate_in_by` fills.
+    // Inserts a full block, and fills a block with `allocate_in_by`.
     let mut full = FirstFit::counted(100, &Rc::default());
     full.allocate(100, 1).unwrap();
     blocks.insert(3, full);
@@ -581,7 +582,7 @@ fn fault_01_the_longest_empty_goes_first_and_only_after_its_grace() {
     assert_eq!(ours.source().out, BTreeSet::from([1]));
 }
 
-/// The free size excludes all reserved units: of 100, 3 × 32 are reserved for 3 requests of 20.
+/// The free size excludes all reserved units: three requests of 20 units reserve 3 × 32 of the 100 units.
 #[test]
 fn fault_02_free_size_is_true_to_rounding() {
     let (mut blocks, held, probes) = blocks_with::<32>(&[20]);
@@ -706,7 +707,7 @@ fn teardown_gives_every_heap_back() {
     assert_eq!((heaps, blocks.block_count(), blocks.validate()), (vec![0, 1, 2], 0, Ok(())));
     assert_eq!(blocks.free(&held[0]), Err(FreeError::Stale { offset: 0, size: 10 }));
 
-    /// Records the number of existing heaps when it is dropped, which is after the blocks have destroyed theirs.
+    /// Records the number of existing heaps when it is dropped: after the blocks have destroyed their heaps.
     struct Counted(Rc<Cell<usize>>);
     impl BlockSource for Counted {
         type Heap = ();

@@ -1,4 +1,4 @@
-//! Tests of which blocks are tried for a request, and of the values that blocks report.
+//! Tests of the choice of the blocks that are tried for a request, and of the values that blocks report.
 
 use ringfence_core::blocks::{BlockAllocation, BlockId, BlockSource, Blocks, BlocksDesc, BlocksStatistics, GrowError};
 use ringfence_core::range::{AllocError, Allocate, FreeError, Invalid, Range, RangeAllocator, Span};
@@ -8,7 +8,7 @@ use std::error::Error;
 use std::fmt;
 use std::rc::Rc;
 
-/// Counts the calls of `allocate`.
+/// An allocator that counts the calls of `allocate`.
 struct Counted(Tlsf, Rc<Cell<u32>>);
 
 impl Allocate for Counted {
@@ -63,7 +63,7 @@ impl Ours {
         Self { blocks: Blocks::new(desc), asked: Rc::default() }
     }
 
-    /// Adds a block with these free spans, the first freed first, with one used unit after each.
+    /// Adds a block with free spans of these sizes, which are freed in this order. A used unit follows each span.
     fn add(&mut self, free: &[u64]) -> BlockId {
         let capacity = free.iter().map(|size| size + 1).sum();
         let id = self.blocks.insert((), Counted(Tlsf::new(capacity), Rc::clone(&self.asked)));
@@ -98,13 +98,14 @@ fn a_block_that_refused_a_size_is_not_asked_for_it_again_wherever_it_goes_in_the
         (2, Some(tens)),
         "the other block has less free space and is tried first"
     );
-    // With 40 free units, it is now before the block with 45.
+    // The block has 40 free units, so it is before the block with 45.
     assert_eq!(ours.allocate(31), (0, None));
     let (asked, made) = ours.allocate(9);
     assert_eq!((asked, made.map(|made| made.block())), (1, Some(tens)));
 }
 
-/// A block only reads a few spans of a size class, so after a grant a longer span of the class may come first.
+/// An allocator reads only a few spans of a size class. After it has granted a range, a longer span of the class can be
+/// among them.
 #[test]
 fn a_block_that_grants_something_is_asked_again_up_to_the_end_of_the_class_that_it_refused() {
     let mut ours = Ours::new();
@@ -151,7 +152,7 @@ fn blocks_are_counted_and_their_heaps_can_be_changed() {
     assert!(blocks.remove_empty(ids[0]).is_some() && blocks.heap_mut(ids[0]).is_none());
 }
 
-/// For every start of the tick count.
+/// An empty block is removed after the same number of ticks for every first tick.
 #[test]
 fn the_grace_is_a_number_of_ticks_and_not_a_tick() {
     for first in [0, 1, 7, 1000, u64::MAX - 100] {
@@ -197,7 +198,7 @@ fn an_error_names_its_cause() {
     assert!(error.source().is_some_and(|cause| cause.is::<AllocError>()));
 }
 
-/// An allocator is inserted with deferred frees and rounded sizes.
+/// An allocator can be inserted while it has deferred spans and ranges with rounded sizes.
 #[test]
 fn an_allocator_that_deferred_frees_may_come_in_late() {
     let mut alone = Tlsf::new(1 << 17);

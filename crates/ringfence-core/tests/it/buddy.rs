@@ -1,4 +1,5 @@
-//! Tests of the buddy: against its naive twins, and the rules of `docs/acceptance.md` by name.
+//! Tests of the buddy allocator: comparisons with naive twins, and tests of the rules of `docs/acceptance.md`, which
+//! they are named after.
 
 use crate::common;
 
@@ -7,7 +8,7 @@ use ringfence_core::buddy::Buddy;
 use ringfence_core::range::{AllocError, Allocate, FreeError, Peek, Range, RangeAllocator, Serial, Span};
 use ringfence_core::testing::{Op, Twin, run, spans, step};
 
-/// The results that a buddy must have, computed by checking every possible node.
+/// A reference for the buddy allocator: it checks every possible node.
 struct NaiveBuddy {
     capacity: u64,
     granule: u64,
@@ -32,7 +33,8 @@ impl NaiveBuddy {
         start + length <= self.capacity && self.is_free(start, start + length)
     }
 
-    /// Returns the offset and the reserved size of a range: those of the shortest free node that suffices.
+    /// Returns the offset and the reserved size of a range: those of the shortest free node that is long enough; among
+    /// equals, of the lowest one.
     fn place(&self, size: u64, alignment: u64) -> Option<(u64, u64)> {
         let root = self.root_length();
         let wanted = size.next_power_of_two().max(alignment).clamp(self.granule, root);
@@ -41,7 +43,7 @@ impl NaiveBuddy {
         while length <= root {
             for start in (0..self.capacity).step_by(length as usize) {
                 let clipped = length.min(self.capacity - start);
-                // A node with a whole, free parent is part of that parent now.
+                // A node is not free by itself if its parent is whole and free.
                 let parent_is_free = length < root && self.is_whole_and_free(start & !length, 2 * length);
                 let fits = clipped >= size && self.is_free(start, start + clipped);
                 if fits && !parent_is_free && best.is_none_or(|best| (clipped, start) < best) {
@@ -144,10 +146,10 @@ fn seed_000_03_only_what_is_live_is_taken_back() {
     let invented = Serial::from_u64(u64::MAX).unwrap();
     let mut forged = vec![Range::new(offset, size, slot, invented), Range::new(offset + 1, size, slot, serial)];
     forged.push(Range::new(1 << 60, size, slot, serial));
-    // The node above, the node below, the two buddies, 0, and a slot that is not a node.
+    // The slots of the parent, a child and the buddy, and three slots that are not a node of a range.
     let slots = [slot / 2, 2 * slot, slot ^ 1, 0, 1, u32::MAX];
     forged.extend(slots.map(|slot| Range::new(offset, size, slot, serial)));
-    // Fields of two live ranges, of one size and of two.
+    // Ranges with fields of two live ranges, of equal and of different sizes.
     for size in [8, 4] {
         let live = buddy.allocate(size, 1).unwrap();
         for from in 1..7 {
@@ -177,7 +179,7 @@ fn seed_000_04_zero_and_too_large_fail_as_values() {
     free_all(&mut buddy, &[]);
 }
 
-/// `no_host_allocation.rs` tests that there are no host allocations.
+/// Ranges are split off and merged again. (`no_host_allocation.rs` tests that this allocates no host memory.)
 #[test]
 fn seed_000_05_split_and_merge() {
     let mut buddy = Buddy::new(16, 1);

@@ -1,4 +1,4 @@
-//! Strategies for operation sequences that the tests of all allocators share.
+//! Strategies for sequences of operations, for the tests of all allocators.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use proptest::collection::vec;
@@ -7,7 +7,8 @@ use ringfence_core::testing::Op;
 #[allow(unused_imports, reason = "each test binary uses a part")]
 pub use ringfence_core::testing::cases;
 
-/// Sizes for a heap of `capacity`: mostly small, some powers of two, some large, and a few that must be refused.
+/// Generates sizes for a heap of `capacity`: mostly small, some powers of two, some large, and a few that must be
+/// refused.
 pub fn sizes(capacity: u64) -> impl Strategy<Value = u64> {
     let (small, quarter, beyond) = ((capacity / 16).max(1), (capacity / 4).max(1), capacity.saturating_add(2));
     prop_oneof![
@@ -18,7 +19,7 @@ pub fn sizes(capacity: u64) -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Exponents of alignments: mostly 0, some up to the capacity, a few far above it.
+/// Generates exponents of alignments: mostly 0, some up to the capacity, and a few far above it.
 pub fn alignments_log2(capacity: u64) -> impl Strategy<Value = u8> {
     prop_oneof![
         5 => Just(0_u8),
@@ -27,7 +28,8 @@ pub fn alignments_log2(capacity: u64) -> impl Strategy<Value = u8> {
     ]
 }
 
-/// One operation on a heap of `capacity`: slightly more allocations than frees, so that the heap fills up.
+/// Generates an operation on a heap of `capacity`. Allocations are slightly more frequent than frees, so that the heap
+/// fills up.
 pub fn op(capacity: u64) -> impl Strategy<Value = Op> {
     let allocate = (sizes(capacity), alignments_log2(capacity));
     prop_oneof![
@@ -38,12 +40,12 @@ pub fn op(capacity: u64) -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Up to `count_max` operations on a heap of `capacity`.
+/// Generates up to `count_max` operations on a heap of `capacity`.
 pub fn ops(capacity: u64, count_max: usize) -> impl Strategy<Value = Vec<Op>> {
     vec(op(capacity), 0..=count_max)
 }
 
-/// A capacity from `capacities`, and up to `count_max` operations on a heap of that capacity.
+/// Generates a capacity, and up to `count_max` operations on a heap of this capacity.
 pub fn heaps(capacities: impl Strategy<Value = u64>, count_max: usize) -> impl Strategy<Value = (u64, Vec<Op>)> {
     capacities.prop_flat_map(move |capacity| (Just(capacity), ops(capacity, count_max)))
 }

@@ -1,10 +1,10 @@
-//! Drives every structure and its naive twin from seeds: a short run of the code that `examples/campaign.rs` runs for
-//! hours and that the fuzz targets run with searched inputs. One test per structure, so each can be run alone.
+//! Runs the driver of every structure with some seeds. `examples/campaign.rs` runs the same drivers for hours, and the
+//! fuzz targets run them with inputs of the fuzzer. There is one test per structure, so that each can be run alone.
 
 use ringfence_core::testing::campaign::from_seeds;
 use ringfence_core::testing::drive::ALL;
 
-/// Drives the structure of this name.
+/// Runs the driver of this name.
 fn agrees(wanted: &str) {
     from_seeds(*ALL.iter().find(|(name, _)| *name == wanted).expect("the list names it"));
 }

@@ -1,4 +1,5 @@
-//! Tests of the free list: against its naive twins, and the rules of `docs/acceptance.md` by name.
+//! Tests of the free list: comparisons with naive twins, and tests of the rules of `docs/acceptance.md`, which they are
+//! named after.
 
 use crate::common;
 
@@ -7,7 +8,8 @@ use ringfence_core::free_list::{FreeList, UnknownOffset};
 use ringfence_core::range::{AllocError, Allocate, FreeError, Range, RangeAllocator, Serial, Span, align_up};
 use ringfence_core::testing::{Op, Twin, spans, step};
 
-/// Returns the offset that best fit must choose: the first aligned offset in the smallest (size, offset) that fits.
+/// Returns the offset that best fit must choose: the first aligned offset in the smallest free span that fits; among
+/// equals, in the lowest one.
 fn best_fit(spans: &[Span], size: u64, alignment: u64) -> Option<u64> {
     let holds = |span: &&Span| {
         let end = align_up(span.offset, alignment).and_then(|start| start.checked_add(size));
@@ -78,7 +80,7 @@ proptest! {
         free_all(&mut list, &twin.live);
     }
 
-    /// Frees by offset only, at offsets of all kinds.
+    /// `free_at` frees a range if and only if a live range begins at the offset.
     #[test]
     fn free_at_frees_what_is_live_and_nothing_else(
         sizes in prop::collection::vec(1..5_u64, 1..30),
@@ -123,12 +125,12 @@ fn seed_000_03_only_what_is_live_is_taken_back() {
         Range::new(offset, size + 1, slot, serial),
     ];
     forged.extend([0, slot + 1, slot - 1, u32::MAX].map(|slot| Range::new(offset, size, slot, serial)));
-    // Another live range, except for its serial.
+    // A range that differs from a live range only in its serial.
     forged.push(Range::new(ranges[2].offset(), size, ranges[2].slot(), serial));
     for unit in [1, 5, 7] {
         list.free(ranges[unit]).unwrap();
     }
-    // Ranges that match the head and free blocks if their two links are read as a serial.
+    // Ranges that would match the head or a free block if the two links of its node were read as a serial.
     for number in (1..100).filter_map(|links| Serial::from_u64((links / 10) << 32 | (links % 10))) {
         forged.push(Range::new(8, 0_u64.wrapping_sub(8), 0, number));
         forged.extend([1, 5, 7].map(|unit: usize| Range::new(unit as u64, 1, ranges[unit].slot(), number)));
@@ -166,7 +168,8 @@ fn seed_000_07_every_block_stands_in_address_order() {
     let walked = spans(&list).into_iter().map(|span| (span.offset, span.size, span.slot.is_some()));
     assert!(walked.eq(expected));
     assert_eq!(format!("{list:?}"), "FreeList { 0..10: used, 10..30: free, 30..60: used, 60..100: free }");
-    // A range with padding before it and a remainder after it; then a range that uses the remainder as padding.
+    // Allocates a range with padding before it and a remainder after it, then a range whose padding is in the
+    // remainder.
     let aligned = [(8, 16), (20, 32)].map(|(size, alignment)| list.allocate(size, alignment).unwrap());
     let shown = "0..10: used, 10..16: free, 16..24: used, 24..30: free, 30..60: used, 60..64: free, 64..84: used, 84..100: free";
     assert_eq!(format!("{list:?}"), format!("FreeList {{ {shown} }}"));
@@ -176,14 +179,15 @@ fn seed_000_07_every_block_stands_in_address_order() {
     assert_eq!(format!("{list:?}"), "FreeList { 0..10: used, 10..64: free, 64..84: used, 84..100: free }");
 }
 
-/// `src/free_list.rs` tests that neither index degenerates.
+/// Ranges are found by their offsets, and free blocks by their sizes. (`src/free_list.rs` tests that both indexes
+/// remain shallow.)
 #[test]
 fn seed_000_08_lookup_by_offset_and_by_size() {
     let (mut list, ranges) = full(1 << 12);
     for range in &ranges {
         assert_eq!(list.find(range.offset()), Some(*range));
     }
-    // Holes of 3, 2 and 1 units, in this order of addresses, with used blocks between them.
+    // Frees holes of 3, 2 and 1 units, in this order of addresses, with used blocks between them.
     for hole in [100..103, 200..202, 300..301] {
         hole.for_each(|unit| list.free(ranges[unit]).unwrap());
     }
@@ -205,7 +209,7 @@ fn seed_000_10_an_exact_fit_does_not_split_and_otherwise_the_low_part_is_handed_
     assert_eq!(free_spans(&list), [(6, 7)], "the rest is indexed again");
     assert_eq!(list.allocate(1, 1).unwrap().offset(), 6);
 
-    // The same with an alignment: skipped units stay free and are indexed too.
+    // The same with an alignment. Skipped units remain free and can be allocated.
     let (mut list, ranges) = full(64);
     for hole in [4..8, 17..22, 33..41, 48..60] {
         hole.for_each(|unit| list.free(ranges[unit]).unwrap());

@@ -20,6 +20,6 @@ mod tlsf_blocks_host_memory;
 mod tlsf_deferred;
 mod tlsf_found;
 
-/// Counts per thread, so concurrent tests do not affect each other's counts.
+/// Counts the host allocations of each thread separately, so that concurrent tests do not affect each other's counts.
 #[global_allocator]
 static HOST: counting_allocator::CountingAllocator = counting_allocator::CountingAllocator;

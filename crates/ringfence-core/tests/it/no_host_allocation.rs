@@ -1,7 +1,7 @@
 //! The allocators allocate no host memory while they work.
 //!
-//! A separate binary, because the counting allocator belongs to the whole process. It counts per thread, so these
-//! tests may run concurrently.
+//! The counting allocator counts the host allocations of each thread separately, so these tests may run concurrently
+//! with others.
 
 #[allow(dead_code, reason = "a test program takes what it needs")]
 use crate::counting_allocator;
@@ -12,8 +12,8 @@ use ringfence_core::free_list::FreeList;
 use ringfence_core::range::{Allocate, Range, RangeAllocator};
 use std::hint::black_box;
 
-/// Fills the allocator until a request fails, frees every other range, fills the holes, and frees all. `live` is empty
-/// before and after, and has enough room.
+/// Fills the allocator until a request fails, frees every other range, fills the holes, and frees all ranges. `live`
+/// must be empty and have enough capacity; it is empty afterwards.
 fn churn(allocator: &mut dyn RangeAllocator, live: &mut Vec<Range>) {
     while let Ok(range) = allocator.allocate(1 + live.len() as u64 % 3, 1 << (live.len() % 4)) {
         live.push(range);

@@ -1,5 +1,5 @@
-//! Tests of the retire queue: against a plain list that is searched completely, and the rules of `docs/acceptance.md`
-//! by name.
+//! Tests of the retire queue: comparisons with a list that is always searched completely, and tests of the rules of
+//! `docs/acceptance.md`, which they are named after.
 
 use crate::common;
 
@@ -24,7 +24,8 @@ fn released<T>(queue: &mut RetireQueue<T>, progress: &[u64]) -> Vec<T> {
     out
 }
 
-/// The values of a set are relative to the completed values of its timelines: most are ahead, some have already passed.
+/// An operation on the queue. The values of a set are relative to the completed values of its timelines: most have not
+/// passed yet, and some have.
 #[derive(Clone, Debug)]
 enum Op {
     Retire { points: Vec<(u32, i64)>, times: usize },
@@ -80,8 +81,8 @@ impl Pair {
         self.twin.iter().filter(|(set, _)| self.completed.passed_all(set)).count()
     }
 
-    /// Removes released items from the twin. Checks that each was queued and may be released, and that items of equal
-    /// sets are in order.
+    /// Removes released items from the twin. Checks that each was queued and that its set has passed, unless `whatever`
+    /// is `true`, and that items with equal sets are in order.
     fn out(&mut self, items: &[u32], whatever: bool) {
         for &item in items {
             let at = self.twin.iter().position(|(_, held)| *held == item).expect("released once, and retired before");
@@ -182,7 +183,8 @@ proptest! {
     }
 }
 
-/// In a single queue over all timelines, all items would wait behind the first one while timeline 0 is stuck.
+/// While timeline 0 does not advance, only the items that wait for it are delayed. In a single queue for all timelines,
+/// all items would be delayed.
 #[test]
 fn a_stuck_timeline_holds_back_only_who_waits_for_it() {
     let mut queue = RetireQueue::new();
@@ -200,7 +202,7 @@ fn a_stuck_timeline_holds_back_only_who_waits_for_it() {
 fn the_drops_of_a_frame_are_few_batches() {
     let mut queue = RetireQueue::new();
     for frame in 1..4 {
-        // The last use of the dropped items was in this frame or the previous one, alternately, on one queue or two.
+        // The last use of the items was alternately in this frame and in the previous one, on one queue or on two.
         for item in 0..1000 {
             queue.retire(&set(&[(0, frame - item % 2)]), item);
             queue.retire(&set(&[(0, frame), (1, frame - item % 2)]), item);
@@ -317,7 +319,7 @@ fn each_timeline_is_read_once_and_only_if_waited_for() {
     assert_eq!(progress.0.take(), [0, 1]);
 }
 
-/// The to-delete list: an item waits for all work that every queue had submitted when it was dropped.
+/// An item on the to-delete list waits for all work that was submitted to any queue before the item was dropped.
 #[test]
 fn seed_004_19_freed_after_the_submitted_work_of_all_queues() {
     let submitted = [7, 3, 5];
@@ -344,7 +346,8 @@ fn seed_004_21_freed_only_when_the_fence_of_its_frame_is_complete() {
     assert_eq!(queue.len(), 6);
 }
 
-/// Values above 32 bits, several timelines, and a lost device, whose fence reports `u64::MAX`.
+/// The queue works with values above 32 bits, with several timelines, and with a lost device, whose fence reports
+/// `u64::MAX`.
 #[test]
 fn fault_09_64_bit_values_and_a_lost_device() {
     let base = u64::from(u32::MAX);
@@ -360,8 +363,8 @@ fn fault_09_64_bit_values_and_a_lost_device() {
     assert_eq!(released(&mut queue, &[1]), [3], "the queue still works");
 }
 
-/// Half a million batches over three timelines, one of them far behind. The test only ends in time if the cost is
-/// linear.
+/// The cost of half a million batches over three timelines is linear, although one timeline is far behind. Otherwise,
+/// the test would not end in time.
 #[test]
 fn soak_with_a_slow_timeline() {
     let mut queue = RetireQueue::new();
@@ -376,7 +379,7 @@ fn soak_with_a_slow_timeline() {
     assert_eq!(queue.release_all(drop) + out, 1_000_000);
 }
 
-/// Sets differ by one point per timeline, with inline points and with more.
+/// Two sets are equal if and only if their points are equal, with inline points and with more.
 #[test]
 fn a_set_is_what_its_points_are_however_it_was_made() {
     let points: Vec<_> = (0..9).map(|timeline| (timeline, 5)).collect();

@@ -7,8 +7,8 @@ use counting_allocator::host_allocations;
 use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 
-/// Drops of a frame: some wait for one queue, some for two, one for six (more than a set stores inline), some for an
-/// older frame.
+/// Retires the items of a frame: some wait for one queue, some for two, one for six (more than a set stores inline),
+/// and some for an older frame.
 fn frame(queue: &mut RetireQueue<u64>, sets: &mut [SyncSet; 4], frame: u64) -> usize {
     let point = |timeline, value| SyncPoint::new(TimelineId::new(timeline), value);
     sets.iter_mut().for_each(SyncSet::clear);

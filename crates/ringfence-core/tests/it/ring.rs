@@ -1,5 +1,5 @@
-//! Tests of the ring: against a naive twin that records the owner of each unit, and the bookkeeping rules of
-//! `docs/acceptance.md`.
+//! Tests of the ring: comparisons with a naive twin that records the tag of each unit, and tests of the rules of
+//! `docs/acceptance.md`, which they are named after.
 
 use crate::common;
 
@@ -8,12 +8,12 @@ use ringfence_core::ring::{Extent, Ring, RingError, RingRange};
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet, TimelineId};
 use std::collections::VecDeque;
 
-/// The owner of each unit, and the list of owners. Has no positions.
+/// The naive twin of a ring: the tag of each unit in use, and the list of entries.
 struct Twin {
     owner: Vec<Option<u32>>,
     /// Unit at which the search for the next request starts.
     next: usize,
-    /// (tag, its units in the order of allocation), oldest first.
+    /// The tag and the units of each entry, in the order of allocation; the oldest entry first.
     entries: VecDeque<(u32, Vec<usize>)>,
     high_water: u64,
 }
@@ -27,8 +27,8 @@ impl Twin {
         self.owner.iter().flatten().count() as u64
     }
 
-    /// Searches free units from `next` on for the first aligned, contiguous position, and allocates all units on the
-    /// way.
+    /// Searches the free units from `next` on for the first aligned, contiguous position, and also allocates all units
+    /// before it.
     fn allocate(&mut self, size: usize, alignment: usize, tag: u32) -> Option<usize> {
         let capacity = self.owner.len();
         let walk: Vec<usize> = (0..capacity).map(|step| (self.next + step) % capacity).collect();
@@ -97,7 +97,8 @@ fn check(ring: &Ring<u32>, twin: &Twin, live: &[(RingRange, usize)]) {
 
 fn play(capacity: u64, ops: &[Op]) {
     let (mut ring, mut twin) = (Ring::new(capacity), Twin::new(capacity as usize));
-    // Live ranges with the number of their entry, and the numbers of entries begun and released.
+    // The live ranges with the numbers of their entries, the released ranges, and the numbers of released and begun
+    // entries.
     let (mut live, mut dead, mut released, mut tag) = (Vec::new(), Vec::new(), 0, 0);
     for op in ops {
         match *op {
@@ -157,7 +158,8 @@ proptest! {
     }
 }
 
-/// Every sequence of five small operations on every small ring, for cases that random tests may miss.
+/// Every sequence of five small operations on every small ring agrees with the twin. This includes cases that random
+/// tests may miss.
 #[test]
 fn small_rings_exhaustively() {
     let alphabet: Vec<Op> = [(1, 0), (2, 0), (3, 2), (1, 1), (5, 0)]
@@ -194,7 +196,7 @@ fn seed_001_02_the_state_is_a_position_and_a_queue_of_starts() {
 
 #[test]
 fn seed_001_03_alignment_4_256_512() {
-    // The third capacity is not a multiple of any alignment: the offset is aligned, not the position.
+    // The third capacity is not a multiple of any alignment. The offset is aligned, not the position.
     for capacity in [1 << 16, 3 << 14, 50_001] {
         let mut ring = Ring::new(capacity);
         for frame in 0..200_u32 {
@@ -241,7 +243,8 @@ fn seed_001_07_a_request_above_the_capacity_fails_before_any_wait() {
     assert_eq!(ring.allocate(1000, 1 << 40, &2).unwrap().offset(), 0, "and the release helps");
 }
 
-/// Frames 2 to 6 of a ring, without a fence: `completed` is the value that a fence would report.
+/// The ring passes through the four states that text 001 draws: full, after a poll, after a wait for the oldest frame,
+/// and after the allocation. `completed` is the value that a fence would report.
 #[test]
 fn seed_001_08_figures_1_to_4() {
     let mut ring = Ring::new(2048);
@@ -255,24 +258,24 @@ fn seed_001_08_figures_1_to_4() {
     ring.allocate(256, 256, &4).unwrap();
     ring.allocate(200, 4, &5).unwrap();
 
-    // Figure 1: frame 6 needs a large constant buffer, and there is not enough space.
+    // State 1: frame 6 needs a large constant buffer, and there is not enough space.
     let figure_1 = vec![(3, vec![(512, 1024)]), (4, vec![(1024, 2048), (0, 256)]), (5, vec![(256, 456)])];
     assert_eq!(extents(&ring), figure_1);
     let request = |ring: &mut Ring<u32>| ring.allocate(1280, 256, &6);
     let full = |free| Err(RingError::Full { size: 1280, alignment: 256, padding: 56, free, capacity: 2048 });
     assert_eq!(request(&mut ring), full(56));
 
-    // Figure 2: the poll finds that frame 3 has been rendered; the space is still too small.
+    // State 2: the poll finds that frame 3 has been rendered, but the space is still too small.
     completed = 3;
     assert_eq!(ring.release_while(|&frame| frame <= completed), 512);
     assert_eq!(request(&mut ring), full(568));
     assert_eq!(extents(&ring), figure_1[1..], "the failed requests changed nothing");
 
-    // Figure 3: a wait for the oldest frame in flight only.
+    // State 3: the program waits for the oldest frame in flight only.
     assert_eq!(ring.oldest(), Some(&4));
     assert_eq!(ring.release_oldest(), Some((4, 900 + 124 + 256)), "the skipped tail is released with it");
 
-    // Figure 4: the buffer uses the space of frames 3 and 4.
+    // State 4: the constant buffer uses the space of frames 3 and 4.
     let constants = request(&mut ring).unwrap();
     assert_eq!((constants.offset(), constants.end()), (512, 1792));
     assert!(constants.end() > 1024, "it uses the space of both");
@@ -303,22 +306,23 @@ fn seed_001_11_the_high_water_mark_counts_padding_and_stays() {
     assert_eq!((ring.used(), ring.high_water()), (40, 356));
 }
 
-/// The printed `SuballocateFromHeap` sets `m_pDataCur` to the aligned start and never adds the size, so the second
-/// allocation of a frame overlaps the first, and it returns no offset. A macro hides the meaning of "sufficient memory"
-/// for data that wraps around, for a skipped end of the heap, and for equal pointers.
+/// Two allocations of a frame do not overlap, and padding counts as used. In the code that text 001 prints,
+/// `SuballocateFromHeap` sets `m_pDataCur` to the aligned start and never adds the size, so two allocations overlap. It
+/// also returns no offset, and a macro hides the check for sufficient memory if data wraps around, if the end of the
+/// heap is skipped, and if both pointers are equal.
 #[test]
 fn fault_07_two_allocations_do_not_overlap_and_padding_is_charged() {
     let mut ring = Ring::new(1024);
     let vertices = ring.allocate(100, 4, &1).unwrap();
     let constants = ring.allocate(64, 256, &1).unwrap();
-    // In the printed code, both are at 0.
+    // In the printed code, both allocations are at 0.
     assert_eq!((vertices.offset(), constants.offset()), (0, 256));
     assert_eq!(ring.used(), 320, "the 156 before the constants belong to frame 1");
 
     ring.allocate(600, 4, &2).unwrap();
     assert_eq!(ring.release_oldest(), Some((1, 320)));
-    // 104 units are free at the end and 320 at the start: frame 3 skips the end, and the skipped units count as its
-    // own.
+    // 104 units are free at the end and 320 at the start. Frame 3 skips the end, and the skipped units belong to frame
+    // 3.
     let wrapped = ring.allocate(200, 4, &3).unwrap();
     assert_eq!((wrapped.offset(), ring.used()), (0, 600 + 104 + 200));
     assert_eq!(ring.allocate(121, 1, &3).unwrap_err().to_string(), {
@@ -327,7 +331,7 @@ fn fault_07_two_allocations_do_not_overlap_and_padding_is_charged() {
     });
     ring.allocate(120, 1, &4).unwrap();
 
-    // If full and if empty, both pointers are equal, but the two states differ.
+    // The head and the tail have equal offsets in a full and in an empty ring, but the two states differ.
     assert_eq!((ring.used(), ring.free(), ring.is_empty()), (1024, 0, false));
     assert!(matches!(ring.allocate(1, 1, &4), Err(RingError::Full { free: 0, .. })));
     assert_eq!(ring.release_oldest(), Some((2, 600)));
@@ -337,8 +341,8 @@ fn fault_07_two_allocations_do_not_overlap_and_padding_is_charged() {
     assert_eq!(ring.allocate(1024, 512, &5).unwrap().offset(), 0, "an empty ring fits the largest request");
 }
 
-/// The printed loop waits for the oldest frame, even if it is still being recorded, so its fence will never be
-/// signalled. The ring returns the oldest tag; the caller sees that it is not submitted and reports the error.
+/// The ring returns the oldest tag, so the caller can detect that this frame is not submitted. The loop that text 001
+/// prints waits for the oldest frame even if the frame is still being recorded, and its fence is then never signalled.
 #[test]
 fn fault_08_the_oldest_is_reported_before_anyone_waits() {
     let mut ring = Ring::new(1000);
@@ -358,7 +362,8 @@ fn fault_08_the_oldest_is_reported_before_anyone_waits() {
     assert!(matches!(outcome, Err(RingError::Full { size: 600, free: 500, .. })), "{outcome:?}");
 }
 
-/// The printed code counts frames in 32 bits on one queue. Here an entry waits for a set of 64-bit points.
+/// An entry can wait for a set of 64-bit points on several queues. The code that text 001 prints counts frames in 32
+/// bits on one queue.
 #[test]
 fn fault_09_several_queues_and_64_bit_values() {
     let [graphics, copy] = [0, 1].map(TimelineId::new);
@@ -372,7 +377,7 @@ fn fault_09_several_queues_and_64_bit_values() {
     assert_eq!(ring.submissions(), 2);
     for (progress, released) in [
         ([base + 1, base + 8], 0), // the copy queue is behind
-        ([base, base + 9], 0),     // the graphics queue is
+        ([base, base + 9], 0),     // the graphics queue is behind
         ([base + 1, base + 9], 70),
     ] {
         assert_eq!(ring.release_while(|set| progress.passed_all(set)), released);
@@ -387,12 +392,13 @@ fn a_ring_of_nothing_refuses_everything() {
     ring.validate().unwrap();
 }
 
-/// A million frames through 64 KiB, at most three in flight, with mixed sizes and alignments.
+/// No two live ranges overlap in a million frames through a ring of 64 KiB, with mixed sizes and alignments and at most
+/// three frames in flight.
 #[test]
 fn soak_a_million_frames_in_64_kib() {
     let mut ring = Ring::new(64 << 10);
     let mut random = 0x9E37_79B9_7F4A_7C15_u64;
-    // (frame, start, end) of the ranges in flight.
+    // The frame, start and end of each range in flight.
     let mut live = VecDeque::new();
     let (mut waits, mut bytes) = (0_u64, 0_u64);
     for frame in 0..1_000_000_u32 {

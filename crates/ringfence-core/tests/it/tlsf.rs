@@ -1,4 +1,5 @@
-//! Tests of two-level segregated fit: against the naive twin, at the limits of 64 bits, and of its own guarantees.
+//! Tests of two-level segregated fit: comparisons with the naive twin, sizes near 64 bits, and the guarantees of
+//! [`Tlsf`].
 
 use crate::common;
 
@@ -7,7 +8,7 @@ use ringfence_core::range::{AllocError, Allocate, FreeError, Peek, Range, RangeA
 use ringfence_core::testing::{Op, Twin, run, step};
 use ringfence_core::tlsf::{NEAR_MISSES, Tlsf};
 
-/// Sizes of every magnitude up to `2^bits`, and occasionally 0.
+/// Generates sizes of every magnitude up to `2^bits`, and occasionally 0.
 fn sizes(bits: u32) -> impl Strategy<Value = u64> {
     (0..=bits, any::<u64>()).prop_map(|(bits, random)| random.checked_shr(64 - bits).unwrap_or(0))
 }
@@ -39,8 +40,7 @@ fn longest_hole(tlsf: &Tlsf) -> u64 {
     longest
 }
 
-/// Returns `true` if a failed request was allowed to fail: no hole is as large as the padded size, rounded up to its
-/// class.
+/// Returns `true` if a request may fail: no hole is as large as the padded size, rounded up to its class.
 fn refusal_is_due(tlsf: &Tlsf, size: u64, alignment: u64) -> bool {
     let enough = size.checked_add(alignment - 1).and_then(rounded);
     enough.is_none_or(|enough| longest_hole(tlsf) < enough)
@@ -124,7 +124,7 @@ proptest! {
                 prop_assert_eq!(tlsf.validate(), Ok(()));
                 prop_assert_eq!(tlsf.free(range), Ok(()));
             }
-            // With so few holes, each one is tried.
+            // With at most 64 holes, each one is tried.
             None => prop_assert!(holes.len() > 64 || holes.iter().find(fits).is_none()),
         }
         prop_assert_eq!(tlsf.validate(), Ok(()));
@@ -196,7 +196,7 @@ fn seed_000_03_a_foreign_forged_or_stale_range_is_refused() {
     assert_eq!(ours.free(mine), Err(FreeError::Stale { offset: 0, size: 10 }));
 }
 
-/// The slot of the sentinel is not a range, for any value that its links read as.
+/// A range with the slot of the sentinel is refused, for every serial that the links of the sentinel could be read as.
 #[test]
 fn the_sentinel_cannot_be_freed() {
     let mut tlsf = Tlsf::new(10);
@@ -221,7 +221,8 @@ fn fault_06_a_stale_range_does_not_free_what_lives_there_now() {
     assert!(tlsf.is_live(&new));
 }
 
-/// 1000 and 1001 are in one class. Rounding up alone would skip every hole of 1001.
+/// A request can be served from a hole of its own size class. If it were only rounded up, a request of 1000 would skip
+/// every hole of 1001.
 #[test]
 fn near_misses_are_found_within_their_bound() {
     let mut tlsf = Tlsf::new(100 * 1001 + 50 * 990);
@@ -237,7 +238,7 @@ fn near_misses_are_found_within_their_bound() {
     assert_eq!(tlsf.allocate(1000, 1).unwrap_err(), tlsf.allocate(1000, 1).unwrap_err(), "a refusal changes nothing");
 }
 
-/// The only fitting hole is behind others that do not fit: behind 31 it is found, behind 32 it is not.
+/// At most 32 holes are tried: the only fitting hole is found behind 31 others, and not behind 32.
 #[test]
 fn no_more_than_the_bound_is_looked_at() {
     for (before, found) in [(NEAR_MISSES - 1, true), (NEAR_MISSES, false)] {
@@ -272,7 +273,7 @@ fn padding_stays_free_and_is_merged_back() {
     assert_eq!(tlsf.validate(), Ok(()));
 }
 
-/// Blocks between the request's size and its padded size fit only if their offset is well aligned.
+/// A hole that is smaller than the padded size is found if the request fits at the hole's offset.
 #[test]
 fn an_aligned_block_below_the_padded_size_is_found() {
     let mut tlsf = Tlsf::new(4096 + 300);
@@ -282,7 +283,8 @@ fn an_aligned_block_below_the_padded_size_is_found() {
     assert_eq!(tlsf.allocate(4096, 4096).map(|range| range.offset()), Ok(0));
 }
 
-/// A million pairs on a few thousand spans: the invariants hold at the end, and all spans merge into one.
+/// After a million pairs of frees and allocations on a few thousand spans, the structure is valid, and all spans merge
+/// into one.
 #[test]
 fn a_long_churn_leaves_one_span() {
     let capacity = 40 << 20;
@@ -311,7 +313,7 @@ fn a_long_churn_leaves_one_span() {
     assert_eq!((tlsf.validate(), tlsf.largest_free()), (Ok(()), capacity));
 }
 
-/// Creates a heap with enough free space and spans that merges are deferred: 1,500 small ranges live, as many freed.
+/// Creates a heap that defers merges: 1,500 small ranges are live, 1,500 were freed, and most of the space is free.
 fn with_deferring(capacity: u64) -> (Tlsf, Twin) {
     let (mut tlsf, mut twin) = (Tlsf::new(capacity), Twin::default());
     for number in 0..3000 {
@@ -332,8 +334,8 @@ fn deferred_count(tlsf: &Tlsf) -> usize {
     count.split(|digit: char| !digit.is_ascii_digit()).next().unwrap().parse().unwrap()
 }
 
-/// The limit of deferred spans per class grows with the number of ranges. With many ranges of few sizes, eight spans of
-/// a class would often be used up; with few ranges, more deferred spans would leave too few holes.
+/// The limit of deferred spans per class grows with the number of ranges. With many ranges of few sizes, a limit of
+/// eight spans would often be reached. With few ranges, a higher limit would leave too little merged space.
 #[test]
 fn the_more_ranges_the_more_of_a_class_are_deferred() {
     for (ranges, deferred) in [(3_000, 8), (30_000, 14), (100_000, 32)] {
@@ -370,7 +372,7 @@ proptest! {
     fn what_is_deferred_is_refused_to_no_request(ops in ops(12, 6, 200), size in 1_u64..1 << 19) {
         let (mut tlsf, mut twin) = with_deferring(1 << 19);
         for op in ops {
-            // Without the checks of each step.
+            // Applies the operation without the checks of `step`.
             match op {
                 Op::Allocate { size, alignment_log2 } => twin.live.extend(tlsf.allocate(size, 1 << alignment_log2)),
                 Op::Free(number) if !twin.live.is_empty() => {
@@ -387,7 +389,7 @@ proptest! {
     }
 }
 
-/// `peek` predicts an allocation from a deferred span, from the lists, and after a merge of the deferred spans.
+/// `peek` predicts an allocation from a deferred span, from the free lists, and after the deferred spans were merged.
 #[test]
 fn peek_tells_the_truth_while_spans_are_deferred() {
     for alignment_log2 in [0, 4, 8] {
@@ -410,7 +412,7 @@ fn fault_06_a_deferred_range_is_stale() {
     let again = tlsf.allocate(range.size(), 1).unwrap();
     assert_eq!((again.offset(), again.slot()), (range.offset(), range.slot()), "the latest of its class comes first");
     assert_eq!(tlsf.free(range), Err(stale), "another range has it now");
-    // No serial makes a deferred span look live: neither its flag nor its links do.
+    // No serial makes a deferred span live, not even one that is equal to the flag and links of the span.
     tlsf.free(again).unwrap();
     for (high, low) in [(1 << 31 | range.size(), 0), (0, u64::from(range.slot())), (1 << 31, 0), (1 << 30, 0)] {
         for low in [low, 0, 1, u64::from(range.slot())] {

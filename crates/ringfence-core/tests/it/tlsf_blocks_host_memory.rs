@@ -7,7 +7,7 @@ use counting_allocator::host_allocation_count;
 use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc};
 use ringfence_core::tlsf::Tlsf;
 
-/// One round: fills the blocks, frees every other range, makes requests that fail, and empties the rest.
+/// Fills the blocks, frees every other range, makes requests that fail, and frees the other ranges.
 fn round(blocks: &mut Blocks<Tlsf, u32>, live: &mut Vec<BlockAllocation>) {
     for size in (1..400).cycle().take(3000) {
         live.extend(blocks.try_allocate(size, 1 << (size % 6)));
@@ -48,6 +48,6 @@ fn blocks_that_all_go_empty_and_out_allocate_nothing_on_the_host() {
     held.iter().for_each(|held| blocks.free(held).unwrap());
     assert_eq!(blocks.empty_count(), 100);
     while blocks.take_empty().is_some() {}
-    // Dropping a block's allocator frees host memory and allocates none.
+    // The drop of a block's allocator frees host memory and allocates none.
     assert_eq!(host_allocation_count(), before);
 }

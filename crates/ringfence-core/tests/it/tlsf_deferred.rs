@@ -3,7 +3,7 @@
 use ringfence_core::range::{Allocate, Range, RangeAllocator};
 use ringfence_core::tlsf::Tlsf;
 
-/// Creates a heap with 1,500 spans, of 20 units each unless `sizes` has another size.
+/// Creates a heap with 1,500 ranges. The first ones have the sizes of `sizes`, the others 20 units each.
 fn heap_with(capacity: u64, sizes: &[u64]) -> (Tlsf, Vec<Range>) {
     let mut heap = Tlsf::new(capacity);
     let sizes = sizes.iter().copied().chain(std::iter::repeat(20)).take(1500);
@@ -11,14 +11,14 @@ fn heap_with(capacity: u64, sizes: &[u64]) -> (Tlsf, Vec<Range>) {
     (heap, held)
 }
 
-/// Returns the free units from which a heap with 1,025 to 2,048 spans defers.
+/// Returns the number of free units from which a heap with 1,025 to 2,048 spans defers merges.
 fn roomy_from(capacity: u64) -> u64 {
     capacity / 16 + capacity / 2 + 1
 }
 
 #[test]
 fn a_heap_defers_from_so_much_room_on_to_the_unit() {
-    // Frees units one by one until the first is deferred.
+    // Frees units one by one until the first one is deferred.
     for capacity in [10_000, 12_345, 16_383] {
         let large = roomy_from(capacity) - 400;
         let sizes = [&[1; 1400][..], &[large, capacity - 1498 - large], &[1; 98]].concat();
@@ -41,7 +41,7 @@ fn a_heap_defers_from_so_much_room_on_to_the_unit() {
 #[test]
 fn half_of_that_room_is_deferred_at_most() {
     let capacity = 1 << 21;
-    // Eight of each class from 256 to 4,095 units.
+    // Eight ranges of each class from 256 to 4,095 units.
     let sizes: Vec<u64> = (0..128).flat_map(|class| [(32 + class % 32) << (3 + class / 32); 8]).collect();
     let (mut heap, held) = heap_with(capacity, &sizes);
     for range in held[..1024].iter().rev() {
@@ -51,7 +51,8 @@ fn half_of_that_room_is_deferred_at_most() {
     assert!(heap.deferred_size() > roomy_from(capacity) / 2 - 4096, "{}", heap.deferred_size());
 }
 
-/// If a span is deferred, a request below a 64th of the heap is rounded up to its class, and a larger one is not.
+/// While spans are deferred, a request below a 64th of the heap is rounded up to its class, and a larger request is
+/// not.
 #[test]
 fn a_64th_of_the_heap_is_neither_deferred_nor_rounded() {
     let capacity = 64 * 2050 + 5;
@@ -81,7 +82,7 @@ fn with_less_room_nothing_is_taken_from_what_is_deferred_or_rounded() {
     let gone = held[700];
     heap.free(gone).expect("live");
     assert_eq!(heap.deferred_size(), 20);
-    // More than a 64th, so it is split off without rounding.
+    // The request is larger than a 64th of the heap, so it is not rounded up.
     let filler = heap.free_size() - roomy_from(capacity) + 1;
     heap.allocate(filler, 1).expect("there is room");
     assert_eq!((heap.free_size(), heap.deferred_size()), (roomy_from(capacity) - 1, 20));
@@ -117,7 +118,7 @@ fn after_merging_all_nothing_is_deferred_for_4096_allocations() {
 
 #[test]
 fn at_most_eight_of_a_class_and_1024_are_deferred() {
-    // Nine of each of 166 classes.
+    // Nine ranges of each of 166 classes.
     let sizes: Vec<u64> = (0..166).flat_map(|class| [(32 + class % 32) << (1 + class / 32); 9]).collect();
     let (mut heap, held) = heap_with(1 << 23, &sizes);
     for class in 0..128 {
@@ -129,7 +130,7 @@ fn at_most_eight_of_a_class_and_1024_are_deferred() {
         heap.free(full).expect("live");
         assert_eq!((heap.deferred_size(), heap.validate()), (all, Ok(())));
     }
-    // One span is taken, and then only one more of its class is deferred.
+    // One deferred span is reused. Then only one more span of its class is deferred.
     let taken = heap.allocate(sizes[9 * 5], 1).expect("there is room");
     assert_eq!(heap.deferred_size(), all - taken.size());
     heap.free(held[9 * 5 + 8]).expect("live");
@@ -157,7 +158,7 @@ fn a_heap_says_what_it_may_hold() {
 
 #[test]
 fn the_last_unit_and_the_last_span_are_deferred_and_no_more() {
-    // Eight of each class from 1 to 256 units, and one of 264.
+    // Eight ranges of each class from 1 to 256 units, and one of 264 units.
     let least = |class: u64| if class < 32 { class } else { (32 + class % 32) << (class / 32 - 1) };
     let sizes: Vec<u64> = (1..=128).flat_map(|class| [least(class); 8]).chain([264]).collect();
     let all: u64 = sizes[..1024].iter().sum();

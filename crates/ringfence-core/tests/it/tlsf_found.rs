@@ -1,12 +1,13 @@
-//! Tests of which span of a TLSF heap serves a request, and which is reported as the longest.
+//! Tests of the choice of the span that serves a request in a TLSF heap, and of the reported longest span.
 
 use ringfence_core::range::{Allocate, Peek, Range, RangeAllocator};
 use ringfence_core::tlsf::Tlsf;
 
-/// A span with as many units as the size plus the largest padding is found, for any number of shorter spans before it.
+/// A span of at least the size plus the largest padding is found, for any number of shorter spans before it.
 #[test]
 fn a_span_that_holds_a_request_wherever_it_begins_is_found() {
-    // Each begins one unit after a multiple of four: 10 units do not fit 8 aligned units, 11 units do.
+    // Each span of 10 or 11 units begins one unit after a multiple of four: 8 units aligned to four fit in 11 units,
+    // but not in 10.
     let mut heap = Tlsf::new(200);
     let sizes = [1, 10, 2, 10, 2, 10, 2, 10, 2, 10, 2, 10, 2, 11, 116];
     let held = sizes.map(|size| heap.allocate(size, 1).expect("there is room"));
@@ -22,7 +23,7 @@ fn deferred_spans_count_as_merged_in_the_largest() {
         (0..count).map(|_| heap.allocate(size, 1).expect("there is room")).collect()
     };
     let (_many, row, large) = (held(4, 1100), held(250, 20), held(500, 240));
-    // The free space is in pieces of 1,500.
+    // Frees three of four large ranges, so that the free spans have 1,500 units.
     for (at, range) in large.iter().enumerate() {
         assert!(at % 4 == 3 || heap.free(*range).is_ok());
     }
@@ -36,7 +37,8 @@ fn deferred_spans_count_as_merged_in_the_largest() {
 
 #[test]
 fn a_span_of_a_class_above_is_found_when_those_of_the_own_do_not_fit() {
-    // 8 units one unit after a multiple of four, and 10 units at a multiple.
+    // Two free spans: 8 units, which begin one unit after a multiple of four, and 10 units, which begin at a multiple
+    // of four.
     let with_two = || {
         let mut heap = Tlsf::new(200);
         let held = [1, 8, 3, 10, 178].map(|size| heap.allocate(size, 1).expect("there is room"));
@@ -50,7 +52,8 @@ fn a_span_of_a_class_above_is_found_when_those_of_the_own_do_not_fit() {
     assert_eq!(with_two().allocate_below(8, 4, 19), None);
 }
 
-/// The only span below the limit is behind others that are above it: behind 63 it is found, behind 64 it is not.
+/// At most 64 spans are tried for a range below a limit: the only span below the limit is found behind 63 others, and
+/// not behind 64.
 #[test]
 fn no_more_than_64_spans_are_looked_at_for_one_below_a_limit() {
     for (above, is_found) in [(63, true), (64, false)] {

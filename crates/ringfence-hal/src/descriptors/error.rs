@@ -8,9 +8,9 @@ use crate::DeviceError;
 /// A part of a shader-visible heap.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Region {
-    /// Descriptors that live until they are released.
+    /// Descriptors that are allocated until the program releases them.
     Persistent,
-    /// Descriptors that live for one frame.
+    /// Descriptors that are allocated for one frame.
     Frame,
     /// The slots of a `BindlessTable`.
     Bindless,
@@ -33,15 +33,15 @@ pub enum DescriptorError {
     /// The request is for zero descriptors.
     #[error("0 descriptors were requested")]
     ZeroCount,
-    /// The request exceeds the capacity of the heap, or of a 32-bit count.
+    /// The request exceeds the capacity of the heap, or the largest 32-bit number.
     #[error("{count} descriptors were requested, but at most {max} are possible")]
     TooMany {
-        /// Number of requested slots.
+        /// Number of requested descriptors.
         count: u64,
-        /// The largest possible number.
+        /// Maximum number of descriptors of a request.
         max: u64,
     },
-    /// No range of free slots is large enough at the moment.
+    /// No range of free slots is large enough. A later request can succeed, once descriptors are released.
     #[error(
         "the {region} has no room for {need} descriptors: {free} are free, at most {largest_free} of them in a row; \
          release some or create a larger heap"
@@ -56,14 +56,15 @@ pub enum DescriptorError {
         /// Size of the largest range of free slots.
         largest_free: u32,
     },
-    /// The device already has a shader-visible heap of this kind. There is one per kind, and every command list binds
-    /// it. A dropped heap counts until a reclaim has destroyed it.
+    /// The device already has a shader-visible heap of this kind. A device has one per kind, and every command list
+    /// binds it. A dropped heap counts until a call of `reclaim` has destroyed it.
     #[error("the device has a shader-visible heap of {kind} already, or a dropped one that is not yet reclaimed")]
     SecondHeap {
         /// The kind of heap.
         kind: HeapKind,
     },
-    /// The command list has already bound a heap of this kind. It binds one heap per kind, once.
+    /// The command list has already bound a heap of this kind. A command list may bind only one heap per kind, and only
+    /// once.
     #[error("a heap of {kind} is already bound to this command list")]
     AlreadyBound {
         /// The kind of heap.
@@ -88,7 +89,7 @@ pub enum DescriptorError {
     /// The resource or the heap belongs to another allocator.
     #[error("the resource or the heap belongs to another allocator")]
     Foreign,
-    /// There is no such slot.
+    /// The index is not less than the number of slots.
     #[error("descriptor {index} is out of range: there are {count}")]
     OutOfRange {
         /// The requested index.
@@ -111,7 +112,7 @@ pub enum DescriptorError {
     /// Another thread is growing the heap. Call again.
     #[error("another thread is growing the heap; call again")]
     GrownMeanwhile,
-    /// Shaders may be reading the slot, so it cannot be written again. Release it and allocate another one.
+    /// The slot was already written, and shaders may be reading it. Release the descriptor and allocate another one.
     #[error("descriptor {index} was already written, and shaders may be reading it; allocate another one")]
     InUse {
         /// The slot, relative to its allocation.

@@ -1,5 +1,5 @@
-//! Descriptors through the fault injector. The creation of a heap, the description and the write of a view, and a bind
-//! can fail; the other calls are forwarded.
+//! Descriptors through the fault injector. Calls that create a heap, describe or write a view, or bind a heap can be
+//! made to fail; the other calls are forwarded.
 
 use super::{Call, FaultInjector};
 use crate::DeviceError;

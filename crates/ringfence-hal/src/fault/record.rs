@@ -4,15 +4,15 @@ use super::FaultInjector;
 use crate::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
 use crate::{Device, RawBuffer, RawTexture};
 
-/// A recorder of the inner device for objects that were created through its [`FaultInjector`], which are the same
-/// objects.
+/// A recorder of the inner device, used as a recorder of its [`FaultInjector`]. Both devices have the same objects, so
+/// the calls are forwarded unchanged.
 ///
 /// ```
 /// # use ringfence_hal::fault::{FaultInjector, Recorder};
 /// # use ringfence_hal::record::Record;
 /// # fn records<D: ringfence_hal::Device>(_: &mut impl Record<FaultInjector<D>>) {}
 /// # fn example<D: ringfence_hal::Device, R: Record<D>>(commands: R) -> R {
-/// let mut recorder = Recorder(commands); // what the device itself records into
+/// let mut recorder = Recorder(commands); // the recorder of the inner device
 /// // unsafe { batch.record(&mut recorder) }
 /// # records::<D>(&mut recorder);
 /// let commands = recorder.0;

@@ -1,4 +1,4 @@
-//! Shared memory through the fault injector. Exports, imports and queries of a handle can fail.
+//! Shared memory through the fault injector. Calls that export or import memory or query a handle can be made to fail.
 
 use super::{Call, FaultInjector};
 use crate::sharing::{Share, ShareKind, Tied};

@@ -1,4 +1,4 @@
-//! Sparse buffers and textures through the fault injector. Their creation and the binding of pages can fail.
+//! Sparse buffers and textures through the fault injector. Calls that create them or bind pages can be made to fail.
 
 use super::{Call, FaultInjector};
 use crate::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};

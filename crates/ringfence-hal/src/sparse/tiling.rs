@@ -23,7 +23,7 @@ pub struct TextureTiling {
     pub page_bytes: u64,
     /// Memory types that pages may be bound to, one bit each.
     pub memory_type_bits: u32,
-    /// The class of the pages, which decides which resources may share a block with them.
+    /// The class of the pages. It decides which resources may share a block with them.
     pub class: ResourceClass,
     /// The aspects of the texture.
     pub aspects: TextureAspects,
@@ -41,9 +41,9 @@ pub struct TextureTiling {
     pub tail_pages: u64,
     /// `true` if all layers share one mip tail.
     pub is_tail_shared: bool,
-    /// Location of the first mip tail, which only the device interprets.
+    /// Location of the first mip tail, in a unit of the device. Only the device interprets it.
     pub tail_offset: u64,
-    /// Distance between the mip tails of consecutive layers, which only the device interprets.
+    /// Distance between the mip tails of consecutive layers, in a unit of the device. Only the device interprets it.
     pub tail_stride: u64,
 }
 
@@ -56,9 +56,9 @@ pub enum TilePlace {
         mip: u32,
         /// The array layer.
         layer: u32,
-        /// Column of the tile, from the left.
+        /// Column of the tile in the mip level, counted from 0 at the left.
         column: u32,
-        /// Row of the tile, from the top.
+        /// Row of the tile in the mip level, counted from 0 at the top.
         row: u32,
     },
     /// A page of a mip tail.

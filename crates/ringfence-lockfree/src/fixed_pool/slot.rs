@@ -1,29 +1,32 @@
-//! A slot of a chain, for a pool and its heap, which are added and removed while threads use them.
+//! A slot of a pool chain: a pool, and the heap that it divides into blocks. The heap is stored and taken out while
+//! other threads use the slot.
 //!
 //! ```text
-//!               try_reserve          open(heap)                          close: no block live, no visitor
+//!               try_reserve          open(heap)                          close: no live block and no visitor
 //!   ┌▶ VACANT ─────────────▶ RESERVED ────────▶ BUSY ──▶ OPEN + visitors ─────────────▶ BUSY ──▶ VACANT, heap returned
-//!   └──────────────────────────┘ cancel          heap is written                          heap is taken
+//!   └──────────────────────────┘ cancel          heap is stored                           heap is taken out
 //! ```
 //!
 //! Safe code cannot do this without a lock: a generic value that is stored and taken out through `&self` must be in an
-//! `UnsafeCell`. Reference counts would not help. Reading a count that another thread may be dropping has the same
-//! problem, and each allocation would write a count that all threads share.
+//! `UnsafeCell`. A reference count for the heap would not help: a thread that increments the count must know that the
+//! count still exists, and each allocation would write to a count that all threads share.
 //!
-//! # Why no heap is used after it is taken out
+//! # Proof that no heap is used after it is taken out
 //!
-//! *An allocated block keeps its heap in the slot.* In steps:
+//! While a block is allocated, its heap remains in the slot:
 //!
-//! 1. The heap is written in BUSY after RESERVED, before the pool is opened: no thread has a block of it.
-//! 2. The heap is read by the owner of a [`PoolAllocation`] that is live here. A `PoolAllocation` comes only from
-//!    [`PoolSlot::allocate`] or [`PoolSlot::open`], cannot be copied, and is consumed by [`PoolSlot::free`]: while it
-//!    is borrowed, the block stays allocated. Claiming the block acquired the opening.
-//! 3. Or the heap is read by a visitor, which has raised the count in `state` in OPEN.
-//! 4. The heap is taken out in BUSY after OPEN. The pool is closed then, so no block is allocated, and it stays closed,
-//!    because only step 1 opens it. There is no visitor. Closing acquired the release of each block.
+//! 1. The heap is stored in the state BUSY after RESERVED, before the pool is opened. So no thread has a block of the
+//!    pool.
+//! 2. The owner of a [`PoolAllocation`] that is live in this slot may read the heap. Only [`PoolSlot::allocate`] and
+//!    [`PoolSlot::open`] create a `PoolAllocation`; it cannot be copied, and [`PoolSlot::free`] consumes it. So while it
+//!    is borrowed, the block remains allocated. The heap was stored before, because the claim of the block acquires the
+//!    opening of the pool.
+//! 3. A visitor may read the heap: a thread that has incremented `state` in the state OPEN.
+//! 4. The heap is taken out in the state BUSY after OPEN. The pool is closed then, so no block is allocated. It remains
+//!    closed, because only step 1 opens it. There is no visitor. The close has acquired the release of each block.
 //!
-//! The memory of the pool's own bits is not freed before the slot: a late thread finds a pool that refuses it, not
-//! freed memory.
+//! The bits and serials of the pool are freed only with the slot. A thread that accesses the pool late finds a closed
+//! pool, and never freed memory.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -40,8 +43,8 @@ use ringfence_core::range::{FreeError, Invalid, Range, Serial, Span};
 
 /// An allocated block of a chain's pool.
 ///
-/// It can be neither copied nor forged: it *is* the right to the block and to its heap, until
-/// [`PoolChain::free`](crate::pool_chain::PoolChain::free) consumes it. If it is dropped instead, its block stays
+/// It can be neither copied nor forged. Its owner may use the block and the heap until
+/// [`PoolChain::free`](crate::pool_chain::PoolChain::free) consumes it. If it is dropped instead, the block remains
 /// allocated.
 #[must_use = "a block that is not freed stays allocated"]
 #[derive(PartialEq, Eq, Hash)]
@@ -54,7 +57,8 @@ pub struct PoolAllocation {
 }
 
 impl PoolAllocation {
-    /// Only for a range that was just allocated and that no other thread knows.
+    /// Creates the allocation of a range. The range must have been allocated just before, and no other thread may know
+    /// it.
     fn new(range: Range, pool: u32) -> Self {
         Self { offset: range.offset(), size: range.size(), serial: range.serial(), block: range.slot(), pool }
     }
@@ -63,31 +67,31 @@ impl PoolAllocation {
         Range::new(self.offset, self.size, self.block, self.serial)
     }
 
-    /// First unit, relative to the start of the pool's heap.
+    /// Returns the first unit of the block, relative to the start of the pool's heap.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Size of the block in units, which may exceed the requested size.
+    /// Returns the size of the block, in units: the block size of the chain.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// Index of the pool in its chain. Another pool may reuse it once this block is freed.
+    /// Returns the index of the pool in its chain. Once this block is freed, another pool can get the same index.
     #[must_use]
     pub const fn pool(&self) -> u32 {
         self.pool
     }
 
-    /// Index of the block in its pool.
+    /// Returns the index of the block in its pool.
     #[must_use]
     pub const fn block(&self) -> u32 {
         self.block
     }
 
-    /// Serial of this allocation, unique in the process.
+    /// Returns the serial of this allocation, which no other allocation of the process has.
     #[must_use]
     pub const fn serial(&self) -> Serial {
         self.serial
@@ -100,12 +104,12 @@ impl fmt::Debug for PoolAllocation {
     }
 }
 
-/// An allocation that could not be freed, with the error. The chain is unchanged.
+/// Error of a failed free, with the allocation. The chain is unchanged.
 #[derive(PartialEq, Eq, Debug)]
 pub struct RefusedFree {
-    /// Reason of the failure.
+    /// The reason of the failure.
     pub error: FreeError,
-    /// The allocation, returned so that its own chain can free it.
+    /// The allocation, so that the caller can free it in its own chain.
     pub allocation: PoolAllocation,
 }
 
@@ -117,30 +121,31 @@ impl fmt::Display for RefusedFree {
 
 impl core::error::Error for RefusedFree {}
 
-/// No heap, not reserved.
+/// State of a slot: no heap, not reserved.
 const VACANT: u32 = 0;
-/// No heap; a thread has a reservation.
+/// State of a slot: no heap; a thread has reserved the slot.
 const RESERVED: u32 = 1;
-/// One thread is storing the heap or taking it out.
+/// State of a slot: one thread is storing the heap or taking it out.
 const BUSY: u32 = 2;
-/// A heap is stored; `state - OPEN` is the number of visitors.
+/// Lowest state of a slot with a heap; `state - OPEN` is the number of visitors.
 const OPEN: u32 = 3;
 
-/// A pool and, while it is open, its heap. See the [module](self).
+/// A pool, and its heap while the pool is open.
 pub(crate) struct PoolSlot<H> {
     pool: FixedPool,
-    /// `Some` iff `state` is at least OPEN. In BUSY, it belongs to the thread that set BUSY.
+    /// The heap: `Some` if `state` is at least OPEN. In the state BUSY, only the thread that has set BUSY may access
+    /// it.
     heap: UnsafeCell<Option<H>>,
-    /// State machine; see the drawing in the module's documentation.
+    /// The state: [`VACANT`], [`RESERVED`], [`BUSY`], or [`OPEN`] plus the number of visitors.
     state: AtomicU32,
     /// `true` if a block was allocated since the last [`PoolSlot::idle_since`].
     used: AtomicBool,
-    /// The tick since which the pool has been seen empty and unused; 0 at first.
+    /// The last tick at which the pool was not seen empty and unused; 0 at first.
     idle: AtomicU64,
 }
 
-// SAFETY: several threads share the heap, and a thread other than its creator can take it out, so `H: Send + Sync` is
-// required. The module's documentation says which thread may read or write the heap, and when.
+// SAFETY: several threads share the heap, and another thread than its creator can take it out, so `H: Send + Sync` is
+// required. The proof in the module's documentation says when a thread may read or write the heap.
 unsafe impl<H: Send + Sync> Sync for PoolSlot<H> {}
 
 impl<H> PoolSlot<H> {
@@ -168,9 +173,9 @@ impl<H> PoolSlot<H> {
         self.state.load(Ordering::Relaxed) == VACANT
     }
 
-    /// Reserves a vacant slot for the caller.
+    /// Reserves the slot for the caller. Returns `false` if the slot is not vacant.
     pub(crate) fn try_reserve(&self) -> bool {
-        // Relaxed: `open` acquires the earlier operations.
+        // Relaxed, because `open` acquires the earlier operations.
         self.state.compare_exchange(VACANT, RESERVED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
@@ -181,10 +186,10 @@ impl<H> PoolSlot<H> {
         debug_assert!(cancelled.is_ok(), "a reservation is cancelled once");
     }
 
-    /// Stores a heap in a reserved slot, opens the pool with `block_count` blocks, and allocates the first for the
-    /// caller.
+    /// Stores a heap in a reserved slot, opens the pool with `block_count` blocks, and allocates the first block for
+    /// the caller.
     ///
-    /// Returns the heap if the slot is not reserved or the count is not in `1..=capacity`.
+    /// Fails and returns the heap if the slot is not reserved, or if the count is not in `1..=capacity`.
     pub(crate) fn open(&self, index: u32, heap: H, block_count: u32) -> Result<PoolAllocation, H> {
         let count_fits = (1..=self.capacity()).contains(&block_count);
         // Acquire: the previous heap was taken out before this one is stored.
@@ -195,23 +200,23 @@ impl<H> PoolSlot<H> {
         self.heap.with_mut(|place| unsafe { *place = Some(heap) });
         self.used.store(true, Ordering::Relaxed);
         let range = self.pool.open_and_allocate(block_count).expect("the pool of a reserved slot is closed");
-        // Release: happens before visitors and the closer.
+        // Release: the opening happens before all visits and the close.
         self.state.store(OPEN, Ordering::Release);
         Ok(PoolAllocation::new(range, index))
     }
 
-    /// Allocates a block. It may miss a block that was freed just before.
+    /// Allocates a block. Can miss a block that was freed just before.
     pub(crate) fn allocate(&self, index: u32, hint: usize) -> Option<PoolAllocation> {
         self.pool.allocate_cached(hint).map(|range| self.note_use(range, index))
     }
 
-    /// Like [`PoolSlot::allocate`], but checks every group.
+    /// Allocates a block, and checks every group before it fails.
     pub(crate) fn allocate_thorough(&self, index: u32, hint: usize) -> Option<PoolAllocation> {
         self.pool.allocate_near(hint).map(|range| self.note_use(range, index))
     }
 
     fn note_use(&self, range: Range, index: u32) -> PoolAllocation {
-        // Stores only if needed: a line that is only read stays in every core's cache.
+        // Stores only if needed, because a cache line that is only read stays in every core's cache.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
@@ -232,29 +237,31 @@ impl<H> PoolSlot<H> {
         if !self.is_live(allocation) {
             return None;
         }
-        // SAFETY: serials are unique, so the allocation belongs to this pool and is live. It stays live while it is
-        // borrowed, and a live allocation keeps the heap in the slot (2).
+        // SAFETY: serials are unique, so the allocation belongs to this pool and is live. It remains live while it is
+        // borrowed, and while it is live, the heap remains in the slot (2).
         self.heap.with(|place| unsafe { (*place).as_ref() })
     }
 
-    /// Takes the heap out iff no block is allocated and no thread visits.
+    /// Takes the heap out if no block is allocated and there is no visitor; otherwise, returns `None`.
     pub(crate) fn close(&self) -> Option<H> {
         let count = self.pool.close()?;
         // Acquire: earlier visits happen before the heap is taken.
         if self.state.compare_exchange(OPEN, BUSY, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            // A visitor is active. Only the thread that closed the pool can open it now.
+            // There is a visitor. Only this thread can open the pool again, because it has closed the pool.
             let opened = self.pool.open(count);
             debug_assert!(opened, "the thread that closed a pool can open it");
             return None;
         }
-        // SAFETY: the pool is closed, so no block is live; there is no visitor, and BUSY admits none (4).
+        // SAFETY: the pool is closed, so no block is live. There is no visitor, and none can begin in the state BUSY
+        // (4).
         let heap = self.heap.with_mut(|place| unsafe { (*place).take() });
         // Release: the heap was taken before the next thread opens the slot.
         self.state.store(VACANT, Ordering::Release);
         heap
     }
 
-    /// Calls `look` with the pool and its heap, if the pool is open. The pool cannot be closed during the call.
+    /// Calls `look` with the pool and its heap. Returns `None` if the pool is not open. The pool cannot be closed
+    /// during the call.
     pub(crate) fn visit<R>(&self, index: u32, look: impl FnOnce(PoolView<'_, H>) -> R) -> Option<R> {
         let _visit = Visit::begin(&self.state)?;
         // SAFETY: the visitor is counted until `_visit` is dropped, so the heap stays in the slot (3).
@@ -262,9 +269,10 @@ impl<H> PoolSlot<H> {
         Some(look(PoolView { index, heap, pool: &self.pool }))
     }
 
-    /// Returns the tick since which the pool has been empty and unused; `tick` if it is in use.
+    /// Returns the last tick at which the pool was not empty and unused: `tick` if a block is allocated, or was
+    /// allocated since the last call.
     pub(crate) fn idle_since(&self, tick: u64) -> u64 {
-        // Relaxed: a hint only. A pool is closed by its bits.
+        // Relaxed: this is only a hint. The close of the pool checks the bits.
         if self.used.load(Ordering::Relaxed) || !self.pool.is_empty() {
             self.used.store(false, Ordering::Relaxed);
             self.idle.store(tick, Ordering::Relaxed);
@@ -280,7 +288,7 @@ impl<H> PoolSlot<H> {
         self.pool.has_room()
     }
 
-    /// Like [`FixedPool::validate`].
+    /// Checks all rules of the slot and of its pool. No other thread may use the slot during the call.
     pub(crate) fn validate(&self) -> Result<(), Invalid> {
         let state = self.state.load(Ordering::Relaxed);
         let open = self.pool.block_count() != 0;
@@ -294,14 +302,14 @@ impl<H> PoolSlot<H> {
     }
 }
 
-/// A visitor, counted in a slot's state while this value exists.
+/// A visitor: `state` counts it while this value exists.
 struct Visit<'a>(&'a AtomicU32);
 
 impl<'a> Visit<'a> {
     fn begin(state: &'a AtomicU32) -> Option<Self> {
         let mut seen = state.load(Ordering::Relaxed);
         while seen >= OPEN {
-            // Acquire: the heap was stored before.
+            // Acquire: the heap was stored before this.
             match state.compare_exchange_weak(seen, seen + 1, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Some(Self(state)),
                 Err(now) => seen = now,
@@ -320,7 +328,7 @@ impl Drop for Visit<'_> {
 
 /// An open pool, as [`PoolChain::for_each_pool`](crate::pool_chain::PoolChain::for_each_pool) reports it.
 ///
-/// The pool itself is private, because its `free` accepts any of its ranges.
+/// The pool itself is private, because [`FixedPool::free`] would accept a range that another thread owns.
 pub struct PoolView<'a, H> {
     index: u32,
     heap: &'a H,
@@ -328,25 +336,25 @@ pub struct PoolView<'a, H> {
 }
 
 impl<'a, H> PoolView<'a, H> {
-    /// Index of the pool in its chain.
+    /// Returns the index of the pool in its chain.
     #[must_use]
     pub const fn index(&self) -> u32 {
         self.index
     }
 
-    /// The heap that the pool divides into blocks.
+    /// Returns the heap that the pool divides into blocks.
     #[must_use]
     pub const fn heap(&self) -> &'a H {
         self.heap
     }
 
-    /// Number of blocks of the pool.
+    /// Returns the number of blocks of the pool.
     #[must_use]
     pub fn block_count(&self) -> u32 {
         self.pool.block_count()
     }
 
-    /// Number of allocated blocks. O(blocks / 64).
+    /// Returns the number of allocated blocks. O(blocks / 64).
     #[must_use]
     pub fn live_count(&self) -> u32 {
         self.pool.live_count()
@@ -360,9 +368,9 @@ impl<'a, H> PoolView<'a, H> {
     }
 }
 
-/// A box that any thread can set once; afterwards it does not change.
+/// A box that any thread can set, once. After that, its value does not change.
 pub(crate) struct OnceBox<T> {
-    /// Null, or from `Box::into_raw`; a pointer that is not null does not change.
+    /// Null, or a pointer from `Box::into_raw`. Once it is not null, it does not change.
     value: AtomicPtr<T>,
     _owns: PhantomData<Box<T>>,
 }
@@ -378,28 +386,29 @@ impl<T> OnceBox<T> {
     pub(crate) fn get(&self) -> Option<&T> {
         // Acquire, with the release in `set`: the value is fully initialized.
         let value = self.value.load(Ordering::Acquire);
-        // SAFETY: null, or from `Box::into_raw`, and freed only by `drop` and `take`, which have exclusive access to
-        // the box; no thread has a `&mut` to the value.
+        // SAFETY: the pointer is null or from `Box::into_raw`. The value is freed only by `drop` and `take`, which have
+        // exclusive access to the box, and no thread has a `&mut` to it.
         unsafe { value.as_ref() }
     }
 
-    /// Sets the value, or returns it if another thread was faster.
+    /// Sets the value. Fails and returns the value if another thread has set one before.
     pub(crate) fn set(&self, value: Box<T>) -> Result<&T, Box<T>> {
         let value = Box::into_raw(value);
         // Release: see `get`.
         match self.value.compare_exchange(ptr::null_mut(), value, Ordering::Release, Ordering::Relaxed) {
-            // SAFETY: from `Box::into_raw`, freed only by `drop` and `take`, which have exclusive access to the box.
+            // SAFETY: the pointer is from `Box::into_raw`. The value is freed only by `drop` and `take`, which have
+            // exclusive access to the box.
             Ok(_) => Ok(unsafe { &*value }),
-            // SAFETY: from `Box::into_raw` just above, and no other thread has seen it.
+            // SAFETY: the pointer is from `Box::into_raw` just above, and no other thread has seen it.
             Err(_) => Err(unsafe { Box::from_raw(value) }),
         }
     }
 
     pub(crate) fn take(&mut self) -> Option<Box<T>> {
-        // Relaxed: `&mut self` guarantees that every other use happened before.
+        // Relaxed: `&mut self` guarantees that all uses by other threads happened before.
         let value = self.value.load(Ordering::Relaxed);
         self.value.store(ptr::null_mut(), Ordering::Relaxed);
-        // SAFETY: from `Box::into_raw` and not freed before, because the pointer is null from then on.
+        // SAFETY: the pointer is from `Box::into_raw`. It was not freed before, because `value` is set to null first.
         (!value.is_null()).then(|| unsafe { Box::from_raw(value) })
     }
 }

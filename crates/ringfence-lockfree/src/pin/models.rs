@@ -1,9 +1,9 @@
-//! Models of the pins, in every order of steps of a writer and a releasing thread.
+//! Models of the pins: `loom` runs them with every order of the steps of writing threads and a releasing thread.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models`
+//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-lockfree --lib --release models`
 //!
-//! The bytes of the ring are `loom` cells: a model fails if two threads access one of them at once, or if a thread does
-//! not see earlier writes to it.
+//! The bytes of the ring are `loom` cells. A model fails if two threads access the same byte at the same time, or if a
+//! thread does not see earlier writes to it.
 
 use loom::sync::{Arc, Mutex};
 use loom::thread;
@@ -35,7 +35,7 @@ impl World {
         self.books.lock().unwrap().1.claim(position)
     }
 
-    /// Allocates a page of one byte and pins it.
+    /// Allocates a page of one byte and sets the pin to its position.
     fn reserve(&self, tag: u32, pin: &Pin) -> Option<Page> {
         let mut books = self.books.lock().unwrap();
         let range = books.0.allocate(1, 1, &tag).ok()?;
@@ -48,7 +48,8 @@ impl World {
         self.bytes[page.offset as usize].with_mut(|byte| unsafe { *byte += 1 });
     }
 
-    /// Writes to a page that the writer has had for a while. Returns `true` if the page still belonged to it.
+    /// Writes to a page that was reserved earlier. Returns `false` and writes nothing if the page was released
+    /// meanwhile.
     fn write_again(&self, page: Page, pin: &Pin) -> bool {
         pin.set(page.position);
         let holds = self.released.holds(page.position);
@@ -59,7 +60,8 @@ impl World {
         holds
     }
 
-    /// Releases the entries with tags up to `passed`. Returns `true` if a pin kept some of them.
+    /// Releases the entries with tags up to `passed`. Returns `true` if a pin has prevented the release of some of
+    /// them.
     fn release(&self, passed: u32) -> bool {
         let mut books = self.books.lock().unwrap();
         let (ring, pins) = &mut *books;
@@ -176,7 +178,7 @@ fn what_a_writer_wrote_is_seen_by_who_releases_its_page() {
             writing.write(page);
             drop(pin);
         });
-        // The writer has a pin from the start: once the pin is cleared, its write is done.
+        // The writer has set its pin before it started. So once the pin is cleared, its write is done.
         if !world.release(1) {
             // SAFETY: `loom` fails the model if another thread accesses the byte.
             world.bytes[0].with_mut(|byte| assert_eq!(unsafe { *byte }, 1));

@@ -1,11 +1,11 @@
-//! Models of recycled objects with threads that take, keep, age, empty and close. `loom` tries every order of their
-//! steps; miri tries some orders and checks all memory accesses.
+//! Models of recycled objects with threads that take, keep, age, empty and close. `loom` runs them with every order of
+//! the threads' steps; miri runs some orders and checks all memory accesses.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models` `cargo +nightly miri test -p
-//! ringfence-core --lib models`
+//! - `RUSTFLAGS="--cfg loom" cargo test -p ringfence-lockfree --lib --release models`
+//! - `cargo +nightly miri test -p ringfence-lockfree --lib models`
 //!
-//! An object with two owners fails a model through its cell, a lost or twice destroyed object through its count, and
-//! wrongly counted bytes through `validate`. All threads share one thread cache.
+//! A model fails if an object has two owners (its cell detects this), if an object is lost or destroyed twice (it is
+//! counted), or if bytes are counted wrongly (`validate`). All threads share one thread cache.
 
 #[cfg(loom)]
 use loom::{sync::Arc, thread};
@@ -22,8 +22,8 @@ struct Object {
     content: UnsafeCell<u32>,
 }
 
-// SAFETY: only the owner of the object accesses its content; the models check that there is one owner. `loom`'s cell is
-// `Sync` by itself.
+// SAFETY: only the owner of an object accesses its content, and the models check that it has one owner. The cell of
+// `loom` is `Sync` without this.
 #[cfg(not(loom))]
 unsafe impl Sync for Object {}
 
@@ -40,15 +40,15 @@ struct World {
     lives: AtomicU32,
 }
 
-/// A user's object, and the reference that keeps the world alive.
+/// An object in use, and the reference that keeps the world alive.
 struct Owned {
     object: Box<Object>,
     owner: Arc<World>,
 }
 
 impl World {
-    /// Creates a world with room for `count` objects. Their description was requested once, and the thread cache
-    /// exists, because `loom` does not model the order of a `OnceLock`.
+    /// Creates a world that can keep the bytes of `count` objects. Their description was requested once. The thread
+    /// cache is also created here, because `loom` does not model a `OnceLock`.
     fn new(count: u64) -> Arc<Self> {
         let world = Arc::new(Self { objects: Recycled::new(BYTES * count, 1), lives: AtomicU32::new(0) });
         assert!(world.objects.take(&world.objects.wanted(&key())).is_none());
@@ -86,7 +86,7 @@ fn key() -> Key {
     Key::new(core::array::from_fn(|at| u64::from(at == 0)), 1)
 }
 
-/// Makes an object like the allocator: a recycled one, else a new one.
+/// Returns an object as an allocator does: a recycled object, or a new one if there is none.
 fn make(world: &Arc<World>) -> Owned {
     let key = key();
     let wanted = world.objects.wanted(&key);
@@ -103,7 +103,7 @@ fn make(world: &Arc<World>) -> Owned {
     Owned { object, owner: owner.unwrap_or_else(|| Arc::clone(world)) }
 }
 
-/// Destroys an object through its owner, which is moved.
+/// Destroys an object as an allocator does: keeps it if possible. The owner is moved into the store.
 fn destroy(owned: Owned) {
     let Owned { object, owner } = owned;
     World::touch(&object);
@@ -142,7 +142,8 @@ fn an_object_has_one_owner_at_a_time() {
     });
 }
 
-/// Two threads keep objects, and one object fits: the kept bytes never exceed the bound, and all of them are counted.
+/// If two threads keep objects and only one object fits, the kept bytes never exceed the limit, and all kept bytes are
+/// counted.
 #[test]
 fn the_bound_holds_while_two_threads_put_in() {
     model(2, || {
@@ -160,8 +161,8 @@ fn the_bound_holds_while_two_threads_put_in() {
     });
 }
 
-/// The last handle is dropped while a thread keeps an object with the owner that keeps the world alive: no cycle
-/// remains.
+/// If the last handle is dropped while a thread keeps an object with its owner, the world is dropped: no reference
+/// cycle remains.
 #[test]
 fn a_close_beside_a_thread_that_gives_back_leaves_nothing() {
     model(2, || {
@@ -174,7 +175,8 @@ fn a_close_beside_a_thread_that_gives_back_leaves_nothing() {
     });
 }
 
-/// The objects of a description are forgotten, or taken out to free memory, while a thread takes and keeps objects.
+/// Each object has one owner if the objects of its class are taken out, because of their age or to free memory, while
+/// another thread takes and keeps objects.
 #[test]
 fn what_is_forgotten_beside_a_thread_that_takes_has_one_owner() {
     model(2, || {

@@ -1,10 +1,10 @@
-//! Tests of which objects are kept, step by step, and of the bound with threads.
+//! Tests of the rules by which objects are kept, and of the limit with several threads.
 
 use std::sync::atomic::AtomicUsize;
 
 use super::*;
 
-/// An object with its recycling data, and a number.
+/// An object: its recycling data, and a number.
 struct Object(Box<Option<Recycling>>, u32);
 
 impl Recyclable for Object {
@@ -19,7 +19,7 @@ fn key(number: u64) -> Key {
     Key::new(core::array::from_fn(|at| if at == 0 { number } else { 0 }), 1)
 }
 
-/// Returns a recycled object, or a new one of `bytes` bytes.
+/// Requests object `number`: returns a recycled object, or a new one of `bytes` bytes.
 fn object(objects: &Objects, number: u64, bytes: u64) -> Object {
     let key = key(number);
     let wanted = objects.wanted(&key);
@@ -79,7 +79,7 @@ fn every_word_of_a_key_counts() {
     distinct.sort_unstable();
     distinct.dedup();
     assert_eq!(distinct.len(), tags.len());
-    // Two swapped words give another key.
+    // Keys with two swapped words have different tags.
     let swapped =
         |one, other| Key::new(core::array::from_fn(|at| [one, other].get(at).copied().unwrap_or(7)), Key::WORDS);
     assert_ne!(swapped(1, 2).tag(), swapped(2, 1).tag());
@@ -123,7 +123,7 @@ fn a_description_that_is_not_asked_for_makes_room_for_one_that_is() {
     old.into_iter().for_each(|object| _ = release(&objects, object));
     assert_eq!(kept(&objects), (1000, 100_000));
     let gone = AtomicUsize::new(0);
-    // Without reclaims, refusals advance the time.
+    // Refusals advance the time, without calls of `age`.
     for _ in 0..40 {
         let held: Vec<_> = (0..10).map(|_| object(&objects, 2, 100)).collect();
         for object in held {
@@ -214,13 +214,14 @@ fn threads_never_exceed_the_bound_and_lose_nothing() {
         }
     });
     objects.validate().expect("sound");
-    // Each object that was created or taken was given back: it was destroyed, is kept, or was taken again.
+    // Each object that was created or taken was put back: it was destroyed, is kept, or was taken again.
     let (count, _) = kept(&objects);
     let (made, gone) = (made.into_inner() as u64, gone.into_inner() as u64);
     assert_eq!(made, gone + count + objects.taken());
 }
 
-/// An object that another thread keeps while its class is forgotten ages too.
+/// An object that another thread keeps while the objects of its class are taken out is also destroyed after the grace
+/// period.
 #[test]
 fn what_is_kept_while_its_class_is_forgotten_ages_all_the_same() {
     let objects = Objects::new(1 << 20, AGE_STEP);

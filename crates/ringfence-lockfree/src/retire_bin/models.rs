@@ -1,6 +1,7 @@
-//! Models of shards with threads that retire and release items, and of the sets of the items, in every order of steps.
+//! Models of shards with threads that retire and release items, and of the sets of the items. `loom` runs them with
+//! every order of the threads' steps.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models`
+//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-lockfree --lib --release models`
 
 use loom::sync::Arc;
 use loom::thread;
@@ -15,10 +16,11 @@ fn model(preemptions: impl Into<Option<usize>>, body: impl Fn() + Send + Sync + 
     builder.check(body);
 }
 
-/// Runs a model with one shard per thread (`true`), or with all threads in the shared shard (`false`).
+/// Values with which a model is run: with one shard per thread (`true`), and with all threads in the shared shard
+/// (`false`).
 const IN_SLOT: [bool; 2] = [false, true];
 
-/// Gives this thread the thread slot if `in_slot` is set.
+/// Sets the thread slot of this thread if `in_slot` is `true`.
 fn take_slot(in_slot: bool, thread_slot: usize) {
     if in_slot {
         crate::thread_slot::take_slot(thread_slot);
@@ -116,7 +118,7 @@ fn what_a_thread_has_put_in_comes_out_before_the_next_has_its_slot_and_after() {
         let bin = Arc::new(RetireBin::with_shards(1));
         let putting = Arc::clone(&bin);
         let other = thread::spawn(move || {
-            // Two threads in sequence, because a thread slot passes from one thread to the next.
+            // Two threads use the thread slot one after the other.
             for item in [1, 2] {
                 let putting = Arc::clone(&putting);
                 thread::spawn(move || {

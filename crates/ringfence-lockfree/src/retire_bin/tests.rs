@@ -1,4 +1,4 @@
-//! Tests of the bin: against a naive twin, with limits, and with threads.
+//! Tests of the bin: comparisons with a naive twin, tests of limits, and tests with threads.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ fn set(points: [u64; 3]) -> SyncSet {
     points.map(|(timeline, value)| SyncPoint::new(TimelineId::new(timeline), value)).collect()
 }
 
-/// The bin releases the same items as a list of everything, for generated programs over three independent timelines.
+/// The bin releases the same items as a list of all items, for generated programs over three independent timelines.
 #[test]
 fn gives_out_what_a_list_of_everything_would() {
     for seed in 0..if cfg!(miri) { 1 } else { 64 } {
@@ -32,7 +32,7 @@ fn gives_out_what_a_list_of_everything_would() {
                 2 | 3 => {
                     let own = set([dice.below(begun[0] + 1), 0, dice.below(begun[2] + 1)]);
                     twin.push((own.clone(), number));
-                    // As this thread, or as another one.
+                    // Retires the item in the shard of this thread, or in the shard of another thread.
                     match dice.below(2) {
                         0 => bin.retire(&own, number),
                         _ => put(bin.shard(dice.below(bin.shards().count() as u64) as usize), 0, Some(&own), number),
@@ -152,7 +152,7 @@ fn put<T>(shard: &Shard<T>, turn: u64, own: Option<&SyncSet>, item: T) {
     }
 }
 
-/// Counts its drops.
+/// An item that counts its drops.
 struct Counted<'a>(&'a AtomicU64);
 
 impl Drop for Counted<'_> {
@@ -170,7 +170,7 @@ fn a_bin_that_goes_drops_each_item_once_wherever_it_is() {
             bin.retire_tagged(round, |tag| *tag = set([round + 1, 0, 0]), Counted(&dropped));
             bin.retire(&set([0, item / 7, 0]), Counted(&dropped));
         }
-        // Some items are released, some have passed and stay, some wait.
+        // Some items are released, some have passed but are not released, and some still wait.
         bin.release([1, 1].as_slice(), 3, drop);
     }
     let gone = dropped.load(Ordering::SeqCst);
@@ -201,7 +201,7 @@ fn what_a_thread_retired_that_has_ended_comes_out_and_the_next_goes_on_in_its_sl
     let bin = RetireBin::with_shards(8);
     let mut out = Vec::new();
     for round in 0..10 {
-        // More threads than own shards, concurrently and consecutively.
+        // There are more threads than own shards. They run concurrently, and in consecutive groups.
         std::thread::scope(|scope| {
             let retire = |thread| {
                 let bin = &bin;
@@ -233,7 +233,7 @@ fn an_item_that_is_dropped_may_retire_others() {
             }
         }
     }
-    // Leaked, because its items borrow it.
+    // The bin is leaked, because its items borrow it.
     let bin = Box::leak(Box::new(RetireBin::with_shards(2)));
     bin.retire_tagged(0, |_| {}, Parent(bin, 5));
     let mut released = 0;
@@ -244,7 +244,7 @@ fn an_item_that_is_dropped_may_retire_others() {
     assert_eq!(released, 11);
 }
 
-/// Fails if the test does not end, so that a deadlock is reported instead of waited for.
+/// Runs a test, and fails after a time limit, so that a deadlock is reported.
 fn ends(test: impl FnOnce() + Send + 'static) {
     let (done, is_done) = std::sync::mpsc::channel();
     let running = std::thread::spawn(move || {
@@ -257,7 +257,7 @@ fn ends(test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Progress is the caller's code: it may use the bin in every way.
+/// The progress is code of the caller, so it may call all functions of the bin.
 #[test]
 fn progress_may_use_the_bin_that_asks_for_it() {
     struct Nosy<'a>(&'a RetireBin<u64>, Mutex<Vec<u64>>);
@@ -287,7 +287,7 @@ fn progress_may_use_the_bin_that_asks_for_it() {
     });
 }
 
-/// Dropping an item is the caller's code too: it may use the bin in every way, and may panic.
+/// The drop of an item is code of the caller, so it may call all functions of the bin, and may panic.
 #[test]
 fn an_item_that_is_dropped_may_collect_and_panic_and_nothing_is_lost_or_dropped_twice() {
     struct Sore {
@@ -302,7 +302,7 @@ fn an_item_that_is_dropped_may_collect_and_panic_and_nothing_is_lost_or_dropped_
             if self.panics {
                 self.bin.collect([1].as_slice(), 1, &mut out);
                 self.bin.collect_all(&mut out);
-                // Retired instead of dropped, because this drop panics.
+                // The items are retired instead of dropped, because this drop panics.
                 out.into_iter().for_each(|item| self.bin.retire(&SyncSet::new(), item));
                 panic!("on purpose");
             }
@@ -376,7 +376,7 @@ fn threads_retire_while_frames_turn_and_nothing_comes_out_early_or_twice() {
                 let (bin, begun, turn, returned) = (&bin, &begun, &turn, &returned);
                 scope.spawn(move || {
                     for number in 0..ITEMS {
-                        // The latest frame whose `begin` has returned: its work may use the item.
+                        // The latest frame whose `begin` has returned. Its work may use the item.
                         let least = returned.load(Ordering::SeqCst);
                         let now = turn.load(Ordering::SeqCst);
                         let tag = |set: &mut SyncSet| {
@@ -418,8 +418,8 @@ fn threads_retire_while_frames_turn_and_nothing_comes_out_early_or_twice() {
     assert_eq!(seen.len() as u64, THREADS * ITEMS);
 }
 
-/// A shard is skipped only if its thread releases its own items; a thread that releases all threads' items is not
-/// spared.
+/// `release_unspared` skips the shard of a thread only if this thread releases its own items, and not if it releases
+/// the items of all threads.
 #[test]
 fn what_a_thread_put_in_is_spared_only_if_it_takes_that_out_itself() {
     for takes_own in [false, true] {

@@ -9,7 +9,7 @@ fn seed_003_03_a_class_is_the_fine_size_class() {
         assert_eq!(Class::of(size, alignment).map(|class| class.bytes), fine, "{size} aligned to {alignment}");
     }
     assert_eq!(Class::of(300, 48), None, "not a power of two");
-    // Each size has one index, in order: with the arena, it is the whole key of a chain.
+    // Each size has one index, and the indices are in the order of the sizes.
     let mut classes: Vec<_> = (1..=SLOT_BYTES_MAX).filter_map(|size| Class::of(size, 1)).collect();
     classes.dedup();
     assert!(classes.iter().map(|class| class.index).eq(0..CLASS_COUNT as u32), "{classes:?}");

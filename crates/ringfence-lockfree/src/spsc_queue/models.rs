@@ -1,7 +1,8 @@
-//! Models of a queue with one thread at each end, in every order of their steps. `loom`'s cells check that each item
-//! and each set is written before it is read, and that no chunk is reused while a thread still reads it.
+//! Models of a queue with a producer and a consumer. `loom` runs them with every order of the threads' steps, and its
+//! cells check that each item and each set is written before it is read, and that no chunk is reused while a thread
+//! reads it.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models`
+//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-lockfree --lib --release models`
 
 use loom::sync::Arc;
 use loom::thread;
@@ -19,7 +20,7 @@ fn set(value: u64) -> SyncSet {
     SyncPoint::new(TimelineId::new(0), value).into()
 }
 
-/// Shared by a producer and a consumer.
+/// A queue that a producer and a consumer share.
 struct Shared(SpscQueue<Box<u64>>);
 
 // SAFETY: one thread adds items, one takes them out.
@@ -35,7 +36,8 @@ impl Shared {
         unsafe { self.0.put(Key::Points(&points), |set| set.clone_from(&points), item) };
     }
 
-    /// Takes out all items into `into`, and checks that the reported state of each closed batch's set is right.
+    /// Takes out all available items into `into`. Checks that the queue reports correctly if the set of each closed
+    /// chunk has passed.
     fn take(&self, head: &mut Head<Box<u64>>, reached: u64, into: &mut Vec<u64>) {
         let mut batches = Vec::new();
         // SAFETY: one thread takes items out.
@@ -54,7 +56,8 @@ impl Shared {
     }
 }
 
-/// Chunks of one and two items: one is filled, one is closed by another set, one is reused.
+/// Each item is taken out once and in order, while chunks of one and two items are filled, closed by another set, and
+/// reused.
 #[test]
 fn each_item_comes_out_once_in_its_order_while_others_are_put_in() {
     model(None, || {
@@ -75,12 +78,12 @@ fn each_item_comes_out_once_in_its_order_while_others_are_put_in() {
     });
 }
 
-/// A producer reuses a returned chunk while it adds items, and the consumer does not close an open chunk.
+/// The producer reuses a returned chunk while it adds items, and the consumer does not return the open chunk.
 #[test]
 fn a_chunk_that_has_come_back_is_used_again() {
     model(None, || {
         let shared = Arc::new(Shared(SpscQueue::new()));
-        // A chunk of one item is already closed, and can be reused once it is returned.
+        // A chunk of one item is already closed. It can be reused once the consumer has returned it.
         shared.push(1, 1);
         shared.push(2, 2);
         let taking = Arc::clone(&shared);
@@ -98,7 +101,7 @@ fn a_chunk_that_has_come_back_is_used_again() {
     });
 }
 
-/// Items with a later point stay, and earlier items in the same queue do not wait for that point.
+/// Items with a later point are not released, and earlier items in the same queue do not wait for this point.
 #[test]
 fn an_open_chunk_is_given_when_its_own_set_has_passed_and_not_before() {
     model(None, || {

@@ -1,4 +1,4 @@
-//! Tests of the queue alone: against a queue of pairs, and its memory use.
+//! Tests of the queue with one thread: comparisons with a queue of pairs of set and item, and tests of its memory use.
 
 use std::collections::VecDeque;
 
@@ -11,10 +11,10 @@ fn set(value: u64) -> SyncSet {
     SyncPoint::new(TimelineId::new(0), value).into()
 }
 
-/// Batches, with their sets.
+/// Batches of closed chunks, with their sets.
 type Closed<T> = Vec<(SyncSet, Batch<T>)>;
 
-/// A queue with both of its ends. Safe, because one thread owns both.
+/// A queue with its producer's and its consumer's side. Its functions are safe, because one thread owns both sides.
 struct Ends<T> {
     queue: SpscQueue<T>,
     head: Head<T>,
@@ -35,11 +35,11 @@ impl<T> Ends<T> {
 
     fn put(&mut self, value: u64, items: impl ExactSizeIterator<Item = T>) {
         let points = set(value);
-        // SAFETY: this thread owns both ends.
+        // SAFETY: this thread owns both sides.
         unsafe { self.queue.put(Key::Points(&points), |set| set.clone_from(&points), items) };
     }
 
-    /// Takes the closed batches with their sets, and the open one if it has passed.
+    /// Takes the batches of the closed chunks with their sets, and the batch of the open chunk if its set has passed.
     fn take(&mut self, passed: u64) -> (Closed<T>, Option<Batch<T>>) {
         let mut batches = Vec::new();
         let closed = |has_passed, points: &SyncSet, batch| {
@@ -58,7 +58,7 @@ impl<T> Ends<T> {
         unsafe { self.queue.give_back(batch) };
     }
 
-    /// Returns the number of items that fit into all chunks.
+    /// Returns the number of slots of all chunks.
     fn room(&self) -> usize {
         let mut room = 0;
         let mut chunk = self.queue.made.get();
@@ -71,16 +71,16 @@ impl<T> Ends<T> {
     }
 }
 
-/// Items of generated programs are returned in their order, each with its own set, in any division into batches.
+/// Items of generated programs are returned in their order, each with its own set, for all divisions into batches.
 #[test]
 fn gives_what_a_queue_of_pairs_gives() {
     let (seeds, steps) = if cfg!(miri) { (1, 80) } else { (200, 400) };
     for seed in 0..seeds {
         let mut dice = Rng::new(seed);
         let mut ends = Ends::new();
-        // The items in the queue, and the batches that were taken out and not returned.
+        // The sets and items in the queue, and the batches that were taken out and not returned.
         let (mut twin, mut out) = (VecDeque::new(), VecDeque::new());
-        // The set of the last added item is that of the open chunk.
+        // `last` is the set of the last added item, which is the set of the open chunk.
         let (mut value, mut last, mut number) = (1, 1, 0);
         for _ in 0..steps {
             match dice.below(5) {
@@ -113,7 +113,7 @@ fn gives_what_a_queue_of_pairs_gives() {
                     assert_eq!(taken, twin.len(), "seed {seed}");
                 }
                 3 => {
-                    // Any of the batches, in any order.
+                    // The batches are emptied in any order.
                     if !out.is_empty() {
                         let (items, batch) = out.remove(dice.below(out.len() as u64) as usize).expect("inside");
                         let mut given = Vec::new();
@@ -135,7 +135,7 @@ fn gives_what_a_queue_of_pairs_gives() {
     }
 }
 
-/// Runs frames with `count` items each, three of which are in flight.
+/// Runs frames with `count` items each. Three frames are in flight.
 fn frames(ends: &mut Ends<u64>, waiting: &mut VecDeque<(u64, Batch<u64>)>, frames: std::ops::Range<u64>, count: u64) {
     for frame in frames {
         (0..count).for_each(|item| ends.push(frame, item));

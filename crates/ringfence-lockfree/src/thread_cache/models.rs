@@ -1,13 +1,13 @@
-//! Models of thread caches with threads that take, put, recall and close, over a chain of real slots. `loom` tries
-//! every order of their steps; miri tries some orders and checks all memory accesses.
+//! Models of thread caches with threads that take, put, recall and close, for the slots of a pool chain. `loom` runs
+//! them with every order of the threads' steps; miri runs some orders and checks all memory accesses.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --lib --release models` `cargo +nightly miri test -p
-//! ringfence-core --lib models`
+//! - `RUSTFLAGS="--cfg loom" cargo test -p ringfence-lockfree --lib --release models`
+//! - `cargo +nightly miri test -p ringfence-lockfree --lib models`
 //!
-//! With `loom`, the owners are `loom`'s: a model fails if one is never dropped, or if a world is dropped while a thread
-//! still uses its thread cache (see [`TryCell`]'s drop). The bytes of the slots are `loom` cells too: two owners of one
-//! slot fail the model. Miri runs on real memory: it finds pointers that are used too late, and references that live
-//! too long.
+//! Under `loom`, the owners are references of `loom`. A model fails if a reference is never dropped, or if a world is
+//! dropped while a thread still uses its thread cache (the drop of [`TryCell`] checks this). The bytes of the slots are
+//! `loom` cells, so a model fails if a slot has two owners. Miri detects pointers that are used after their memory was
+//! freed.
 
 #[cfg(loom)]
 use loom::{sync::Arc, thread};
@@ -26,7 +26,7 @@ const CLASS: usize = 0;
 struct Bytes(Vec<UnsafeCell<u8>>);
 
 // SAFETY: only the owner of a slot accesses its byte. The models check that a slot has one owner, and miri checks each
-// access. `loom`'s cell is `Sync` by itself.
+// access. The cell of `loom` is `Sync` without this.
 #[cfg(not(loom))]
 unsafe impl Sync for Bytes {}
 
@@ -38,14 +38,14 @@ struct World {
     chain: Chain,
 }
 
-/// A user's slot, and the reference that keeps the world alive.
+/// A slot in use, and the reference that keeps the world alive.
 struct Held {
     slot: PoolAllocation,
     owner: Arc<World>,
 }
 
 impl World {
-    /// Creates a world with a pool of `slots` slots. One slot was claimed and freed.
+    /// Creates a world with a pool of `slots` free slots.
     fn new(slots: u32) -> Arc<Self> {
         let world = Self { thread_caches: ThreadCaches::new([2]), chain: Chain::new(256, 1) };
         let bytes = Bytes((0..slots).map(|_| UnsafeCell::new(0)).collect());
@@ -57,7 +57,7 @@ impl World {
         self.chain.free_near(thread_place(), slot).expect("it is live");
     }
 
-    /// Frees the cached slots.
+    /// Frees the slots of all thread caches.
     fn recall(&self) {
         self.thread_caches.empty(|class, slot| self.give(class, slot));
     }
@@ -70,7 +70,7 @@ impl World {
         self.thread_caches.close(|class, slot| self.give(class, slot));
     }
 
-    /// Checks that only this thread has the slot.
+    /// Writes to the byte of a slot, so that `loom` checks that only this thread has the slot.
     fn touch(&self, slot: &PoolAllocation) {
         let bytes = &self.chain.heap(slot).expect("the slot is owned").0;
         // SAFETY: `loom` fails the model if another thread accesses the byte.
@@ -88,7 +88,7 @@ impl Drop for World {
     }
 }
 
-/// Takes a slot like a user of thread caches: from the thread cache, else a batch from the chain.
+/// Takes a slot as an allocator does: from the thread cache, or if the cache has none, a batch from the chain.
 fn take(world: &Arc<World>) -> Option<Held> {
     let (slot, owner) = world.thread_caches.take(CLASS).or_else(|| {
         let wanted = world.thread_caches.wanted(CLASS);
@@ -101,7 +101,7 @@ fn take(world: &Arc<World>) -> Option<Held> {
     Some(Held { slot, owner: owner.unwrap_or_else(|| Arc::clone(world)) })
 }
 
-/// Returns a slot through its owner, which is moved.
+/// Frees a slot as an allocator does: into the thread cache, if possible. The owner is moved into the cache.
 fn free(held: Held) {
     let Held { slot, owner } = held;
     owner.touch(&slot);
@@ -130,7 +130,7 @@ fn model(preemptions: impl Into<Option<usize>>, body: impl Fn() + Send + Sync + 
     builder.check(body);
 }
 
-/// Two threads have allocations, and a third owns the handle: the last of the three drops the world, once.
+/// If two threads have slots and a third thread owns the handle, the last of the three drops the world, exactly once.
 #[test]
 fn the_last_owner_takes_the_world_along() {
     model(2, || {
@@ -143,7 +143,8 @@ fn the_last_owner_takes_the_world_along() {
     });
 }
 
-/// Threads put into a full cache, with more owners than it keeps, while the world is closed.
+/// No slot and no owner is lost if threads put slots into a full cache, with more owners than fit, while the world is
+/// closed.
 #[test]
 fn a_full_thread_cache_gives_back_while_the_handle_goes() {
     model(2, || {
@@ -159,8 +160,8 @@ fn a_full_thread_cache_gives_back_while_the_handle_goes() {
     });
 }
 
-/// A slot has one owner at a time, whether it comes from the thread cache or from the chain, while a third thread
-/// recalls.
+/// A slot has one owner at a time, if it is taken from the thread cache or from the chain while a third thread frees
+/// the cached slots.
 #[test]
 fn a_slot_never_has_two_owners() {
     model(2, || {
@@ -186,8 +187,8 @@ fn a_slot_never_has_two_owners() {
     });
 }
 
-/// The subtracted cached slots are live in the chain: the count never exceeds the chain's later count, and never
-/// includes slots that a user owns.
+/// The count of cached slots, which is subtracted from the count of the chain, never exceeds the later count of the
+/// chain, and never includes slots in use.
 #[test]
 fn a_count_and_a_look_beside_a_thread_that_gives_back() {
     model(3, || {
@@ -223,8 +224,8 @@ fn a_sweep_beside_a_thread_that_takes() {
     });
 }
 
-/// Keeps the thread caches alive, as a descriptor keeps its heap alive. `loom` detects one that is never dropped, and a
-/// thread cache that is used after its end.
+/// An item that keeps the thread caches alive, as a descriptor keeps its heap alive. `loom` detects an item that is
+/// never dropped, and a thread cache that is used after its drop.
 #[cfg(loom)]
 struct Item(Arc<ThreadCaches<Item>>);
 

@@ -1,4 +1,4 @@
-//! Tests of one thread cache step by step, and with threads that take, put and close.
+//! Tests of a thread cache step by step, and tests with threads that take, put and close.
 
 use std::sync::Arc;
 use std::vec::Vec;
@@ -112,7 +112,8 @@ fn what_is_emptied_comes_with_its_class_and_stays_away_while_work_is_done() {
     thread_caches.validate(|_, _| Invalid::unless(false, "no item is checked", 0)).expect("empty");
 }
 
-/// As with descriptors, only the cached items keep the thread caches alive. Threads put and take while one closes.
+/// After the close, all items and with them the thread caches are dropped, although other threads put and take
+/// meanwhile. As with descriptors, only the items keep the thread caches alive.
 #[test]
 fn the_thread_that_closes_ends_the_circle_while_others_put_and_take() {
     struct Item(Arc<ThreadCaches<Item>>);
@@ -135,7 +136,8 @@ fn the_thread_that_closes_ends_the_circle_while_others_put_and_take() {
             }
             thread_caches.close(|_, item| drop(item));
         });
-        // For a thread cache that was created after the close. With a pool, no thread creates one without a handle.
+        // Closes a thread cache that was created after the first close. In a real pool, no thread cache is created
+        // after the last handle was dropped.
         thread_caches.close(|_, item| drop(item));
         drop(thread_caches);
         assert!(gone.upgrade().is_none());

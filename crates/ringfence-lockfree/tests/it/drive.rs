@@ -1,5 +1,5 @@
-//! Every structure beside its naive twin, from seeds: the short run of the campaign and of the fuzz targets. One test for each
-//! structure, so that each can be run alone.
+//! Runs the driver of every structure with some seeds; long campaigns and the fuzz targets run the same drivers. There
+//! is one test per structure, so that each can be run alone.
 
 use ringfence_core::testing::campaign::from_seeds;
 use ringfence_lockfree::testing::ALL;

@@ -1,4 +1,5 @@
-//! Tests of the lock-free pool: against a naive twin, with threads, and the rules of `docs/acceptance.md` by name.
+//! Tests of the lock-free pool: comparisons with a naive twin, tests with threads, and tests of the rules of
+//! `docs/acceptance.md`, which they are named after.
 
 use crate::counting_allocator::host_allocations;
 use proptest::collection::vec;
@@ -32,7 +33,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The naive twin: a list of live ranges.
+/// The naive twin of a pool: lists of its live ranges and of some freed ones.
 struct Twin {
     capacity: u32,
     block_count: u32,
@@ -170,7 +171,8 @@ fn seed_003_02_neither_allocates_on_the_host() {
     assert_eq!(host_allocations(churn), 0);
 }
 
-/// Returns the first block that each of many hints gets, which determines the cache lines that threads write.
+/// Returns the block that each of many hints gets first. It determines the cache lines that a thread with this hint
+/// writes.
 fn starts(pool: &FixedPool) -> Vec<u32> {
     let start = |hint: usize| {
         let range = pool.allocate_near(hint).expect("it is empty");
@@ -203,10 +205,12 @@ fn a_thread_goes_on_where_it_last_freed() {
     assert_eq!(pool.allocate_near(0).map(|range| range.slot()), Some(101), "and stays there");
 }
 
-/// A thread whose group is full continues with the next higher group that has a block, and wraps around.
+/// If the group that a thread used last is full, the thread continues with the next higher group that has a free block,
+/// and after the last group with the first one.
 #[test]
 fn the_next_group_is_the_one_that_comes_after_the_full_one() {
-    // (groups, the full group that the thread used last, the groups with a block, the groups in the order of use)
+    // The number of groups, the full group that the thread used last, the groups with a free block, and these groups in
+    // the order of use.
     for (groups, last, free, expected) in [
         (16, 5, vec![3, 9, 12], [9, 12, 3]),
         (192, 70, vec![1, 100, 150], [100, 150, 1]),
@@ -247,7 +251,7 @@ const THREADS: usize = 4;
 
 #[test]
 fn seed_003_02_threads_never_share_a_block() {
-    // Few blocks, so that the threads use the same groups, fill them and find them full.
+    // There are few blocks, so that the threads use the same groups, fill them and find them full.
     for (count, held_max) in [(8, 3), (40, 12), (700, 200)] {
         let pool = FixedPool::new(1, count);
         let owned: Vec<AtomicBool> = (0..count).map(|_| AtomicBool::new(false)).collect();

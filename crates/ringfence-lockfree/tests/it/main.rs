@@ -1,6 +1,7 @@
-//! The tests of the crate, in one program: each structure beside its naive twin, over generated operations and by threads.
+//! The tests of the crate in one program: each structure and its naive twin with generated operations, and tests with
+//! threads.
 //!
-//! Under `--cfg loom` the program contains the models alone.
+//! Under `--cfg loom`, the program contains only the models.
 
 #[cfg(loom)]
 mod models;
@@ -16,7 +17,7 @@ mod fixed_pool;
 #[cfg(not(loom))]
 mod pool_chain;
 
-/// Counts by thread, because the tests of the program run beside each other.
+/// Counts the host allocations of each thread separately, because the tests of the program run concurrently.
 #[cfg(not(loom))]
 #[global_allocator]
 static HOST: counting_allocator::CountingAllocator = counting_allocator::CountingAllocator;

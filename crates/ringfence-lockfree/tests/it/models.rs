@@ -1,9 +1,10 @@
-//! Models of the lock-free structures, in every order of steps of two or three threads.
+//! Models of the pools: `loom` runs them with every order of the steps of two or three threads.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-core --release --test it`
+//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-lockfree --release --test it`
 //!
-//! Under `loom`, groups have two blocks, and runs of serial numbers have two allocations: see `src/primitive.rs`. The
-//! heaps are in `loom` cells too, so a model fails if a heap is read while it is stored or taken out.
+//! Under `loom`, a group has two blocks, and a run of serial numbers is enough for two allocations
+//! (`src/primitive.rs`). Heaps are stored in `loom` cells, so a model fails if a heap is read while it is stored or
+//! taken out.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -11,7 +12,8 @@ use ringfence_core::range::Range;
 use ringfence_lockfree::fixed_pool::FixedPool;
 use ringfence_lockfree::pool_chain::{PoolAllocation, PoolChain};
 
-/// Tries all orders with at most this many preemptions; `None` means all orders.
+/// Runs `body` with all orders of steps that have at most `preemptions` preemptions, or with all orders if it is
+/// `None`.
 fn model(preemptions: impl Into<Option<usize>>, body: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = preemptions.into();
@@ -27,7 +29,7 @@ fn at_once<T: Send + 'static>(bodies: impl IntoIterator<Item = Box<dyn FnOnce() 
     others.into_iter().map(|other| other.join().unwrap()).chain([last]).collect()
 }
 
-/// Checks that no block is lost or allocated twice: once all are freed, each can be allocated once.
+/// Checks that no block was lost or allocated twice: all blocks are free, and each can be allocated once.
 fn check_whole(pool: &FixedPool, count: usize) {
     pool.validate().unwrap();
     assert_eq!(pool.live_count(), 0);
@@ -88,14 +90,14 @@ fn two_threads_fill_and_drain_two_groups() {
     });
 }
 
-/// A thread that finds a group full clears its bit in `rooms`, checks the group again, and sets the bit again.
-/// Meanwhile the group may have a block that was freed before, without a bit that shows it.
+/// A free block is found even while another thread has cleared the bit of its group in `rooms`: a thread that finds a
+/// group full clears the bit, checks the group again, and sets the bit again if the group has a free block.
 #[test]
 fn a_free_block_is_found_while_another_thread_takes_the_mark_away() {
     model(None, || {
         let pool = Arc::new(FixedPool::new(1, 4));
-        // Both groups are full, and the bit of the later one is still set. One hint used that group last, the other the
-        // group before.
+        // Both groups are full, and the bit of the second one is still set. One hint used the second group last, the
+        // other hint the first group.
         let mut held: Vec<_> = (0..4).map(|_| pool.allocate_near(0).unwrap()).collect();
         pool.free_near(1, held.remove(0)).unwrap();
         held.insert(0, pool.allocate_near(1).unwrap());
@@ -103,7 +105,7 @@ fn a_free_block_is_found_while_another_thread_takes_the_mark_away() {
         let take = |hint: usize, gone: Option<Range>| -> Box<dyn FnOnce() -> Option<Range> + Send> {
             let pool = Arc::clone(&pool);
             Box::new(move || {
-                // With the other hint, so this hint continues at its own group.
+                // Freed with the other hint, so that this hint continues at its own group.
                 gone.into_iter().for_each(|gone| pool.free_near(hint ^ 1, gone).unwrap());
                 pool.allocate_near(hint)
             })
@@ -276,7 +278,7 @@ fn a_full_pool_that_is_freed_into_is_found_again() {
     model(None, || {
         let (chain, first) = chain(1, 1);
         let (asking, freeing) = (Arc::clone(&chain), Arc::clone(&chain));
-        // Finds the pool full and clears its bit while a block is freed there.
+        // This thread finds the pool full and clears its bit while a block of the pool is freed.
         let ask = thread::spawn(move || asking.allocate());
         freeing.free(first).unwrap();
         let got = ask.join().unwrap();
@@ -372,7 +374,7 @@ fn a_late_closer_does_not_close_a_larger_pool_in_use() {
         if pool.close().is_some() {
             assert!(pool.open(4));
             let all: Vec<_> = std::iter::from_fn(|| pool.allocate()).collect();
-            // The first group is completely free again, as it was when the late closer read it.
+            // The first group is completely free again, as it was when the other closing thread read it.
             last = all.last().copied().filter(|range| range.slot() == 3);
             all.into_iter().filter(|range| range.slot() != 3).for_each(|range| pool.free(range).unwrap());
         }

@@ -1,5 +1,5 @@
-//! Tests of the chain of pools: with threads, with pools that are added and removed, and the rules of
-//! `docs/acceptance.md` by name.
+//! Tests of the chain of pools: with threads, with pools that are added and removed, and tests of the rules of
+//! `docs/acceptance.md`, which they are named after.
 
 use crate::counting_allocator::host_allocations;
 use proptest::collection::vec;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Returns a chain with numbered heaps, filled pool by pool.
+/// Returns a chain whose heaps are numbers, and its blocks, which are all allocated pool by pool.
 fn filled(block_count: u32, pool_count: u32) -> (PoolChain<u32>, Vec<PoolAllocation>) {
     let chain = PoolChain::new(16, pool_count);
     let mut live = Vec::new();
@@ -48,7 +48,7 @@ fn seed_003_05_a_full_pool_is_followed_by_the_next() {
     assert_eq!(chain.allocate(), None);
     chain.validate().unwrap();
 
-    // For many pools too, blocks freed in any of them are found before the chain is exhausted.
+    // If there are many pools, freed blocks in any of them are found before the chain is exhausted.
     let (chain, mut live) = filled(2, 130);
     for thorough in [false, true] {
         for pools in [[0, 1, 129], [63, 64, 65], [2, 127, 128]] {
@@ -77,7 +77,7 @@ fn a_block_of_the_last_of_many_pools_is_found() {
     assert_eq!(indices, (0..70).collect::<Vec<_>>());
 }
 
-/// More groups than one word of `rooms` has bits.
+/// All blocks of a pool are allocated through the bits in `rooms`, also if there are more groups than a word has bits.
 #[test]
 fn a_large_pool_is_filled_by_what_is_cached() {
     let (chain, live) = filled(9000, 1);
@@ -180,7 +180,7 @@ fn fault_11_a_free_knows_its_pool() {
 
 #[test]
 fn fault_11_192_kib_and_128_kib_do_not_overlap() {
-    // By memory type and block size.
+    // Chains by memory type and block size.
     let mut chains: HashMap<(u32, u64), PoolChain<()>> = HashMap::new();
     let mut held: HashMap<(u32, u64), Vec<(u64, u64)>> = HashMap::new();
     for size in [192 << 10, 128 << 10, 64 << 10, 192 << 10, 128 << 10, 64 << 10] {
@@ -290,7 +290,7 @@ proptest! {
     #[test]
     fn a_chain_does_as_its_twin(places in 1..5_u32, ops in vec(op(), 0..300)) {
         let chain = PoolChain::new(10, places);
-        // For each open pool: its number, and its free blocks.
+        // For each open pool, its number of blocks and its number of free blocks.
         let mut pools: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
         let mut blocks: HashMap<u32, u32> = HashMap::new();
         let mut live: Vec<PoolAllocation> = Vec::new();
@@ -343,7 +343,7 @@ proptest! {
     }
 }
 
-/// A heap that records if it was taken out, and which of its blocks are owned.
+/// A heap that records if it was taken out, and which of its blocks are allocated.
 struct Heap {
     gone: AtomicBool,
     owned: Vec<AtomicBool>,
@@ -365,12 +365,12 @@ struct Stress {
 
 impl Stress {
     const POOL_BLOCKS: u32 = 12;
-    /// Minimum work of each thread, and the number of pools that must be removed by then: miri runs one turn in
-    /// milliseconds.
+    /// Minimum number of turns of each thread, and the number of pools that must be removed meanwhile. Both are small
+    /// under miri, where a turn takes milliseconds.
     const TURNS: u32 = if cfg!(miri) { 1_000 } else { 50_000 };
     const TAKEN: u32 = if cfg!(miri) { 1 } else { 50 };
 
-    /// Allocates as the module's documentation tells a caller to.
+    /// Allocates a block by the steps of the module's documentation.
     fn allocate(&self) -> PoolAllocation {
         loop {
             if let Some(allocation) = self.chain.allocate() {
@@ -397,12 +397,12 @@ impl Stress {
     fn work(&self, number: usize) {
         let (mut random, mut held) = (number as u64 + 1, Vec::new());
         let mut turn = 0;
-        // Long enough even on a machine that runs one thread at a time.
+        // The second condition ensures enough concurrency on a machine that runs one thread at a time.
         while turn < Self::TURNS || self.taken.load(Relaxed) < Self::TAKEN {
             turn += 1;
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let pick = (random >> 33) as usize;
-            // Alternates, so that pools fill and drain.
+            // The limit alternates, so that pools become full and empty.
             let held_max = if turn / 250 % 2 == 0 { 40 } else { 2 };
             if held.len() < held_max {
                 let allocation = self.allocate();

@@ -4,7 +4,8 @@ use super::PlannedRange;
 use crate::format::{Parts, push_number, push_text};
 use crate::snapshot::RingSnapshot;
 
-/// Defines a field that is encoded as one number: the conversion to the number, and the checked conversion back.
+/// Defines modules for fields that are encoded as one number, from the conversion to the number and the checked
+/// conversion back.
 macro_rules! numbers {
     ($($name:ident of $type:ty: $put:expr, $take:expr;)*) => {
         $(pub(super) mod $name {
@@ -54,7 +55,7 @@ pub(super) mod texts {
     }
 }
 
-/// Encodes the figures of a ring, without its name.
+/// Encodes the state of a ring, without its name.
 pub(super) mod ring {
     use super::*;
 
@@ -99,7 +100,7 @@ pub(super) mod planned {
     }
 
     pub(in crate::event) fn take(from: &mut Parts<'_>) -> Option<Vec<PlannedRange>> {
-        // The list grows as its elements are read, so that a damaged count cannot reserve memory.
+        // The list grows with each element that is read, so that a damaged count cannot reserve much memory.
         let mut resources = Vec::new();
         for _ in 0..from.number()? {
             let (first_pass, end_pass) = (from.number()?, from.number()?);

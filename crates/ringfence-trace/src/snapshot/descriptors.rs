@@ -6,33 +6,34 @@
 pub struct DescriptorSnapshot {
     /// Name of the heap.
     pub name: String,
-    /// Kind of its descriptors: `resources`, `samplers`, `render targets` or `depth-stencils`.
+    /// Kind of the region's descriptors: `resources`, `samplers`, `render targets` or `depth-stencils`.
     pub kind: String,
-    /// Kind of the region: `CPU-only`, `persistent`, `frame` or `bindless`. The slots of a bindless table are counted
-    /// in the persistent region too.
+    /// Kind of the region: `CPU-only`, `persistent`, `frame` or `bindless`. The slots of a bindless table also count in
+    /// the persistent region that contains the table.
     pub region: String,
     /// Number of slots.
     pub slot_count: u64,
-    /// Number of slots that are not free, including those that the suballocation algorithm loses to rounding. A
-    /// snapshot from a trace counts only the requested slots.
+    /// Number of slots that are not free, including slots that rounding has added to requests. A snapshot from a trace
+    /// counts only the requested slots.
     pub used_count: u64,
-    /// Number of released slots that wait for the device; a part of `used_count`. 0 for a frame region, and in a
-    /// snapshot from a trace.
+    /// Number of slots that are released and wait for the device. `used_count` includes them. 0 for a frame region, and
+    /// in a snapshot from a trace.
     pub waiting_count: u64,
-    /// Largest number of slots in use so far. Only counted for frame regions.
+    /// Highest value of `used_count` so far, for a frame region; `None` for other regions.
     pub high_water: Option<u64>,
-    /// Length of the longest run of free slots. For a bindless table, the number of free slots, since any slot fits an
-    /// entry. 0 in a snapshot from a trace.
+    /// Number of slots in the longest run of free slots. For a bindless table, the number of all free slots, because an
+    /// entry fits in any slot. 0 in a snapshot from a trace.
     pub largest_free: u64,
     /// Number of driver heaps.
     pub heap_count: u64,
-    /// Number of tables that were copied, for a frame region.
+    /// Number of tables that were copied to the heap so far, for a frame region; 0 for other regions.
     pub tables_made: u64,
-    /// Number of tables that were already in the heap, for a frame region.
+    /// Number of tables that were found in the heap so far, so that no copy was needed, for a frame region; 0 for other
+    /// regions.
     pub tables_shared: u64,
 }
 
-/// Names of the kinds of regions.
+/// Names of the kinds of regions, for [`DescriptorSnapshot::region`].
 pub mod region {
     /// A CPU-only heap.
     pub const CPU_ONLY: &str = "CPU-only";

@@ -12,7 +12,7 @@ use crate::range::{Allocate, Range, RangeAllocator};
 use crate::testing::{Op, Twin, step};
 use crate::tlsf::Tlsf;
 
-/// Returns a capacity that a few requests fill, so that failures and merges are common.
+/// Returns a capacity that a few requests fill, so that requests often fail and spans are often merged.
 fn capacity(feed: &mut Feed<'_>) -> Option<u64> {
     Some(match feed.below(8)? {
         0..=3 => 1 + feed.below(64)?,
@@ -49,7 +49,7 @@ fn drive(feed: &mut Feed<'_>, allocator: &mut dyn RangeAllocator, exact: bool) -
 #[must_use]
 pub fn buddy(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
-    // Validation reads the whole tree, so small trees allow more operations.
+    // The validation reads the whole tree, so small trees permit more operations in the same time.
     let Some(levels) = feed.below(12) else { return 0 };
     let Some(capacity) = feed.below(1 << levels) else { return 0 };
     let Some(granule) = feed.below(5) else { return 0 };
@@ -78,8 +78,8 @@ pub fn tlsf(data: &[u8]) -> u64 {
     drive(&mut feed, &mut Tlsf::new(capacity), false)
 }
 
-/// Drives a [`Tlsf`] that defers frees, because it had enough spans and has enough free space: 100 of its first 1,100
-/// ranges remain. Large requests make it merge the deferred spans now and then.
+/// Drives a [`Tlsf`] that defers frees: it had 1,100 ranges, of which 100 remain, and most of its space is free.
+/// Occasional large requests make it merge the deferred spans.
 ///
 /// # Panics
 /// If it differs from its twin.
@@ -112,8 +112,8 @@ pub fn tlsf_deferred(data: &[u8]) -> u64 {
     count
 }
 
-/// Drives a [`LinearRanges`] from both ends. A range that is freed in the middle of a row is not free space yet, so the
-/// twin has only the list of live ranges.
+/// Drives a [`LinearRanges`] from both ends. Its twin is the list of live ranges, without free spans, because the space
+/// of a range that is freed in the middle of a row is not free yet.
 ///
 /// # Panics
 /// If two ranges overlap, a range is lost, or a second free succeeds.
@@ -172,7 +172,7 @@ fn grow(feed: &mut Feed<'_>, algorithm: Algorithm) -> u64 {
         let Some(number) = feed.below(256) else { break };
         let picked = live.get(number as usize % live.len().max(1)).copied();
         match what {
-            // The check compares all pairs of blocks, so fewer blocks allow more operations.
+            // The check compares all pairs of allocations, so their number is limited to permit more operations.
             0..=6 if live.len() < 32 => {
                 let size = if what == 6 { number * 3 } else { number % (basic_size + 1) };
                 let Some(log2) = feed.below(4) else { break };
@@ -193,7 +193,7 @@ fn grow(feed: &mut Feed<'_>, algorithm: Algorithm) -> u64 {
                     assert!(blocks.heap(&made).is_some());
                     live.push(made);
                 } else {
-                    // Algorithms that round do not serve every size from a block of that size.
+                    // Algorithms that round sizes up cannot serve every size from a block of the same size.
                     assert!(
                         size == 0 || log2 > 0 || matches!(algorithm, Algorithm::Equal { .. } | Algorithm::Buddy { .. })
                     );

@@ -10,7 +10,7 @@ use crate::ring::Ring;
 use crate::size_class::SizeClasses;
 use crate::sync::{Progress, SyncPoint, SyncSet, TimelineId};
 
-/// Drives a [`Ring`]. Its twin records the owner of each unit.
+/// Drives a [`Ring`]. Its twin records the tag of each unit in use.
 ///
 /// # Panics
 /// If it differs from its twin.
@@ -28,7 +28,8 @@ pub fn ring(data: &[u8]) -> u64 {
             0..=8 => {
                 let alignment = 1 << (what % 4);
                 let size = number as usize % (capacity + 2);
-                // The first aligned, contiguous position from `next` on that skips only free units.
+                // The twin allocates at the first aligned, contiguous position from `next` on that is reached over free
+                // units only.
                 let free = (0..capacity).take_while(|step| owner[(next + step) % capacity].is_none()).count();
                 let fits = |skip: &usize| {
                     let at = (next + skip) % capacity;
@@ -73,7 +74,7 @@ pub fn ring(data: &[u8]) -> u64 {
 /// Drives a [`Linear`].
 ///
 /// # Panics
-/// If it differs from its twin, which is a number.
+/// If it differs from its twin, which is the number of used units.
 #[must_use]
 pub fn linear(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
@@ -140,7 +141,7 @@ pub fn size_class(data: &[u8]) -> u64 {
     count
 }
 
-/// Drives a [`RetireQueue`]. Its twin is a list.
+/// Drives a [`RetireQueue`]. Its twin is a list of items with their sets.
 ///
 /// # Panics
 /// If an item is released too early, too late, twice or never.
@@ -225,7 +226,7 @@ pub fn sync_set(data: &[u8]) -> u64 {
                 twin.clear();
             }
         }
-        // A point of value 0 has always passed, and may be omitted.
+        // A point with the value 0 has always passed, so the set may omit it.
         let wanted: Vec<_> =
             twin.iter().map(|(at, value)| (*at as usize, *value)).filter(|(_, value)| *value > 0).collect();
         let mut held: Vec<_> = set.iter().map(|point| (point.timeline.index(), point.value)).collect();
