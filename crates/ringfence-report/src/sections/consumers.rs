@@ -1,4 +1,4 @@
-//! The largest consumers of memory, by the beginning of the names.
+//! The largest consumers of memory, by name prefix.
 
 use ringfence_trace::Snapshot;
 
@@ -9,7 +9,7 @@ use crate::table::Table;
 use crate::units;
 use crate::units::{bytes, count};
 
-/// Maximum number of rows. One more row sums up the rest.
+/// Maximum number of rows. One more row has the sum of all other consumers.
 const ROW_COUNT_MAX: usize = 25;
 
 pub(super) fn html(snapshot: &Snapshot) -> String {
