@@ -24,7 +24,7 @@ use crate::units::parse_bytes;
         Exit codes:\n  \
         0  success (also if the reader of the output stops reading)\n  \
         1  bad input, a file that cannot be read or written, an unknown device, or a wrong byte\n  \
-        2  only `plan`: no plan was found that fits the capacity or the heaps\n\n\
+        2  only `plan`: no plan was found that fits the capacity, or the heaps are too small\n\n\
         Tables are written to standard output, progress and remarks to standard error. Output has no colours, with or \
         without NO_COLOR."
 )]
@@ -116,7 +116,7 @@ pub struct DevicesOptions {
     allow_negative_numbers = true,
     after_help = "The trace is CSV with the columns op,id,size,alignment (op is a or f), a recording of the Vulkan \
         Memory Allocator, or a trace of this library.\n\n\
-        Strategies: tlsf, buddy, free-list; first-fit and pools are naive ones for comparison.\n\n\
+        Strategies: tlsf, buddy, free-list; first-fit and pools are naive strategies for comparison.\n\n\
         Examples:\n  \
         ringfence replay trace.csv\n  \
         ringfence replay trace.csv --allocator tlsf --capacity 4GiB --json\n  \
@@ -148,16 +148,16 @@ pub struct ReplayOptions {
         output has a heading, then the same rows in the same order with their offset. Lines that begin with # are \
         comments; quote an id that begins with #. A quoted field must end on its line.\n\n\
         Further columns of a row:\n  \
-        uses      its passes, as in \"3w 5 9w\" (w: the pass writes it): for advice on their order\n  \
+        uses      passes that use the row, as in \"3w 5 9w\" (w: the pass writes it), for advice on their order\n  \
         pinned    the offset that the row must have\n  \
         heaps     as in \"1 0\": the row is placed in the first of these heaps (--heap) that has room\n  \
         kind      rows of different kinds share no page of --granularity\n  \
         again_of  an earlier id: another lifetime of that buffer, at the same offset\n\n\
-        Without --heap, heaps have no end.\n\n\
+        Without --heap, heaps have no limit.\n\n\
         A dump of XLA (the buffer assignment of one module, followed by its live ranges) or of TVM (save_json of \
-        the USMP's BufferInfo) is read too. Each pool of TVM becomes a heap of its size hint, and a buffer is placed \
-        in one of its candidates.\n\n\
-        With a capacity the search ends as soon as a plan fits into it. Exit code 2 means that no such plan was found, \
+        the USMP's BufferInfo) is read too. Each pool of TVM becomes a heap with the size of the pool's size hint, \
+        and a buffer is placed in one of its candidate pools.\n\n\
+        With a capacity the search ends as soon as a plan fits. Exit code 2 means that no plan fits the capacity, \
         or that the heaps are too small: then no rows are written (--output), but a page (--report) is, if there is a \
         plan to show. The comparison with first fit is omitted if it takes longer than a tenth of the time limit.\n\n\
         Examples:\n  \
@@ -249,8 +249,8 @@ pub struct ReportOptions {
 #[derive(Parser, Debug, Clone)]
 #[command(
     allow_negative_numbers = true,
-    after_help = "A seed always gives the same world if it has one thread. The first finding is reported with its \
-        seed, and the exit code is 1.\n\n\
+    after_help = "A seed always gives the same world if it has one thread. The command stops at the first \
+        error, prints it with its seed, and the exit code is 1.\n\n\
         Examples:\n  \
         ringfence world --seed 17\n  \
         ringfence world --seed 17 --trace world.rft\n  \

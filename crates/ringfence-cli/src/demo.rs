@@ -66,11 +66,11 @@ pub fn main(options: &DemoOptions) -> Result<ExitCode, Failure> {
         #[cfg(feature = "vulkan")]
         DeviceChoice::Vulkan(name) => open_and_run::<VulkanGpu>(options, name.clone(), "as requested"),
         #[cfg(not(feature = "vulkan"))]
-        DeviceChoice::Vulkan(_) => Err("this build has no Vulkan (needs the feature `vulkan`)".into()),
+        DeviceChoice::Vulkan(_) => Err("this build lacks Vulkan (needs the feature `vulkan`)".into()),
         #[cfg(all(windows, feature = "d3d12"))]
         DeviceChoice::D3d12(name) => open_and_run::<D3d12Gpu>(options, name.clone(), "as requested"),
         #[cfg(not(all(windows, feature = "d3d12")))]
-        DeviceChoice::D3d12(_) => Err("this build has no Direct3D 12 (needs Windows and the feature `d3d12`)".into()),
+        DeviceChoice::D3d12(_) => Err("this build lacks Direct3D 12 (needs Windows and the feature `d3d12`)".into()),
     }
 }
 
@@ -91,7 +91,7 @@ fn auto(options: &DemoOptions) -> Result<ExitCode, Failure> {
         Err(error) => why.push(format!("no Vulkan device: {error}")),
     }
     if why.is_empty() {
-        why.push("this build has no real device".to_owned());
+        why.push("this build supports no real device".to_owned());
     }
     open_and_run::<SimGpu>(options, None, &why.join("; "))
 }

@@ -188,7 +188,7 @@ fn print(out: &mut impl Write, device: &Listed) -> io::Result<()> {
     let objects =
         if memory_objects_max >= u64::from(u32::MAX) { "any number".to_owned() } else { count(memory_objects_max) };
     let limits = format!(
-        "  memory objects: {objects}, of at most {}; buffers and textures {} apart; flushes in atoms of {}",
+        "  memory objects: {objects}, at most {} each; buffers and textures share no page of {}; flushes aligned to {}",
         bytes(memory_object_bytes_max),
         bytes(class_granularity_bytes),
         bytes(non_coherent_atom_bytes),

@@ -103,7 +103,7 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
     let input = input::read(&options.input, options)?;
     if heaps::are_named(&input, options) {
         if options.threads > NonZeroUsize::MIN {
-            return Err("--threads is for plans of one heap, without pins and pages".into());
+            return Err("--threads is for plans of one heap, without pinned offsets and pages".into());
         }
         return heaps::main(&input, options);
     }

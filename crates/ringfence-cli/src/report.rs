@@ -63,7 +63,7 @@ pub fn main(options: &ReportOptions) -> Result<ExitCode, Failure> {
 
 /// Writes each chart as a file into a folder. Creates the folder if it does not exist.
 fn write_svgs(folder: &Path, report: &Report) -> Result<(), Failure> {
-    fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    fs::create_dir_all(folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     for (name, svg) in report.to_svgs() {
         output::write(&folder.join(name).with_extension("svg"), svg.as_bytes())?;
     }

@@ -38,7 +38,7 @@ pub fn main(options: &WorldOptions) -> Result<ExitCode, Failure> {
     let Some(last) = options.seed.checked_add(options.count - 1) else {
         let WorldOptions { seed, count, .. } = options;
         return Err(
-            format!("expected --seed and --count to end at 2^64-1 at most, found {count} from {seed} on").into()
+            format!("expected the last seed to be at most 2^64-1, found {count} worlds from seed {seed} on").into()
         );
     };
     if let Some(path) = &options.trace {
@@ -102,11 +102,11 @@ fn print(summary: &Summary, json: bool) -> Result<(), Failure> {
     let lines = [
         format!("{worlds} worlds from seed {first_seed} on: no errors found"),
         format!(
-            "  {steps} steps, {submissions} submissions, {resources_made} resources made, {pictures_drawn} pictures drawn"
+            "  {steps} steps, {submissions} submissions, {resources_made} resources created, {pictures_drawn} pictures drawn"
         ),
         format!("  {checked_bytes} bytes read back and compared"),
         format!(
-            "  {moved} moved, {brought_back} evicted and brought back, {imported} imported, {sparse_pages} sparse pages"
+            "  {moved} moved, {brought_back} evicted and made resident, {imported} imported, {sparse_pages} sparse pages"
         ),
         format!("  {refused} requests failed for lack of memory, {lost_devices} devices lost"),
         format!("  digest {digest}"),

@@ -73,7 +73,9 @@ pub(crate) fn contents(sections: &[Section]) -> String {
 fn damage(why: Option<&str>, of: &str) -> String {
     let line = |why: &str| {
         let why = crate::html::text(why);
-        format!("<p class=\"damage\" role=\"alert\">The {of} is damaged; here is what could be read: {why}.</p>\n")
+        format!(
+            "<p class=\"damage\" role=\"alert\">The {of} is damaged, and the page shows the part that could be read: {why}.</p>\n"
+        )
     };
     why.map(line).unwrap_or_default()
 }

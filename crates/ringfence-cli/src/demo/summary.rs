@@ -33,7 +33,7 @@ impl Fact {
 }
 
 /// The end of the time in which driver calls are counted. The snapshot of the last frame has smaller counts.
-const CALLS_UNTIL: &str = "until everything was destroyed";
+const CALLS_UNTIL: &str = "until all objects were destroyed";
 
 /// Returns all rows of the table.
 pub fn facts(outcome: &Outcome) -> Vec<Fact> {
@@ -97,7 +97,7 @@ fn constants(outcome: &Outcome) -> Vec<(&'static str, String)> {
     vec![
         ("dynamic", format!("{} bound, {} copied", count(bind_count), count(copy_count))),
         ("copies avoided", spared),
-        ("read often", format!("{} copied on to device memory", count(of.promoted_count))),
+        ("read often", format!("{} copied to device memory", count(of.promoted_count))),
         ("static", format!("{} staged", count(static_count))),
         ("of one draw", count(outcome.fast_count)),
     ]
@@ -138,7 +138,7 @@ fn waits(outcome: &Outcome, ring: &RingSnapshot) -> String {
     if outcome.simulated {
         return count(ring.wait_count);
     }
-    format!("{}, {:.1} ms in all", count(ring.wait_count), ring.wait_ns as f64 / 1e6)
+    format!("{}, {:.1} ms in total", count(ring.wait_count), ring.wait_ns as f64 / 1e6)
 }
 
 /// Prints the outcome to standard output, and the elapsed time and the first messages to standard error.
@@ -174,7 +174,7 @@ fn fact_table(outcome: &Outcome) -> Table {
 
 /// Returns the table of memory types in the last frame: blocks, ranges and dedicated memory, with high-water marks.
 fn type_table(outcome: &Outcome) -> Table {
-    let heading = ["type", "properties", "blocks", "block bytes (most)", "ranges", "range bytes (most)", "dedicated"];
+    let heading = ["type", "properties", "blocks", "block bytes (max)", "ranges", "range bytes (max)", "dedicated"];
     let types = outcome.snapshot.types.iter().enumerate();
     let is_used = |held: &TypeStatistics| held.block_bytes_high_water + held.dedicated_bytes > 0;
     let rows = types.filter(|(_, held)| is_used(&held.statistics)).map(|(index, held)| {

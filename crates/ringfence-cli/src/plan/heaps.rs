@@ -433,7 +433,7 @@ impl Figures {
             facts.push((format!("Heap {place}"), format!("{}{of}, {rows}{pool}", both(heap.peak_bytes))));
         }
         if self.heaps.len() > 1 {
-            facts.push(("Fallback".to_owned(), format!("{}, not in the preferred heap", both(self.fallback_bytes))));
+            facts.push(("Fallback".to_owned(), format!("{} (size × position in heaps)", both(self.fallback_bytes))));
         }
         if let (Some(capacity), Some(met)) = (self.capacity_bytes, self.is_capacity_met) {
             let answer = if met { "met" } else { "not met" };

@@ -219,7 +219,7 @@ fn of_a_snapshot_that_is_cut_off_a_page_is_made_and_the_cut_is_named() {
     assert_eq!((answer.code, answer.err.lines().count()), (Some(1), 1), "{}", answer.err);
     assert!(answer.err.contains("demo.json: the file is cut off in line "), "{}", answer.err);
     let html = std::fs::read_to_string(&page).expect("what could be read is shown");
-    assert!(html.contains("The file is damaged; here is what could be read"));
+    assert!(html.contains("The file is damaged, and the page shows the part that could be read"));
 }
 
 #[cfg(target_os = "linux")]

@@ -136,7 +136,7 @@ fn report_shows_a_trace_over_time_and_what_is_left_of_one() {
     assert!(
         fs::read_to_string(&page)
             .expect("what could be read is shown")
-            .contains("The trace is damaged; here is what could be read")
+            .contains("The trace is damaged, and the page shows the part that could be read")
     );
 }
 
@@ -200,7 +200,10 @@ fn report_says_of_both_files_that_it_compares_what_is_damaged() {
         let answer = ringfence(&["report", one, "--compare", other, "-o", &page]);
         assert_eq!((answer.code, answer.err.lines().count()), (Some(1), 1), "{}", answer.err);
         let html = fs::read_to_string(&page).expect("what could be read is shown");
-        (answer.err, html.contains("The file to compare with is damaged; here is what could be read"))
+        (
+            answer.err,
+            html.contains("The file to compare with is damaged, and the page shows the part that could be read"),
+        )
     };
     for cut in [&cut_trace, &cut_snapshot] {
         let (said, is_shown) = compare(&snapshot, cut);

@@ -73,7 +73,7 @@ fn names(then: &Snapshot, now: &Compared) -> String {
         ]
     });
     let table = Table {
-        caption: "Changes by the beginning of the name",
+        caption: "Changes by name prefix",
         headings: &["Name begins with", "Then", "Now", "Change", "Ranges"],
         numbers: &[false, true, true, true, true],
         rows: rows.collect(),

@@ -37,7 +37,7 @@ pub(super) fn html(snapshot: &Snapshot) -> String {
         rows.push(vec![name, bytes(sum), share(sum), count(ranges), bytes(largest)]);
     }
     let table = Table {
-        caption: "Use by the beginning of the name, up to a / : . # or a digit",
+        caption: "Memory by name prefix: the part of the name before a / : . # or a digit",
         headings: &["Name begins with", "Bytes", "Share", "Ranges", "Largest"],
         numbers: &[false, true, true, true, true],
         rows,

@@ -66,7 +66,7 @@ fn of_heap(history: &History, frames: &[u64], heap: usize) -> Drawing {
         Some(least) if least / 20 < reserved => {
             series.push(Series { name: "budget".into(), look: Look::Dashes, values: budget });
         }
-        Some(least) => title.push_str(&format!(" (the budget is off the scale: at least {})", bytes(least))),
+        Some(least) => title.push_str(&format!(" (budget of at least {}, outside the scale)", bytes(least))),
         None => title.push_str(" (the driver reports no budget)"),
     }
     over_frames(&format!("heap-{heap}"), &title, Unit::Bytes, frames, &series)
@@ -163,7 +163,7 @@ fn fragmentation(history: &History, frames: &[u64]) -> Drawing {
             values: values(|moment| moment.free_percent),
         },
         Series {
-            name: "share of it outside the longest free range".into(),
+            name: "share of the free bytes outside the longest free range".into(),
             look: Look::Line,
             values: values(|moment| moment.fragmentation_percent),
         },

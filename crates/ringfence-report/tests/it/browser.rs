@@ -108,8 +108,11 @@ fn shows_a_trace_over_time_and_another_snapshot() {
         assert!(page.dom.contains(&format!("id=\"drawing-{drawing}\"")), "{drawing}");
     }
     assert!(!page.dom.contains("drawing-heap-1"), "a heap without memory objects");
-    assert!(page.dom.contains("Changes by the beginning of the name"));
-    assert!(page.text("class=\"damage\"").starts_with("The trace is damaged; here is what could be read"));
+    assert!(page.dom.contains("Changes by name prefix"));
+    assert!(
+        page.text("class=\"damage\"")
+            .starts_with("The trace is damaged, and the page shows the part that could be read")
+    );
 }
 
 /// The values of descriptors and transient objects, read frame by frame with the keyboard, equal those of the trace.

@@ -131,7 +131,9 @@ fn of_a_snapshot_that_is_cut_off_what_stands_before_the_cut_is_read() {
         let count = Figures::of(&read).allocation_count;
         assert!(count >= most, "a later cut keeps at least as much");
         most = count;
-        assert!(report_of(read).to_html().contains("The file is damaged; here is what could be read"));
+        assert!(
+            report_of(read).to_html().contains("The file is damaged, and the page shows the part that could be read")
+        );
     }
     assert_eq!(most, Figures::of(&whole).allocation_count, "a cut after the blocks");
     // Damage in the middle of the file.

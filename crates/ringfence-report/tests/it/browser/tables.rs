@@ -37,7 +37,7 @@ fn every_number_of_every_table_is_the_snapshots() {
         ("Upload rings when the snapshot was taken", rings(snapshot)),
         ("Descriptors as a table", descriptors(snapshot)),
         ("Blocks as a table", blocks(snapshot)),
-        ("Use by the beginning of the name, up to a / : . # or a digit", consumers(snapshot)),
+        ("Memory by name prefix: the part of the name before a / : . # or a digit", consumers(snapshot)),
         ("Frames as a table", frames(&report)),
         ("The trace as a table", moments(&report)),
         ("Figures compared", compared(&report)),
