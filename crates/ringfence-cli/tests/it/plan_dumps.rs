@@ -424,8 +424,8 @@ fn real_networks_of_tvm_come_out_as_low_from_their_conflicts() {
     }
 }
 
-/// A file with few columns, like MiniMalloc's, is read as CSV. A dump that is longer than an error message can show is
-/// planned.
+/// A file with few columns, like MiniMalloc's, is read as CSV, also if it has many rows. With `--format csv`, a dump is
+/// rejected.
 #[test]
 fn csv_is_never_taken_for_a_dump() {
     let mut text = "id,lower,upper,size\n".to_owned();

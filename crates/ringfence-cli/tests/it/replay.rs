@@ -18,8 +18,8 @@ fn a_small_trace_gives_the_figures_that_one_can_count_by_hand() {
     assert_eq!(names, ["tlsf", "buddy", "free-list", "first-fit", "pools"]);
     for line in allocators {
         assert_eq!(line["failures"], 0, "{line}");
-        // The large range is aligned to 256 after 50 live bytes, or is before them. A strategy that does not round
-        // needs at least 306 bytes.
+        // The 200 bytes are aligned to 256. They are at 256, above the live 50 bytes (456 bytes in total), or at 0, if
+        // a strategy that rounds has placed the 50 bytes at 256 (306 bytes).
         let smallest = line["smallest_capacity_bytes"].as_u64().expect("it is found");
         assert!(smallest >= 306, "{line}");
         assert!(line["ns_per_operation"].as_f64().is_some_and(|ns| ns > 0.0), "{line}");
