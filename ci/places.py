@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each path in the column "lives in" of docs/acceptance.md is a file or a folder. `core/range.rs` stands for
+"""Each path in the column "code" of docs/acceptance.md is a file or a folder. `core/range.rs` stands for
 crates/ringfence-core/src/range.rs, `upload/ring` for crates/ringfence-upload/src/ring: a folder or ring.rs."""
 
 import re

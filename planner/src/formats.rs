@@ -1,8 +1,8 @@
-//! Conversion of compilers' dumps to the CSV rows that `ringfence plan` reads.
+//! Conversion of compilers' dumps to rows of CSV.
 //!
-//! | format | content | used |
+//! | format | content | converted |
 //! |---|---|---|
-//! | `csv` | `id,lower,upper,size[,alignment]`, MiniMalloc's too | unchanged |
+//! | `csv` | `id,lower,upper,size[,alignment]`, also from MiniMalloc | nothing |
 //! | `xla` | `…-buffer-assignment.txt` of `--xla_dump_to`, followed by `…-live-range.txt` | the values of preallocated temporaries |
 //! | `tvm` | `tvm.ir.save_json` of the USMP's array of `BufferInfo` | size, alignment, conflicts, pools |
 
@@ -13,7 +13,7 @@ mod xla;
 /// A format of the input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Format {
-    /// Detected by the first lines.
+    /// The format is detected from the first lines.
     #[default]
     Auto,
     /// Rows with the columns id,lower,upper,size.
@@ -25,20 +25,20 @@ pub enum Format {
 }
 
 impl Format {
-    /// All formats, by name.
+    /// All formats with their names.
     pub const ALL: [(&str, Self); 4] =
         [("auto", Self::Auto), ("csv", Self::Csv), ("xla", Self::Xla), ("tvm", Self::Tvm)];
 }
 
-/// Rows made from a dump.
+/// Rows that were made from a dump.
 pub struct Rows {
     /// The rows: a heading, then one line per buffer and lifetime.
     pub csv: Vec<u8>,
-    /// Line of the dump for each row.
+    /// For each row, the line of the dump that it was made from.
     pub lines: Vec<u64>,
-    /// Height of the compiler's own plan, if the dump contains it.
+    /// Height of the compiler's own plan in bytes, if the dump contains it.
     pub given_bytes: Option<u64>,
-    /// Size of each pool in bytes, `u64::MAX` without an end; empty if rows name no pools.
+    /// Size of each pool in bytes; `u64::MAX` if the pool has no limit. Empty if the rows have no pools.
     pub heap_bytes: Vec<u64>,
 }
 
@@ -51,9 +51,10 @@ struct Row {
     size: u64,
     alignment: Option<u64>,
     name: String,
-    /// With several pools: the numbers and the names of the allowed ones, the preferred one first.
+    /// If there are several pools: the numbers and the names of the pools that the row may use, the preferred one
+    /// first.
     pools: Option<(String, String)>,
-    /// Row with the first lifetime of the same buffer.
+    /// If the row is a further lifetime of a buffer: the id of the row with its first lifetime.
     again_of: Option<u64>,
     line: u64,
 }
@@ -65,7 +66,7 @@ struct Dump {
     heap_bytes: Vec<u64>,
 }
 
-/// The dump, or an error that begins with its line.
+/// The content of a dump, or an error text that begins with the line.
 type Read = Result<Dump, String>;
 
 /// Returns the rows of a dump; `None` for CSV.
@@ -74,7 +75,7 @@ type Read = Result<Dump, String>;
 /// The text is not in this format. The message begins with the line, if there is one, and a colon: the caller writes the
 /// name of the input before it.
 pub fn read(format: Format, text: &[u8]) -> Result<Option<Rows>, String> {
-    // Some editors and shells put this mark before UTF-8 text.
+    // Some editors and shells write a byte order mark before UTF-8 text.
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let format = if format == Format::Auto { detect(text) } else { format };
     let read: fn(&str) -> Read = match format {
@@ -91,12 +92,12 @@ pub fn read(format: Format, text: &[u8]) -> Result<Option<Rows>, String> {
         let fields = fields.into_iter().enumerate().filter(is_there);
         writer.write_record(fields.map(|(_, field)| field)).map_err(|error| format!(": {error}"))
     };
-    // Each pool is a heap.
+    // Each pool becomes a heap.
     put(["id", "lower", "upper", "size", "alignment", "name", "pool", "heaps", "again_of"].map(str::to_owned))?;
     for Row { id, lower, upper, size, alignment, name, pools, again_of, .. } in &rows {
         let alignment = alignment.map_or(String::new(), |alignment| alignment.to_string());
         let [id, lower, upper, size] = [id, lower, upper, size].map(u64::to_string);
-        // A row must be one line.
+        // A row must be one line, so control characters in names are replaced.
         let plain = |name: &str| name.replace(char::is_control, " ");
         let (heaps, pools) =
             pools.as_ref().map_or_else(Default::default, |(heaps, names)| (heaps.clone(), plain(names)));
@@ -107,7 +108,7 @@ pub fn read(format: Format, text: &[u8]) -> Result<Option<Rows>, String> {
     Ok(Some(Rows { csv, lines: rows.iter().map(|row| row.line).collect(), given_bytes, heap_bytes }))
 }
 
-/// Detects the format by the first lines.
+/// Detects the format from the first lines.
 fn detect(text: &[u8]) -> Format {
     let head = String::from_utf8_lossy(&text[..text.len().min(4096)]);
     let head = head.trim_start();

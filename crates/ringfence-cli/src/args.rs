@@ -1,4 +1,5 @@
-//! The command line: subcommands, options and their checks. Bad input ends with one line and exit code 1.
+//! The command line: subcommands, options and their checks. If an argument is invalid, the command prints one line, and
+//! the exit code is 1.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -23,7 +24,7 @@ use crate::units::parse_bytes;
         Exit codes:\n  \
         0  success (also if the reader of the output stops reading)\n  \
         1  bad input, a file that cannot be read or written, an unknown device, or a wrong byte\n  \
-        2  only `plan`: no plan was found that fits the capacity or the heaps\n\n\
+        2  only `plan`: no plan was found that fits the capacity, or the heaps are too small\n\n\
         Tables are written to standard output, progress and remarks to standard error. Output has no colours, with or \
         without NO_COLOR."
 )]
@@ -38,11 +39,11 @@ pub enum Task {
     Demo(DemoOptions),
     /// Shows devices, their memory heaps and types, budgets and limits
     Devices(DevicesOptions),
-    /// Replays a recorded sequence of allocations with one strategy or all of them
+    /// Measures a recorded sequence of allocations with one strategy or with all strategies
     Replay(ReplayOptions),
     /// Computes offsets for buffers with known lifetimes; buffers that are never alive together share bytes
     Plan(PlanOptions),
-    /// Writes a page from a snapshot, a trace or a dump of VMA: the owners of memory, its location and age
+    /// Writes a page from a snapshot, a trace or a dump of VMA: the resources in memory, their location and age
     Report(ReportOptions),
     /// Runs seeded random programs on the simulated device under its hazard finder
     World(WorldOptions),
@@ -67,7 +68,8 @@ impl Default for Task {
     ringfence demo --report run.html --image run.png"
 )]
 pub struct DemoOptions {
-    /// Device: auto, sim, vulkan, d3d12; the last three optionally with :NAME, part of the name of a device or profile
+    /// Device: auto, sim, vulkan, d3d12. The last three may be followed by :NAME, a part of the name of a device or
+    /// profile
     #[arg(long, default_value = "auto", value_name = "DEVICE", value_parser = device)]
     pub device: DeviceChoice,
     /// Number of frames to run
@@ -76,10 +78,10 @@ pub struct DemoOptions {
     /// Seed of the world, and of the simulated device's clock
     #[arg(long, default_value_t = 0, value_name = "S")]
     pub seed: u64,
-    /// Write a page about the run: memory map, ring, retirements; with --trace also memory over time
+    /// Write a page about the run: memory map, upload ring, retired objects; with --trace also memory over time
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
-    /// Write the last picture that the device drew
+    /// Write the last picture that the device drew, as an image
     #[arg(long, value_name = "FILE.png")]
     pub image: Option<PathBuf>,
     /// Write a snapshot of the memory in the last frame, for `ringfence report`
@@ -91,7 +93,7 @@ pub struct DemoOptions {
     /// Print the tables as JSON
     #[arg(long)]
     pub json: bool,
-    /// Load the Vulkan validation layers, and fail on any message
+    /// Load the Vulkan validation layers; any of their messages makes the demo fail
     #[arg(long)]
     pub validation: bool,
 }
@@ -114,7 +116,7 @@ pub struct DevicesOptions {
     allow_negative_numbers = true,
     after_help = "The trace is CSV with the columns op,id,size,alignment (op is a or f), a recording of the Vulkan \
         Memory Allocator, or a trace of this library.\n\n\
-        Strategies: tlsf, buddy, free-list; first-fit and pools are naive ones for comparison.\n\n\
+        Strategies: tlsf, buddy, free-list; first-fit and pools are naive strategies for comparison.\n\n\
         Examples:\n  \
         ringfence replay trace.csv\n  \
         ringfence replay trace.csv --allocator tlsf --capacity 4GiB --json\n  \
@@ -127,7 +129,8 @@ pub struct ReplayOptions {
     /// Strategy: tlsf, buddy, free-list, first-fit, pools or all
     #[arg(long, default_value = "all", value_name = "NAME", value_parser = strategy)]
     pub allocator: StrategyChoice,
-    /// Size of the heap in the timed run: bytes, or 64KiB, 512MiB, 4GiB; by default four times the need of the trace
+    /// Size of the heap in the timed run: bytes, or 64KiB, 512MiB, 4GiB; by default at least four times the peak of
+    /// live bytes
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub capacity: Option<u64>,
     /// Print as JSON
@@ -145,16 +148,16 @@ pub struct ReplayOptions {
         output has a heading, then the same rows in the same order with their offset. Lines that begin with # are \
         comments; quote an id that begins with #. A quoted field must end on its line.\n\n\
         Further columns of a row:\n  \
-        uses      its passes, as in \"3w 5 9w\" (w: the pass writes it): for advice on their order\n  \
+        uses      passes that use the row, as in \"3w 5 9w\" (w: the pass writes it), for advice on their order\n  \
         pinned    the offset that the row must have\n  \
         heaps     as in \"1 0\": the row is placed in the first of these heaps (--heap) that has room\n  \
         kind      rows of different kinds share no page of --granularity\n  \
         again_of  an earlier id: another lifetime of that buffer, at the same offset\n\n\
-        Without --heap, heaps have no end.\n\n\
+        Without --heap, heaps have no limit.\n\n\
         A dump of XLA (the buffer assignment of one module, followed by its live ranges) or of TVM (save_json of \
-        the USMP's BufferInfo) is read too. Each pool of TVM becomes a heap of its size hint, and a buffer is placed \
-        in one of its candidates.\n\n\
-        With a capacity the search ends as soon as a plan fits into it. Exit code 2 means that no such plan was found, \
+        the USMP's BufferInfo) is read too. Each pool of TVM becomes a heap with the size of the pool's size hint, \
+        and a buffer is placed in one of its candidate pools.\n\n\
+        With a capacity the search ends as soon as a plan fits. Exit code 2 means that no plan fits the capacity, \
         or that the heaps are too small: then no rows are written (--output), but a page (--report) is, if there is a \
         plan to show. The comparison with first fit is omitted if it takes longer than a tenth of the time limit.\n\n\
         Examples:\n  \
@@ -169,35 +172,35 @@ pub struct PlanOptions {
     /// Buffers; - is standard input
     #[arg(value_name = "IN.csv")]
     pub input: PathBuf,
-    /// Available bytes: the search stops at a plan that needs no more
+    /// Available bytes; the search stops as soon as a plan fits
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub capacity: Option<u64>,
-    /// Alignment of rows without one, a power of two
+    /// Alignment of rows that have none, a power of two
     #[arg(long, value_name = "BYTES", default_value = "1", value_parser = alignment)]
     pub alignment: u64,
-    /// Format of the input: csv, xla, tvm, or auto, which examines the first lines
+    /// Format of the input: csv, xla, tvm, or auto, which detects it from the first lines
     #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = format)]
     pub format: crate::plan::Format,
-    /// Use of the column offset: replace (compute new ones), or pin (rows keep them, as in MiniMalloc)
+    /// Use of existing offsets: replace (compute new offsets) or pin (rows keep their offset, as in MiniMalloc)
     #[arg(long, value_name = "WHAT", value_parser = offsets)]
     pub offsets: Option<crate::plan::Offsets>,
-    /// Size of a heap, once per heap: a row is placed in the first of its heaps that has room
+    /// Size of a heap; give the option once per heap. A row is placed in the first of its heaps that has room
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub heap: Vec<u64>,
-    /// Size of a page that rows of different kinds do not share, as bufferImageGranularity
+    /// Size of a page that rows of different kinds must not share, as bufferImageGranularity
     #[arg(long, value_name = "BYTES", default_value = "1", value_parser = granularity)]
     pub granularity: u64,
-    /// Time to search for a better plan than the first; advice on the order of passes before, and fewer transitions
-    /// after, are bounded by work, a second or two each at most
+    /// Time to search for a better plan than the first. The advice on the order of passes and the reduction of
+    /// transitions are not included; each of them takes a second or two at most
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub time_limit: Duration,
-    /// Number of threads; a search that ends before the time limit gives the same plan for any number above 1
+    /// Number of threads. If the search ends before the time limit, the plan is the same for any number above 1
     #[arg(long, value_name = "N", default_value = "1", value_parser = threads)]
     pub threads: NonZeroUsize,
-    /// Write the rows with their offsets; - is standard output, and then the figures are written to standard error
+    /// Write the rows with their offsets; - is standard output: the figures are then written to standard error
     #[arg(long, short, value_name = "OUT.csv")]
     pub output: Option<PathBuf>,
-    /// Write a page with a chart of time by offset
+    /// Write a page with a chart of time and offset
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
     /// Print as JSON
@@ -205,7 +208,7 @@ pub struct PlanOptions {
     pub json: bool,
 }
 
-/// Writes a page from a snapshot, a trace or a dump of VMA: the owners of memory, its location and age.
+/// Writes a page from a snapshot, a trace or a dump of VMA: the resources in memory, their location and age.
 #[derive(Parser, Debug, Clone)]
 #[command(
     group = clap::ArgGroup::new("answer").required(true).multiple(true),
@@ -236,17 +239,18 @@ pub struct ReportOptions {
     /// Heading of the page; by default the name of the file
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
-    /// Print the figures at the head of the page as JSON
+    /// Print the figures at the top of the page as JSON
     #[arg(long, group = "answer")]
     pub json: bool,
 }
 
-/// Runs seeded worlds: random programs on the simulated device under its hazard finder; compares every byte.
+/// Runs seeded worlds: random programs on the simulated device under its hazard finder. Compares all bytes that are
+/// read back.
 #[derive(Parser, Debug, Clone)]
 #[command(
     allow_negative_numbers = true,
-    after_help = "A seed always gives the same world if it has one thread. The first finding is reported with its \
-        seed, and the exit code is 1.\n\n\
+    after_help = "A seed always gives the same world if it has one thread. The command stops at the first \
+        error, prints it with its seed, and the exit code is 1.\n\n\
         Examples:\n  \
         ringfence world --seed 17\n  \
         ringfence world --seed 17 --trace world.rft\n  \
@@ -262,7 +266,7 @@ pub struct WorldOptions {
     /// Number of steps of each world
     #[arg(long, default_value_t = 150, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub steps: u32,
-    /// Threads in each world; with more than one, runs differ
+    /// Number of threads in each world; with more than one, two runs of a seed differ
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub threads: u8,
     /// Record the world for `ringfence replay` and `ringfence report`; only for one world with one thread
@@ -282,7 +286,7 @@ pub struct CompletionsOptions {
     pub shell: clap_complete::Shell,
 }
 
-/// Strategies to replay with.
+/// The strategies that `replay` measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StrategyChoice {
     All,
@@ -307,16 +311,16 @@ fn strategy(text: &str) -> Result<StrategyChoice, String> {
     }
 }
 
-/// Device to run on.
+/// The device of `demo`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeviceChoice {
     /// A real device if there is one, else the simulated device.
     Auto,
-    /// The simulated device, with this profile.
+    /// The simulated device with the profile of this name, or with the default profile.
     Sim(Option<String>),
-    /// Vulkan; the name contains this text.
+    /// The first Vulkan device whose name contains this text, or any.
     Vulkan(Option<String>),
-    /// Direct3D 12; the adapter's name contains this text.
+    /// The first Direct3D 12 adapter whose name contains this text, or any.
     D3d12(Option<String>),
 }
 
@@ -336,7 +340,7 @@ fn device(text: &str) -> Result<DeviceChoice, String> {
     }
 }
 
-/// Largest number of frames. More would take days, so it is taken for a mistake.
+/// Maximum number of frames. More would take days, so a larger number is rejected as a mistake.
 const FRAMES_MAX: u64 = 10_000_000;
 
 fn frames(text: &str) -> Result<u64, String> {
@@ -372,7 +376,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     seconds.ok_or_else(|| "expected a number of seconds, such as 10 or 0.5".to_owned())
 }
 
-/// Returns the parser's error as one line, without its hints.
+/// Returns the parser's error as one line, without the hints in its further lines.
 pub fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();

@@ -45,10 +45,10 @@ use outcome::Outcome;
 use staging::STAGING;
 use stream::Stream;
 
-/// Number of queues that the demo uses at most: one draws, one copies.
+/// Maximum number of queues that the demo uses: the first draws, the second copies.
 const QUEUES: usize = 2;
 
-/// Runs the demo. The exit code is 1 after a wrong byte, a hazard or a validation message.
+/// Runs the demo. If it finds a wrong byte, a hazard or a validation message, the exit code is 1.
 pub fn main(options: &DemoOptions) -> Result<ExitCode, Failure> {
     let outputs = [
         ("--report", options.report.as_deref()),
@@ -66,16 +66,16 @@ pub fn main(options: &DemoOptions) -> Result<ExitCode, Failure> {
         #[cfg(feature = "vulkan")]
         DeviceChoice::Vulkan(name) => open_and_run::<VulkanGpu>(options, name.clone(), "as requested"),
         #[cfg(not(feature = "vulkan"))]
-        DeviceChoice::Vulkan(_) => Err("this build has no Vulkan (needs the feature `vulkan`)".into()),
+        DeviceChoice::Vulkan(_) => Err("this build lacks Vulkan (needs the feature `vulkan`)".into()),
         #[cfg(all(windows, feature = "d3d12"))]
         DeviceChoice::D3d12(name) => open_and_run::<D3d12Gpu>(options, name.clone(), "as requested"),
         #[cfg(not(all(windows, feature = "d3d12")))]
-        DeviceChoice::D3d12(_) => Err("this build has no Direct3D 12 (needs Windows and the feature `d3d12`)".into()),
+        DeviceChoice::D3d12(_) => Err("this build lacks Direct3D 12 (needs Windows and the feature `d3d12`)".into()),
     }
 }
 
-/// Runs on a real device if there is one, Direct3D 12 before Vulkan, else on the simulated device, and prints the
-/// reason.
+/// Runs on a Direct3D 12 device if there is one, else on a Vulkan device, else on the simulated device. Prints the
+/// reason for the choice.
 fn auto(options: &DemoOptions) -> Result<ExitCode, Failure> {
     let mut why = Vec::new();
     #[cfg(all(windows, feature = "d3d12"))]
@@ -86,12 +86,12 @@ fn auto(options: &DemoOptions) -> Result<ExitCode, Failure> {
     #[cfg(feature = "vulkan")]
     match open::<VulkanGpu>(options, None) {
         Ok(gpu) => return run(gpu, options, "there is a Vulkan device"),
-        // Validation was requested, which the simulated device does not have.
+        // The simulated device has no validation layers.
         Err(error) if options.validation => return Err(error.into()),
         Err(error) => why.push(format!("no Vulkan device: {error}")),
     }
     if why.is_empty() {
-        why.push("this build has no real device".to_owned());
+        why.push("this build supports no real device".to_owned());
     }
     open_and_run::<SimGpu>(options, None, &why.join("; "))
 }
@@ -107,7 +107,7 @@ fn open<G: Gpu>(options: &DemoOptions, name: Option<String>) -> Result<G, OpenEr
 }
 
 fn run<G: Gpu>(gpu: G, options: &DemoOptions, why: &str) -> Result<ExitCode, Failure> {
-    // Written during the run, so a run that fails leaves its trace.
+    // The trace is written during the run, so that it exists if the run fails.
     let create = |path| File::create(path).map_err(|error| format!("cannot write {}: {error}", Path::display(path)));
     let trace = options.trace.as_deref().map(create).transpose()?;
     let mut stream = Stream::new(gpu, options.seed, trace)?;
@@ -129,7 +129,7 @@ fn run<G: Gpu>(gpu: G, options: &DemoOptions, why: &str) -> Result<ExitCode, Fai
         output::write(path, &serde_json::to_vec_pretty(&outcome.snapshot)?)?;
     }
     match summary::print(&outcome, options) {
-        // The reader of the table has stopped, but a wrong byte still sets the exit code.
+        // The reader of the output has stopped reading. A wrong byte still sets the exit code.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
         printed => printed?,
     }
@@ -148,8 +148,8 @@ fn page(outcome: &Outcome, options: &DemoOptions) -> Result<Report, Failure> {
     })
 }
 
-/// Returns the content of the recorded trace; `None` if it was written to a pipe or a device, which cannot be read
-/// again.
+/// Returns the history in the recorded trace; `None` if the trace was written to a pipe or a device, which cannot be
+/// read again.
 fn history(trace: &Path) -> Result<Option<History>, Failure> {
     if !fs::metadata(trace).is_ok_and(|found| found.is_file()) {
         return Ok(None);

@@ -14,15 +14,15 @@ use crate::failure::Failure;
 use crate::table::{self, number};
 use crate::units::{bytes, count};
 
-/// A device, as it is shown.
+/// A device in the output: an element of the JSON array, or a section of the text.
 #[derive(Serialize)]
 struct Listed {
     /// Value for `--device`.
     device: String,
     name: String,
-    /// Kind, API version and driver; empty for a simulated one.
+    /// Vulkan: API version, kind and driver. Direct3D 12: the features. Simulated device: `simulated`.
     about: String,
-    /// Reason why Ringfence cannot use it.
+    /// The reason why Ringfence cannot use the device; `None` if it can.
     unusable: Option<String>,
     heaps: Vec<Heap>,
     types: Vec<Type>,
@@ -77,7 +77,7 @@ impl Listed {
             bytes: heap.bytes,
             device_local: heap.device_local,
             usage_bytes: budget(index).map(|held| held.usage_bytes),
-            // Some drivers report a budget above the size of the heap.
+            // Some drivers report a budget that exceeds the size of the heap.
             budget_bytes: budget(index).map(|held| held.budget_bytes.min(heap.bytes)),
         });
         let types = &held.memory_types;
@@ -99,7 +99,8 @@ impl Listed {
     }
 }
 
-/// Lists every device, real ones first. Standard error says which kinds of devices are missing.
+/// Lists every device, real ones first. If the devices of an API cannot be enumerated, its error is written to standard
+/// error.
 pub fn main(options: &DevicesOptions) -> Result<ExitCode, Failure> {
     let mut devices = real();
     devices.extend(Profile::all().map(|profile| {
@@ -187,7 +188,7 @@ fn print(out: &mut impl Write, device: &Listed) -> io::Result<()> {
     let objects =
         if memory_objects_max >= u64::from(u32::MAX) { "any number".to_owned() } else { count(memory_objects_max) };
     let limits = format!(
-        "  memory objects: {objects}, of at most {}; buffers and textures {} apart; flushes in atoms of {}",
+        "  memory objects: {objects}, at most {} each; buffers and textures share no page of {}; flushes aligned to {}",
         bytes(memory_object_bytes_max),
         bytes(class_granularity_bytes),
         bytes(non_coherent_atom_bytes),

@@ -1,4 +1,4 @@
-//! The error type of tasks.
+//! The error type of the subcommands.
 
-/// An error of a task; its text is one line.
+/// An error of a subcommand. Its text is one line.
 pub type Failure = Box<dyn std::error::Error>;

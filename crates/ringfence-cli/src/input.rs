@@ -1,18 +1,18 @@
-//! Input of the command: files, or standard input for `-`. O(bytes).
+//! Input of the command: files, or standard input if the path is `-`.
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::Path;
 
-/// Largest number of bytes that is read into memory, because a device or a pipe may have no end.
+/// Maximum number of bytes of an input that is read into memory: 2 GiB. A device or a pipe may be endless.
 const WHOLE_BYTES_MAX: u64 = 2 << 30;
 
-/// Returns `true` if the path stands for standard input.
+/// Returns `true` if the path is `-`, which means standard input or output.
 pub fn is_dash(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Returns the name of the input for messages.
+/// Returns the name of an input, as messages print it.
 pub fn name_of(path: &Path) -> String {
     if is_dash(path) { "standard input".to_owned() } else { path.display().to_string() }
 }
@@ -24,7 +24,7 @@ pub fn open(path: &Path) -> io::Result<Box<dyn Read>> {
 /// Reads all remaining bytes.
 ///
 /// # Errors
-/// The bytes cannot be read, or are more than 2 GiB.
+/// The bytes cannot be read, or there are more than 2 GiB.
 pub fn read_whole(from: impl Read) -> io::Result<Vec<u8>> {
     read_at_most(WHOLE_BYTES_MAX, from)
 }

@@ -2,13 +2,13 @@
 //!
 //! | subcommand | purpose |
 //! |---|---|
-//! | `demo` | drives a device through a streaming frame loop and checks every byte |
+//! | `demo` | runs a streaming frame loop on a device and checks every byte |
 //! | `devices` | lists devices, memory heaps and types, budgets, limits |
-//! | `replay` | places recorded allocations with each strategy |
-//! | `plan` | offsets for buffers with known lifetimes |
-//! | `report` | a page from a snapshot, a trace or a dump of VMA |
-//! | `world` | runs random programs under the hazard finder, by seed |
-//! | `completions`, `man` | for packagers |
+//! | `replay` | measures recorded allocations with each strategy |
+//! | `plan` | computes offsets for buffers with known lifetimes |
+//! | `report` | writes a page from a snapshot, a trace or a dump of VMA |
+//! | `world` | runs seeded random programs under the hazard finder |
+//! | `completions`, `man` | print shell completions and the manual page, for packagers |
 
 mod args;
 mod demo;
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) if !error.use_stderr() => {
-            // Help and version are not failures.
+            // The parser returns help and version as errors, but they are no failures.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
@@ -53,9 +53,9 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        // The reader of the output has stopped reading: `ringfence … | head` is not a failure.
+        // The reader of standard output has stopped reading, as in `ringfence … | head`. This is no failure.
         Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
-        // Errors of files name the file already, so this is an error of standard output.
+        // Errors of files contain the name of the file, so an error without a name is one of standard output.
         Err(error) if io_kind(&*error).is_some() => fail(&format!("cannot write to standard output: {error}")),
         Err(error) => fail(&error.to_string()),
     }

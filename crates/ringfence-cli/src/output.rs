@@ -1,10 +1,10 @@
-//! Output files that appear whole or not at all.
+//! Output files. A file is either written completely, or not changed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Failure to write a file.
+/// An error that occurred while a file was written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {}: {error}", path.display())]
 pub struct OutputError {
@@ -12,12 +12,12 @@ pub struct OutputError {
     error: io::Error,
 }
 
-/// Checks that `path` can be written, before any work is done. Leaves no file behind.
+/// Checks that `path` can be written. Called before the work, and leaves no file.
 pub fn check(path: &Path) -> Result<(), OutputError> {
     try_check(path).map_err(|error| OutputError { path: path.to_owned(), error })
 }
 
-/// Fails if a file would be written twice, or written over an input, before any work is done. `-` stands for standard
+/// Fails if two outputs are the same file, or an output is an input. Called before the work. The path `-` is standard
 /// output.
 pub fn check_apart(inputs: &[&Path], outputs: &[(&str, Option<&Path>)]) -> Result<(), String> {
     let mut known: Vec<(String, Place)> = Vec::new();
@@ -35,16 +35,16 @@ pub fn check_apart(inputs: &[&Path], outputs: &[(&str, Option<&Path>)]) -> Resul
     Ok(())
 }
 
-/// A file that exists, or the path of a file to create.
+/// Identity of a file: an existing file, or the path of a file that will be created.
 #[derive(PartialEq)]
 enum Place {
-    /// Device and inode: a hard link is the same file.
+    /// Device and inode of an existing file: hard links to one file have equal numbers.
     #[cfg(unix)]
     Node(u64, u64),
     Path(PathBuf),
 }
 
-/// Returns the file that a path leads to; `None` for a device, which may be written more than once.
+/// Returns the identity of the file at a path; `None` for a device or a pipe, to which two outputs may be written.
 fn place(path: &Path) -> Option<Place> {
     let path = &target(path).ok()?;
     match fs::metadata(path) {
@@ -68,12 +68,12 @@ fn node(path: &Path, _: &fs::Metadata) -> Place {
     Place::Path(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
 }
 
-/// Writes the file under another name first, so a failure leaves the previous content.
+/// Writes a file: first under another name, then renames it. If this fails, the file has its previous content.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     try_write(path, bytes).map_err(|error| OutputError { path: path.to_owned(), error })
 }
 
-/// Writes the file as [`write`] does; `-` is standard output.
+/// Writes a file as [`write`] does, or to standard output if the path is `-`.
 pub fn write_or_print(path: &Path, bytes: &[u8]) -> Result<(), crate::failure::Failure> {
     if path.as_os_str() == "-" {
         io::stdout().lock().write_all(bytes)?;
@@ -82,7 +82,7 @@ pub fn write_or_print(path: &Path, bytes: &[u8]) -> Result<(), crate::failure::F
     Ok(write(path, bytes)?)
 }
 
-/// Follows a path's symbolic links to a file that exists or will be created.
+/// Returns the path to which the symbolic links of a path lead. The file need not exist.
 fn target(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -92,14 +92,14 @@ fn target(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many symbolic links in a row"))
 }
 
-/// Largest number of links that are followed, as on Linux.
+/// Maximum number of symbolic links that are followed, as on Linux.
 const LINKS_MAX: usize = 40;
 
 fn try_check(path: &Path) -> io::Result<()> {
     let path = &target(path)?;
     let found = fs::metadata(path);
     if found.is_ok() {
-        // Opens without truncating: only the permission to write is checked.
+        // Opens the file without truncating it, which only checks the permission to write.
         OpenOptions::new().write(true).open(path)?;
     }
     if found.is_ok_and(|found| !found.is_file()) {
@@ -111,18 +111,18 @@ fn try_check(path: &Path) -> io::Result<()> {
 }
 
 fn try_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // Replaces the file, not a link to it.
+    // If the path is a symbolic link, the target of the link is replaced, not the link.
     let path = &target(path)?;
     let found = fs::metadata(path).ok();
-    // Writes directly to a device or a pipe; replacing it by a file would destroy it.
+    // A device or a pipe is written directly, because a rename would replace it by a file.
     if found.as_ref().is_some_and(|found| !found.is_file()) {
         return OpenOptions::new().write(true).open(path)?.write_all(bytes);
     }
     let partial = partial(path)?;
     let write = || {
         let mut file = File::create(&partial)?;
-        // Sets the permissions before the first byte, so the partial file is not readable by more users than the old
-        // one.
+        // The permissions are set before the first byte is written, so that no user can read the partial file who may
+        // not read the old one.
         found.map_or(Ok(()), |found| file.set_permissions(found.permissions()))?;
         file.write_all(bytes)
     };
@@ -133,7 +133,7 @@ fn try_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Returns a name beside `path` that no other process uses.
+/// Returns the path of the partial file: in the folder of `path`, with a name that no other process uses.
 fn partial(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or_else(|| io::Error::other("the path has no file name"))?;
     let mut partial = name.to_owned();

@@ -1,14 +1,14 @@
-//! `ringfence plan`: offsets for buffers with known lifetimes.
+//! `ringfence plan`: computes offsets for buffers with known lifetimes.
 //!
 //! ```text
-//!   input ── CSV, or rows made from a compiler's dump; each row checked; errors with file and line
+//!   input ── CSV, or rows made from a compiler's dump; each row is checked; errors with file and line
 //!     │ ╲
-//!     │  heaps ── for several heaps, pinned offsets, or granularity pages
-//!   plan ── ringfence_planner, until the plan is proven, meets the capacity, or the time is over
+//!     │  heaps ── if there are several heaps, pinned offsets, or granularity pages
+//!   plan ── ringfence_planner, until the plan is proven, fits the capacity, or the time is over
 //!     │
-//!   lower ── fewer aliasing transitions at the same height, by a number of steps
+//!   lower ── reduces aliasing transitions at the same height, for a number of steps
 //!     │
-//!   verify ── by the checker, which shares no code with the planner
+//!   verify ── the checker, which shares no code with the planner
 //!     │
 //!   output ── the same rows with their offsets; figures; a page
 //! ```
@@ -35,58 +35,60 @@ use crate::{output as files, progress};
 pub use input::Offsets;
 pub use ringfence_planner::formats::Format;
 
-/// Exit code if the capacity was not met.
+/// Exit code if the plan exceeds the capacity.
 const NOT_MET: u8 = 2;
 
-/// Largest number of rows for which first fit is computed for comparison; beyond it takes longer than the plan.
+/// Maximum number of rows for which first fit is computed for comparison. For more rows it takes longer than the plan.
 const COMPARED_MAX: usize = 20_000;
 
-/// Share of the time limit (one over this) for first fit; without a result by then, first fit is omitted.
+/// First fit may take this part of the time limit: one divided by this number. If it takes longer, it is omitted.
 const COMPARED_PART: u32 = 10;
 
-/// Largest number of rows for which transitions are reduced: no program records barriers for more.
+/// Maximum number of rows for which transitions are reduced. No program records barriers for more resources.
 const LOWERED_MAX: usize = 2_000;
 
-/// Budget for fewer transitions, in steps of some nanoseconds; in steps, so the same plan always gives the same result.
+/// Budget of the reduction of transitions, in steps of some nanoseconds. It is not a time, so that the same plan always
+/// gives the same result.
 const LOWERING_STEPS: u64 = 30_000_000;
 
-/// Interval between two updates of the progress.
+/// Time between two updates of the progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
-/// The printed figures.
+/// The figures of a plan in one heap.
 #[derive(Serialize)]
 struct Figures {
     input: String,
     rows: usize,
     peak_bytes: u64,
     lower_bound_bytes: u64,
-    /// Largest sum of sizes alive at once. The bound may be higher if alignment forces gaps.
+    /// Largest total size of rows that are alive at the same time, in bytes. The lower bound may be higher, if
+    /// alignment forces gaps.
     load_bytes: u64,
     ratio: f64,
     is_proven: bool,
     capacity_bytes: Option<u64>,
     is_capacity_met: Option<bool>,
     first_fit_bytes: Option<u64>,
-    /// Height of the plan of the compiler that wrote the input.
+    /// Height of the compiler's own plan in bytes, if the input contains it.
     given_bytes: Option<u64>,
-    /// `None` with too many rows.
+    /// Numbers of transitions; `None` if there are too many rows.
     transitions: Option<Transitions>,
-    /// Time until the plan was found.
+    /// Time of the search for the plan, in seconds.
     seconds: f64,
-    /// Time for fewer transitions after that.
+    /// Time of the reduction of transitions, in seconds.
     lowering_seconds: f64,
-    /// Columns of the input that were not read.
+    /// Names of the input's columns that were not read.
     unread_columns: Vec<String>,
-    /// Another order of the passes, if the input names the passes of each row.
+    /// An order of the passes that needs less memory, if the input has the passes of each row.
     advice: Option<advice::Advice>,
 }
 
-/// Numbers of rows that begin on bytes of another row, each an aliasing barrier.
+/// Numbers of rows that begin on bytes of an earlier row. Each of them needs an aliasing barrier.
 #[derive(Clone, Copy, Serialize)]
 struct Transitions {
-    /// In the plan that the search found.
+    /// Number in the plan that the search found.
     found: usize,
-    /// In the written plan of the same height.
+    /// Number in the plan that is written, which has the same height.
     left: usize,
 }
 
@@ -100,7 +102,7 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
     let input = input::read(&options.input, options)?;
     if heaps::are_named(&input, options) {
         if options.threads > NonZeroUsize::MIN {
-            return Err("--threads is for plans of one heap, without pins and pages".into());
+            return Err("--threads is for plans of one heap, without pinned offsets and pages".into());
         }
         return heaps::main(&input, options);
     }
@@ -114,7 +116,7 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
     };
     let problem = problem.map_err(|error| input.explain(&error))?;
     let started = Instant::now();
-    // Before the search, which often takes all remaining time.
+    // First fit runs before the search, because the search often takes all remaining time.
     let first_fit =
         (!is_recurring && problem.len() <= COMPARED_MAX).then(|| first_fit(&input, options.time_limit)).flatten();
     let searched = Instant::now();
@@ -122,7 +124,7 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
     let seconds = searched.elapsed().as_secs_f64();
     let found = Instant::now();
     let met = options.capacity.map(|capacity| plan.height <= capacity);
-    // A plan that is not written is not lowered.
+    // If the plan exceeds the capacity, it is not written, so its transitions are not reduced.
     let is_lowered = !is_recurring && problem.len() <= LOWERED_MAX && met != Some(false);
     let transitions = is_lowered.then(|| lower(&input, &problem, &mut plan));
     let lowering_seconds = found.elapsed().as_secs_f64();
@@ -159,19 +161,20 @@ pub fn main(options: &PlanOptions) -> Result<ExitCode, Failure> {
     Ok(if met == Some(false) { ExitCode::from(NOT_MET) } else { ExitCode::SUCCESS })
 }
 
-/// Returns the destination of the figures: standard error if the rows or the page are written to standard output.
+/// Returns the stream for the figures: standard error if the rows or the page are written to standard output, else
+/// standard output.
 fn figures_to(options: &PlanOptions) -> Box<dyn Write> {
     let to_output = [&options.output, &options.report].into_iter().flatten().any(|path| path.as_os_str() == "-");
     if to_output { Box::new(io::stderr().lock()) } else { Box::new(io::stdout().lock()) }
 }
 
-/// Returns the height of first fit; `None` if its share of the time is too short.
+/// Returns the height of first fit, in bytes; `None` if it takes longer than its part of the time limit.
 fn first_fit(input: &input::Input, time_limit: Duration) -> Option<u64> {
     let started = Instant::now();
     first_fit::height(&input.items, || started.elapsed() < time_limit / COMPARED_PART)
 }
 
-/// Searches until the plan is proven, low enough, or the time is over. The first plan is always completed.
+/// Searches until the plan is proven, fits the capacity, or the time is over. The first plan is always finished.
 fn search(problem: &Problem, options: &PlanOptions, started: Instant) -> AliasPlan {
     let spinner = progress::open_end("planning");
     let mut shown = started;
@@ -184,12 +187,12 @@ fn search(problem: &Problem, options: &PlanOptions, started: Instant) -> AliasPl
             spinner.set_message(format!("peak {}, {above:.2} % above the bound", bytes(height)));
         }
         let settled = options.capacity.is_some_and(|capacity| {
-            // Low enough, or proven that no plan is.
+            // The plan fits, or it is proven that no plan fits.
             progress.height <= capacity || progress.lower_bound > capacity
         });
         !settled && now - started < options.time_limit
     };
-    // With one thread, the search for a single thread is faster than that for several.
+    // For one thread, `planner::plan` is faster than `planner::plan_with`.
     let plan = match options.threads {
         NonZeroUsize::MIN => planner::plan(problem, go_on),
         threads => planner::plan_with(problem, &PlanDesc { threads, ..PlanDesc::default() }, go_on),
@@ -198,7 +201,7 @@ fn search(problem: &Problem, options: &PlanOptions, started: Instant) -> AliasPl
     plan
 }
 
-/// Reduces the transitions at the same height. Returns their numbers before and after.
+/// Reduces the transitions of a plan at the same height. Returns their numbers before and after.
 fn lower(input: &input::Input, problem: &Problem, plan: &mut AliasPlan) -> Transitions {
     let found = planner::transitions(&input.items, &plan.offsets).len();
     let mut steps_left = LOWERING_STEPS;
@@ -214,13 +217,13 @@ fn lower(input: &input::Input, problem: &Problem, plan: &mut AliasPlan) -> Trans
     Transitions { found, left }
 }
 
-/// Returns the line about columns that were not read, if there are any.
+/// Returns the row about columns that were not read; `None` if all were read.
 fn unread(columns: &[String]) -> Option<(String, String)> {
     (!columns.is_empty()).then(|| ("Not read".to_owned(), format!("the columns {}", columns.join(", "))))
 }
 
 impl Figures {
-    /// Returns the lines for people: label and value.
+    /// Returns the rows of the table: label and value.
     fn facts(&self) -> Vec<(String, String)> {
         let both = |number: u64| format!("{} ({})", count(number), bytes(number));
         let proven = if self.is_proven { ", and no plan is lower" } else { "" };

@@ -1,4 +1,4 @@
-//! Progress of long work: on standard error, and only on a terminal.
+//! Progress of long work. It is written to standard error, and only if that is a terminal.
 //!
 //! ```text
 //!   steps     worlds ██████████░░░░░░░░░░ 146 of 400  3s, 5s left
@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
-/// Interval at which the clock advances while the work reports no progress.
+/// Interval at which the display is updated, even if the work reports no progress.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Returns a bar for work of `count` steps; a message, if set, names the current step.
+/// Returns a bar for work of `count` steps. If a message is set, the bar shows it beside the number of steps.
 pub fn steps(what: &str, count: u64) -> ProgressBar {
     let template = format!("{what} {{bar:40}} {{pos}} of {{len}} {{msg}} {{elapsed}}{{left}}");
     bar(ProgressBar::new(count), &template)
 }
 
-/// Returns a spinner for work of unknown length; the message starts as `what` and reports the progress.
+/// Returns a spinner for work of unknown length. Its first message is `what`; the caller replaces it by the progress.
 pub fn open_end(what: &'static str) -> ProgressBar {
     bar(ProgressBar::new_spinner().with_message(what), "{spinner} {msg}, {elapsed}")
 }
@@ -33,10 +33,10 @@ fn bar(bar: ProgressBar, template: &str) -> ProgressBar {
     bar
 }
 
-/// Writes the estimate of the remaining time, from the first completed step on.
+/// Writes the estimated remaining time, once the first step is complete.
 fn left(state: &ProgressState, line: &mut dyn Write) {
     if state.pos() > 0 {
-        // A failed write only omits the estimate.
+        // If the write fails, only the estimate is missing.
         let _ = write!(line, ", {}s left", state.eta().as_secs());
     }
 }

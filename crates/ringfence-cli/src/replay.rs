@@ -1,13 +1,13 @@
 //! `ringfence replay`: measures a recorded sequence of allocations with different strategies.
 //!
 //! ```text
-//!   input ── CSV, a VMA recording or a Ringfence trace; checked, one operation at a time
+//!   input ── CSV, a recording of VMA, or a Ringfence trace; checked operation by operation
 //!     │
-//!   spool ── the same in a few bytes per operation, in a file if it is large, so it can be read several times
+//!   spool ── the operations, a few bytes each, in a file if they are many, so that they can be read several times
 //!     │
-//!   measure ── strategy by strategy: one timed pass, then a bisection for the smallest capacity
+//!   measure ── for each strategy: one timed pass, then a bisection for the smallest capacity
 //!     │
-//!   table ── for people, or JSON
+//!   table ── for readers, or JSON
 //! ```
 //!
 //! Host memory grows with the number of live allocations, not with the length of the trace.
@@ -33,15 +33,15 @@ use measure::{Outcome, Smallest};
 use spool::Spool;
 use strategy::Kind;
 
-/// Time limit of a strategy, per trace and per operation: many times the need of a strategy with constant time per
-/// operation. It stops strategies that walk over many holes.
+/// Time limit of a strategy: a constant per trace, plus a time per operation. Strategies with constant time per
+/// operation need much less. The limit stops strategies that search through many holes.
 const TIME_MAX: Duration = Duration::from_secs(5);
 const TIME_PER_OPERATION_MAX: Duration = Duration::from_micros(5);
 
-/// Smallest ample heap, so even strategies with a coarse granularity have room.
+/// Minimum capacity of the timed pass, in bytes, so that strategies with a coarse granularity have room too.
 const AMPLE_BYTES_MIN: u64 = 16 << 20;
 
-/// Contents of the output.
+/// Content of the output.
 struct Replay {
     trace: String,
     notes: Vec<String>,
@@ -83,7 +83,7 @@ pub fn main(options: &ReplayOptions) -> Result<ExitCode, Failure> {
     let trace = options.trace.display().to_string();
     table::print(&Replay { trace, notes, spool, capacity, outcomes }, options.json)?;
     match damage {
-        // The output covers the readable part, but the input is bad.
+        // The output covers the part that could be read, but a damaged input sets the exit code.
         Some(damage) => Err(damage.into()),
         None => Ok(ExitCode::SUCCESS),
     }
@@ -94,7 +94,7 @@ fn time_max(spool: &Spool) -> Duration {
     TIME_MAX + TIME_PER_OPERATION_MAX * operations
 }
 
-/// Returns a capacity that is ample for every strategy.
+/// Returns a capacity in which every strategy has room for the trace: at least four times the peak of live bytes.
 fn ample(spool: &Spool) -> u64 {
     spool.peak_live_bytes().next_power_of_two().saturating_mul(4).max(AMPLE_BYTES_MIN)
 }

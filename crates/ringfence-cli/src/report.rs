@@ -1,7 +1,8 @@
-//! `ringfence report`: a snapshot as a page.
+//! `ringfence report`: writes a page from a snapshot.
 //!
-//! The content determines the kind of input: a snapshot of this library, a trace, a report with its frames, or a dump
-//! of the Vulkan Memory Allocator. Output is written only after the whole input is read and checked.
+//! The input is a snapshot of this library, a trace, a report with its frames, or a dump of the Vulkan Memory
+//! Allocator. The command detects the kind from the content. Output is written only after the whole input was read and
+//! checked.
 
 use std::fs;
 use std::io::{self, Cursor, Read, Write};
@@ -54,22 +55,23 @@ pub fn main(options: &ReportOptions) -> Result<ExitCode, Failure> {
         writeln!(out)?;
     }
     match damage {
-        // The page shows the readable part, but the input is bad.
+        // The page shows the part that could be read, but a damaged input sets the exit code.
         Some(damage) => Err(damage.into()),
         None => Ok(ExitCode::SUCCESS),
     }
 }
 
-/// Writes each chart as a file in a folder, which is created if absent.
+/// Writes each chart as a file into a folder. Creates the folder if it does not exist.
 fn write_svgs(folder: &Path, report: &Report) -> Result<(), Failure> {
-    fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    fs::create_dir_all(folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     for (name, svg) in report.to_svgs() {
         output::write(&folder.join(name).with_extension("svg"), svg.as_bytes())?;
     }
     Ok(())
 }
 
-/// Reads a report from a file, and the reason if it is only a part; `-` is standard input.
+/// Reads a report from a file, or from standard input if the path is `-`. If only a part could be read, also returns
+/// the reason.
 fn read(path: &Path) -> Result<(Report, Option<String>), Failure> {
     let name = name_of(path);
     let mut file = open(path).map_err(|error| format!("cannot read {name}: {error}"))?;

@@ -1,15 +1,16 @@
-//! Tables and lines with the width of the terminal, or [`WIDTH`] without one.
+//! Tables and lines that fit the width of the terminal.
 
 use std::{env, io};
 
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
-/// Width of output to a file or a pipe, in columns.
+/// Width of output that is not a terminal, in columns.
 const WIDTH: usize = 100;
-/// Smallest width of any output, in columns.
+/// Minimum width of any output, in columns.
 const WIDTH_MIN: usize = 40;
 
-/// Returns the width of the terminal in columns, else the value of the variable `COLUMNS`, as for the help.
+/// Returns the width of the output in columns: that of the terminal, else the value of the variable `COLUMNS`, else
+/// [`WIDTH`].
 pub fn width() -> usize {
     let of_terminal = terminal_size::terminal_size_of(io::stdout()).map(|(columns, _)| usize::from(columns.0));
     let named = || env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
@@ -38,7 +39,7 @@ pub fn number(text: impl ToString) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
-/// Sets the width to that of the terminal; cells break only at blanks.
+/// Limits the width of a table to that of the output. Cells are wrapped at blanks only.
 fn fitted(mut table: Table) -> Table {
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width() as u16);
     let mut longest = vec![0; table.column_count()];
@@ -56,12 +57,12 @@ fn fitted(mut table: Table) -> Table {
     table
 }
 
-/// Returns the table's text. The non-breaking blank in byte counts becomes a plain one.
+/// Returns the table as text, with plain blanks instead of non-breaking ones.
 pub fn text(table: &Table) -> String {
     table.trim_fmt().replace('\u{a0}', " ")
 }
 
-/// Wraps a line to the terminal's width; all lines but the first begin with `indent` blanks.
+/// Wraps a line to the width of the output. All lines but the first begin with `indent` blanks.
 pub fn wrapped(line: &str, indent: usize) -> String {
     wrapped_at(width(), line, indent)
 }

@@ -1,11 +1,11 @@
-//! Numbers in the form that people read and write.
+//! Numbers as text for readers, and the parsing of such texts.
 
-/// Formats bytes as the pages do, with a plain blank.
+/// Returns a number of bytes as text, as the pages write it, but with a plain blank.
 pub fn bytes(count: u64) -> String {
     ringfence_report::bytes(count).replace('\u{a0}', " ")
 }
 
-/// Formats a number in groups of three digits, as the pages do.
+/// Returns a number as text with its digits in groups of three, as the pages write it.
 pub fn count(number: u64) -> String {
     ringfence_report::count(number)
 }

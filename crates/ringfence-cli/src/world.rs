@@ -1,4 +1,4 @@
-//! `ringfence world`: seeded worlds under the hazard finder, repeatable by their seed.
+//! `ringfence world`: runs seeded worlds (random programs) under the hazard finder. A seed repeats its world.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use crate::args::WorldOptions;
 use crate::failure::Failure;
 use crate::{output, progress};
 
-/// Figures of all worlds together.
+/// Sums of the figures of all worlds.
 #[derive(Serialize)]
 struct Summary {
     first_seed: u64,
@@ -30,7 +30,7 @@ struct Summary {
     digest: String,
 }
 
-/// Runs the worlds. The first finding ends the run with exit code 1.
+/// Runs the worlds. At the first finding the command stops, and the exit code is 1.
 pub fn main(options: &WorldOptions) -> Result<ExitCode, Failure> {
     if options.trace.is_some() && (options.count != 1 || options.threads != 1) {
         return Err("expected --count 1 and --threads 1 with --trace".into());
@@ -38,13 +38,13 @@ pub fn main(options: &WorldOptions) -> Result<ExitCode, Failure> {
     let Some(last) = options.seed.checked_add(options.count - 1) else {
         let WorldOptions { seed, count, .. } = options;
         return Err(
-            format!("expected --seed and --count to end at 2^64-1 at most, found {count} from {seed} on").into()
+            format!("expected the last seed to be at most 2^64-1, found {count} worlds from seed {seed} on").into()
         );
     };
     if let Some(path) = &options.trace {
         output::check(path)?;
     }
-    // A finding is reported in one line; the panic's own message would add another.
+    // A finding is a panic, which the command reports on one line, so the default message is suppressed.
     std::panic::set_hook(Box::new(|_| {}));
     let progress = progress::steps("worlds", options.count);
     let (mut total, mut lost_devices) = (Figures::default(), 0);
@@ -102,11 +102,11 @@ fn print(summary: &Summary, json: bool) -> Result<(), Failure> {
     let lines = [
         format!("{worlds} worlds from seed {first_seed} on: no errors found"),
         format!(
-            "  {steps} steps, {submissions} submissions, {resources_made} resources made, {pictures_drawn} pictures drawn"
+            "  {steps} steps, {submissions} submissions, {resources_made} resources created, {pictures_drawn} pictures drawn"
         ),
         format!("  {checked_bytes} bytes read back and compared"),
         format!(
-            "  {moved} moved, {brought_back} evicted and brought back, {imported} imported, {sparse_pages} sparse pages"
+            "  {moved} moved, {brought_back} evicted and made resident, {imported} imported, {sparse_pages} sparse pages"
         ),
         format!("  {refused} requests failed for lack of memory, {lost_devices} devices lost"),
         format!("  digest {digest}"),

@@ -1,8 +1,8 @@
-//! Writes a page of 100,000 allocations that a real allocator made on the simulated device, recorded from the first to
-//! the last.
+//! Writes a page of 100,000 allocations. A real allocator makes the allocations on the simulated device, and a trace
+//! records all of them.
 //!
 //! `cargo run --release -p ringfence-report --example large_page [FOLDER] [COUNT]` writes `large.html`, `large.json`
-//! and `large.rft` there, and prints the time and size of each.
+//! and `large.rft` into the folder, and prints for each file its size and the time to write it.
 
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -21,7 +21,7 @@ const FRAMES: usize = 400;
 const PLACES: [&str; 6] = ["terrain/tile", "crowd/person", "harbour/ship", "sky/cloud", "ui/glyphs", "water/wave"];
 const PARTS: [&str; 4] = ["vertices", "indices", "instances", "constants"];
 
-/// A resource that a frame creates. Some are dropped in a later frame.
+/// A resource that a frame creates. Some resources are dropped in a later frame.
 enum Held {
     Buffer(#[expect(dead_code, reason = "held for its drop")] Buffer<sim::Device>),
     Texture(#[expect(dead_code, reason = "held for its drop")] Texture<sim::Device>),
@@ -68,7 +68,8 @@ fn timed<T>(what: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, 
     Ok(made)
 }
 
-/// Allocates frame by frame until `count` are live. One of five is soon freed again, so that blocks have holes.
+/// Allocates frame by frame until `count` allocations are live. One of five is freed soon after, so that blocks have
+/// holes.
 fn fill(memory: &Memory, count: usize) -> Result<Vec<Held>, Failure> {
     let mut dice = 0x2545_f491_4f6c_dd1d_u64;
     let mut roll = move |end: u64| {

@@ -1,10 +1,10 @@
 //! Labels of an axis of frames, passes or moments.
 
-/// Approximate maximum number of labels that fit side by side.
+/// Maximum number of steps between the labels of an axis, without the labels at the ends.
 const STEP_COUNT: u64 = 6;
 
-/// Returns the numbers to label from `first` to `last`: both ends, and between them the multiples of 1, 2 or 5 times a
-/// power of ten that are at least two thirds of a step away from the ends.
+/// Returns the numbers to label from `first` to `last`: the two ends, and between them multiples of a step. The step is
+/// 1, 2 or 5 times a power of ten. Multiples that are closer than two thirds of a step to an end are left out.
 pub(crate) fn ticks(first: u64, last: u64) -> Vec<u64> {
     let Some(span) = last.checked_sub(first).filter(|span| *span > 0) else { return vec![first] };
     let steps = (0..20).flat_map(|power| [1, 2, 5].map(|digit: u64| digit.checked_mul(10_u64.pow(power))));
@@ -18,7 +18,8 @@ pub(crate) fn ticks(first: u64, last: u64) -> Vec<u64> {
     std::iter::once(first).chain(between).chain([last]).collect()
 }
 
-/// The anchor of a label's text. The labels at the ends are anchored so that they stay inside the chart.
+/// Horizontal anchor of a label's text. The first label starts at its position and the last one ends there, so that
+/// both stay inside the chart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Anchor {
     Start,
@@ -27,7 +28,7 @@ pub(crate) enum Anchor {
 }
 
 impl Anchor {
-    /// Returns the anchor of label `at` of `count`.
+    /// Returns the anchor of the label with index `at` among `count` labels.
     pub(crate) fn of(at: usize, count: usize) -> Self {
         match at {
             0 => Self::Start,
@@ -36,7 +37,7 @@ impl Anchor {
         }
     }
 
-    /// Returns the CSS class of the text in a drawing.
+    /// Returns the CSS class of a label with this anchor in a drawing.
     pub(crate) fn class(self) -> &'static str {
         match self {
             Self::Start => "quiet",
@@ -46,7 +47,7 @@ impl Anchor {
     }
 }
 
-/// Returns the labels under a chart, each at its share of the width, from 0 to 1.
+/// Returns the labels under a chart as HTML. Each label has its position as a share of the width, from 0 to 1.
 pub(crate) fn html(labels: &[(f64, String)]) -> String {
     let mark = |(at, (share, label)): (usize, &(f64, String))| {
         let class = match Anchor::of(at, labels.len()) {

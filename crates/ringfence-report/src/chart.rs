@@ -1,6 +1,7 @@
 //! Charts over the frames, as SVG: areas, lines, and constant levels.
 //!
-//! The drawing is 1,000 by 200 and is stretched to its box, so it contains no text. The scale beside it is HTML.
+//! The drawing has a size of 1,000 by 200 and is stretched to its box, so it contains no text. The labels of the scale
+//! are HTML beside the drawing.
 
 use crate::axis;
 use crate::frames::{Bucket, FrameSample, buckets};
@@ -11,7 +12,7 @@ const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 200.0;
 /// Maximum number of points that can be distinguished on a screen.
 const POINT_COUNT_MAX: usize = 500;
-/// Number of marks on the scale: one at each quarter.
+/// Number of marks on the scale above 0: one at each quarter.
 const MARK_COUNT: u64 = 4;
 
 /// The unit of a scale.
@@ -39,7 +40,7 @@ impl Unit {
         }
     }
 
-    /// Returns the smallest end of a scale that contains `value` and has round numbers at its quarters.
+    /// Returns the smallest end of a scale that is at least `value` and whose quarters are round numbers.
     pub fn scale_end(self, value: u64) -> u64 {
         let value = value.min(1 << 60);
         let (base, quarters): (u64, &[u64]) = match self {
@@ -55,7 +56,7 @@ impl Unit {
     }
 }
 
-/// The style of a line. Styles differ in more than their colour.
+/// The style of a line. Two styles differ not only in their colour, so that they can be distinguished without colours.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     /// A line over a filled area.
@@ -76,7 +77,7 @@ impl Look {
     }
 }
 
-/// A figure over the frames.
+/// A line of a chart: one value for each frame.
 pub(crate) struct Line {
     pub name: &'static str,
     /// The field's name in the page's data.
@@ -85,7 +86,7 @@ pub(crate) struct Line {
     pub value: fn(&FrameSample) -> u64,
 }
 
-/// A constant line for the whole run.
+/// A horizontal line at a constant value.
 pub(crate) struct Level {
     pub name: &'static str,
     pub value: u64,
@@ -157,7 +158,7 @@ impl Chart {
     }
 }
 
-/// Returns a note if each point stands for several frames; else an empty string.
+/// If each point stands for several frames, returns a note with their number; otherwise an empty string.
 fn thinned(frame_count: usize) -> String {
     match frame_count.div_ceil(POINT_COUNT_MAX) {
         0 | 1 => String::new(),
@@ -165,7 +166,7 @@ fn thinned(frame_count: usize) -> String {
     }
 }
 
-/// Returns frame numbers, each at the position of its frame.
+/// Returns the labels of the frame axis: frame numbers, each with its position as a share of the width.
 fn labels(frames: &[FrameSample]) -> Vec<(f64, String)> {
     let last = frames.len() - 1;
     let label = |frame: u64| {
@@ -187,7 +188,7 @@ fn drawn(line: &Line, runs: &[Bucket], frame_count: usize, end: u64) -> String {
     }
 }
 
-/// Returns the line from the left edge to the right edge.
+/// Returns the path of a line, from the left edge of the drawing to the right edge.
 fn path(line: &Line, runs: &[Bucket], frame_count: usize, end: u64) -> String {
     let step = WIDTH / (frame_count.max(2) - 1) as f64;
     let heights: Vec<f64> = runs.iter().map(|run| height((line.value)(&run.most), end)).collect();

@@ -1,4 +1,4 @@
-//! Consumers of memory: sums of ranges by the beginning of their names.
+//! Consumers of memory: the ranges whose names have the same prefix, with the sum of their sizes.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use ringfence_trace::Snapshot;
 pub struct Consumer {
     /// The prefix; empty for ranges without a name.
     pub prefix: String,
-    /// Sum of their sizes, in bytes.
+    /// Total size of the ranges, in bytes.
     pub bytes: u64,
     /// Number of ranges.
     pub count: u64,
@@ -22,11 +22,11 @@ pub struct Consumer {
 pub fn prefix(name: &str) -> &str {
     let end = name.find(|letter: char| matches!(letter, '/' | ':' | '.' | '#') || letter.is_ascii_digit());
     let prefix = name[..end.unwrap_or(name.len())].trim_end_matches([' ', '_', '-', '[', '(']);
-    // A name that begins with such a character is its own prefix.
+    // If the name begins with one of these characters, the whole name is the prefix.
     if prefix.is_empty() { name } else { prefix }
 }
 
-/// Returns all prefixes, the one with the most bytes first. O(ranges).
+/// Returns the consumers of a snapshot, one for each prefix, the one with the most bytes first. O(ranges).
 #[must_use]
 pub fn consumers(snapshot: &Snapshot) -> Vec<Consumer> {
     let mut by_prefix: HashMap<&str, Consumer> = HashMap::new();

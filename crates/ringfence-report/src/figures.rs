@@ -1,24 +1,24 @@
-//! The figures at the top of the page, and those of a block: sums over a snapshot.
+//! The figures of a snapshot and of a block, as sums of their ranges.
 
 use ringfence_trace::{BlockSnapshot, Snapshot};
 
 use crate::Source;
 
-/// The sums of a snapshot.
+/// The figures at the top of a page: sums over a snapshot.
 #[derive(Clone, Copy, PartialEq, Debug, Default, serde::Serialize)]
 pub struct Figures {
-    /// Bytes of all blocks, dedicated memory included.
+    /// Total size of the driver's memory objects (blocks and dedicated memory), in bytes.
     pub reserved_bytes: u64,
-    /// Bytes of all ranges in use.
+    /// Total size of the ranges in use, in bytes.
     pub used_bytes: u64,
-    /// Bytes of blocks outside all ranges.
+    /// Bytes of the memory objects that belong to no range.
     pub free_bytes: u64,
-    /// Maximum bytes reserved at one time. For a snapshot alone this is an estimate: the sum of the memory types'
-    /// high-water marks of blocks, plus the current dedicated memory. `None` if unknown.
+    /// Largest value of `reserved_bytes` so far. From a snapshot without a trace, it is an estimate: the sum of the
+    /// memory types' high-water marks of blocks, plus the current dedicated memory. `None` if unknown.
     pub reserved_bytes_high_water: Option<u64>,
-    /// Number of driver memory objects, dedicated ones included.
+    /// Number of the driver's memory objects, including dedicated ones.
     pub block_count: u64,
-    /// Number of driver memory objects that belong to one resource.
+    /// Number of dedicated memory objects, each for one resource.
     pub dedicated_count: u64,
     /// Number of ranges in use.
     pub allocation_count: u64,
@@ -26,14 +26,14 @@ pub struct Figures {
     pub waste_percent: f64,
     /// Number of objects that wait for the device; `None` if unknown.
     pub retired_count: Option<u64>,
-    /// Number of driver calls that were made; `None` if they were not counted.
+    /// Number of driver calls so far; `None` if calls were not counted.
     pub calls_made: Option<u64>,
-    /// Number of driver calls that were avoided; `None` if they were not counted.
+    /// Number of driver calls that Ringfence avoided so far; `None` if calls were not counted.
     pub calls_saved: Option<u64>,
 }
 
 impl Figures {
-    /// Adds up a snapshot of an allocator or of a trace; all figures are known. O(ranges).
+    /// Returns the figures of a snapshot from an allocator or a trace, in which all figures are known. O(ranges).
     #[must_use]
     pub fn of(snapshot: &Snapshot) -> Self {
         let mut figures = Self {
@@ -51,7 +51,7 @@ impl Figures {
         figures
     }
 
-    /// Returns the figures without those that a snapshot from `source` does not know.
+    /// Returns these figures with `None` in place of each figure that a snapshot from `source` does not contain.
     #[must_use]
     pub fn known_by(self, source: Source) -> Self {
         if source.counts_calls() {
@@ -71,19 +71,19 @@ impl Figures {
     }
 }
 
-/// The sums of a block.
+/// The figures of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct BlockFigures {
-    /// Bytes of its ranges.
+    /// Total size of the block's ranges, in bytes.
     pub used_bytes: u64,
-    /// Bytes outside all ranges.
+    /// Bytes of the block that belong to no range.
     pub free_bytes: u64,
     /// Size of the longest free range, in bytes.
     pub free_bytes_largest: u64,
 }
 
 impl BlockFigures {
-    /// Adds up `block`. Its ranges must be in order of offset. O(ranges).
+    /// Returns the figures of `block`. Its ranges must be ordered by offset. O(ranges).
     #[must_use]
     pub fn of(block: &BlockSnapshot) -> Self {
         let (mut end, mut used, mut largest) = (0, 0u64, 0);
@@ -98,7 +98,7 @@ impl BlockFigures {
     }
 }
 
-/// Returns `part` in per cent of `whole`; 0 if `whole` is 0.
+/// Returns `part` as a percentage of `whole`; 0 if `whole` is 0.
 pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }

@@ -1,26 +1,26 @@
-//! Measurements of each frame, and the reduction of a long run to as many points as a page can show.
+//! Measurements of each frame. If a run has more frames than a page can show, several frames become one point.
 
 /// The measurements of one frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct FrameSample {
     /// Number of the frame.
     pub frame: u64,
-    /// Bytes of the upload rings that wait for the device.
+    /// Bytes of the upload rings that are in use until the device has finished with them.
     pub ring_used_bytes: u64,
     /// Capacity of the upload rings, in bytes.
     pub ring_capacity_bytes: u64,
     /// Number of retired objects that wait for the device.
     pub retired_count: u64,
-    /// Bytes of the driver's memory objects.
+    /// Total size of the driver's memory objects, in bytes.
     pub reserved_bytes: u64,
-    /// Bytes in use by resources.
+    /// Total size of the ranges in use, in bytes.
     pub used_bytes: u64,
     /// Number of live objects.
     pub live_count: u64,
 }
 
 impl FrameSample {
-    /// Returns the maximum of each figure in `frames`, with the first frame's number.
+    /// Returns the maximum of each measurement in `frames`, with the number of the first frame.
     fn most(frames: &[Self]) -> Self {
         let mut most = frames[0];
         for frame in &frames[1..] {
@@ -35,17 +35,18 @@ impl FrameSample {
     }
 }
 
-/// A run of frames that is shown as one point.
+/// Consecutive frames that are shown as one point.
 pub(crate) struct Bucket {
     /// Index of the first frame.
     pub first: usize,
     /// Index of the last frame.
     pub last: usize,
-    /// Maximum of each figure.
+    /// Maximum of each measurement in these frames.
     pub most: FrameSample,
 }
 
-/// Splits `frames` into at most `count_max` runs of equal length. Peaks are kept, because each run stores its maxima.
+/// Divides `frames` into at most `count_max` buckets of equal length; the last one may be shorter. A bucket has the
+/// maxima of its frames, so peaks stay visible.
 pub(crate) fn buckets(frames: &[FrameSample], count_max: usize) -> Vec<Bucket> {
     let length = frames.len().div_ceil(count_max).max(1);
     let bucket = |(index, run): (usize, &[FrameSample])| Bucket {

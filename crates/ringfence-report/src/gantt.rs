@@ -1,4 +1,5 @@
-//! An aliasing plan as a page: a Gantt chart of time by offset. Resources that share bytes appear one after the other.
+//! An aliasing plan as a page: a Gantt chart of time and offset. Resources that share bytes are drawn side by side at
+//! the same height.
 //!
 //! ```text
 //!   offset ▲   ┌───b───┐┌────d────┐
@@ -7,9 +8,10 @@
 //!          └─┴────────────┴─┴─────┴─▶ time
 //! ```
 //!
-//! The page needs no network. Its script draws all rectangles on a canvas and adds a slider over time, which shows the
-//! live rows of a moment, their offsets, and the used and free bytes. Without JavaScript, the chart is an SVG that
-//! shows a rectangle's name, size and lifetime under the pointer. A table lists the largest rows.
+//! The page makes no network request. Its script draws all rectangles on a canvas, and adds a slider over time, which
+//! shows for a moment the live rows with their offsets, and the numbers of used and free bytes. Without JavaScript, the
+//! chart is an SVG; the name, size and lifetime of the rectangle under the pointer are shown. A table lists the largest
+//! rows.
 
 use std::fmt::Write;
 
@@ -20,11 +22,11 @@ use crate::units::{bytes, count};
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 560.0;
-/// Maximum number of rectangles in the SVG, because more slow down browsers; without JavaScript the largest are drawn.
+/// Maximum number of rectangles in the SVG, because more rectangles make browsers slow. The largest ones are drawn.
 const DRAWN_MAX: usize = 20_000;
 /// Maximum number of rows in the table.
 const LISTED_MAX: usize = 200;
-/// Maximum number of points on the load's line.
+/// Maximum number of points of the line of the load.
 const LOAD_POINTS_MAX: usize = 2_000;
 
 /// A resource in a plan.
@@ -47,23 +49,24 @@ pub struct PlannedRow {
 pub struct PlanPage {
     /// The page's heading.
     pub title: String,
-    /// The resources; if there are very many, those to draw.
+    /// The resources of the plan, or those to draw if the plan has very many.
     pub rows: Vec<PlannedRow>,
     /// Size of the plan, in bytes.
     pub height: u64,
-    /// Lower bound for the size of any plan, in bytes.
+    /// Lower bound of the size that any plan needs, in bytes.
     pub lower_bound: u64,
-    /// Available bytes, if they were given.
+    /// Available memory, in bytes; `None` if no limit was given.
     pub capacity: Option<u64>,
-    /// For several heaps, which are stacked: the offset at which each heap starts, ascending from 0. Offsets are shown
-    /// relative to their heap. Empty for one heap.
+    /// For a plan of several heaps, which are drawn on top of each other: the offset at which each heap starts, in
+    /// ascending order from 0. The texts on the page give offsets relative to their heap. Empty for a plan of one heap.
     pub heaps: Vec<u64>,
     /// Additional lines at the top of the page: label and value.
     pub facts: Vec<(String, String)>,
 }
 
 impl PlanPage {
-    /// Returns the page. O(n log n). It takes about 50 bytes a row, and 200 more for each of the first 20,000.
+    /// Returns the page as HTML. O(n log n) for n rows. Its size is about 50 bytes per row, and 200 more for each of
+    /// the first 20,000 rows.
     #[must_use]
     pub fn to_html(&self) -> String {
         fill(include_str!("page/plan.html"), |slot| match slot {
@@ -84,7 +87,7 @@ impl PlanPage {
         self.facts.iter().map(fact).collect()
     }
 
-    /// Returns the rows by their area on the chart (size × lifetime), the largest first.
+    /// Returns the rows ordered by their area on the chart (size × lifetime), the largest first.
     fn by_area(&self) -> Vec<&PlannedRow> {
         let mut rows: Vec<_> = self.rows.iter().collect();
         let area = |row: &&PlannedRow| u128::from(row.size) * u128::from(row.upper - row.lower);
@@ -141,13 +144,13 @@ impl PlanPage {
         )
     }
 
-    /// Returns the lines of the lower bound and of the peak, and the lines between heaps.
+    /// Returns the lines of the lower bound and of the peak, and the lines between the heaps, as SVG.
     fn levels(&self, level: &dyn Fn(&str, u64) -> String) -> String {
         let heaps = self.heaps.iter().skip(1).map(|&begin| level("heap", begin));
         heaps.chain([level("bound", self.lower_bound), level("peak", self.height)]).collect()
     }
 
-    /// Returns a row's offset as text.
+    /// Returns a row's offset as rounded text, with the heap if there are several.
     fn place(&self, offset: u64) -> String {
         match self.heaps.partition_point(|&begin| begin <= offset) {
             0 | 1 if self.heaps.len() < 2 => bytes(offset),
@@ -158,7 +161,8 @@ impl PlanPage {
         }
     }
 
-    /// Returns a row's offset as text with all digits, as in the table of a moment.
+    /// Returns a row's offset as text with all digits, with the heap if there are several. The script writes the same
+    /// text in the table of a moment.
     fn exact_place(&self, offset: u64) -> String {
         if self.heaps.len() < 2 {
             return count(offset);
@@ -167,7 +171,7 @@ impl PlanPage {
         format!("heap {heap}, {}", count(offset - self.heaps[heap]))
     }
 
-    /// Returns the path of the load over time, which is the sum of the live rows' sizes.
+    /// Returns the path of the load over time. The load is the total size of the live rows.
     fn load(&self, scale: &Scale) -> String {
         let mut events: Vec<(u64, bool, u64)> = Vec::with_capacity(2 * self.rows.len());
         for row in &self.rows {
@@ -210,7 +214,7 @@ impl PlanPage {
     }
 }
 
-/// Returns the rectangles of rows. `drawn` must be ordered by area, the largest first.
+/// Returns the SVG rectangles of `drawn`, which must be ordered by area, the largest first.
 fn rectangles(page: &PlanPage, scale: &Scale, drawn: &[&PlannedRow]) -> String {
     let mut svg = String::new();
     for (at, row) in drawn.iter().enumerate() {
@@ -240,7 +244,8 @@ const SCRIPTS: [&str; 5] = [
     include_str!("page/plan.js"),
 ];
 
-/// The data of the page's script: the rows as columns. `lower` and `upper` are indices into `moments`.
+/// The data of the page's script: one list for each column of the rows. `lower` and `upper` contain indices into
+/// `moments`.
 #[derive(serde::Serialize)]
 struct PlanData<'a> {
     width: f64,
@@ -257,7 +262,7 @@ struct PlanData<'a> {
     heaps: &'a [u64],
 }
 
-/// A moment; as text if a script would round the number.
+/// A moment. A number that JavaScript would round is a text.
 #[derive(serde::Serialize)]
 #[serde(untagged)]
 enum Time {
@@ -265,7 +270,7 @@ enum Time {
     Text(String),
 }
 
-/// Largest number up to which JavaScript represents all integers exactly.
+/// The largest number up to which JavaScript represents all integers exactly.
 const SCRIPT_EXACT_MAX: u64 = 1 << 53;
 
 impl<'a> PlanData<'a> {
@@ -295,7 +300,7 @@ impl<'a> PlanData<'a> {
     }
 }
 
-/// Converts time and bytes to positions.
+/// Converts moments and bytes to positions in the drawing.
 struct Scale {
     begin: u64,
     end: u64,
@@ -307,7 +312,7 @@ impl Scale {
         WIDTH * (time - self.begin) as f64 / (self.end - self.begin) as f64
     }
 
-    /// Returns the marks of the scale, one at each quarter.
+    /// Returns the labels of the byte scale, one at each quarter.
     fn marks(&self) -> String {
         let mark = |quarter: u64| {
             let offset = (u128::from(self.top) * u128::from(quarter) / 4) as u64;
@@ -316,7 +321,7 @@ impl Scale {
         (0..=4).map(mark).collect()
     }
 
-    /// Returns the labels of the time axis. `ticks` of `page/plan-chart.js` writes the same.
+    /// Returns the labels of the time axis. The function `ticks` of `page/plan-chart.js` computes the same labels.
     fn times(&self) -> String {
         let label = |time: u64| (self.x(time) / WIDTH, count(time));
         axis::html(&axis::ticks(self.begin, self.end).into_iter().map(label).collect::<Vec<_>>())
@@ -349,7 +354,7 @@ mod tests {
         let html = page.to_html();
         assert_eq!(html.matches("<rect").count(), 3);
         assert!(html.contains("&lt;b&gt;") && !html.contains("<b>"));
-        // The largest: half of the time, half of the capacity's height, at the bottom.
+        // The largest row takes half of the time and half of the capacity, at the bottom.
         let place = "x=\"500.00\" y=\"280.00\" width=\"500.00\" height=\"280.00\"";
         assert!(html.contains(place), "{html}");
         assert!(html.contains("class=\"capacity\""));

@@ -1,5 +1,5 @@
-//! The history that a trace records: usage by heap, fragmentation and lifetimes. The host memory of the reader is
-//! bounded for traces of any length.
+//! The history that a trace records: usage by heap, fragmentation and lifetimes. The memory of the reader is bounded,
+//! whatever the length of the trace.
 
 mod peaks;
 
@@ -11,11 +11,12 @@ use ringfence_trace::{Event, PlannedRange, Reader, Snapshot, State, TraceError};
 pub use peaks::{DescriptorMoment, HeapMoment, RingMoment};
 use peaks::{Peaks, fold};
 
-/// Number of moments after thinning. Moments are thinned when there are twice as many.
+/// Number of moments that are kept when they are thinned, which happens when there are twice as many.
 const MOMENT_COUNT: usize = 1000;
-/// Number of lifetimes after thinning. When there are more than twice as many, the heaviest (bytes × frames) are kept.
+/// Number of lifetimes that are kept when they are thinned, which happens when there are more than twice as many. The
+/// ones with the most bytes × frames are kept.
 const LIFETIME_COUNT: usize = 20_000;
-/// Number of frame plans that are kept: the last ones.
+/// Number of frame plans that are kept: the latest ones.
 const PLAN_COUNT: usize = 4;
 /// Maximum number of objects in transient heaps that are listed.
 const TRANSIENT_COUNT: usize = 500;
@@ -25,28 +26,29 @@ const LEFT_COUNT: usize = 50;
 /// The history of a recorded run.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct History {
-    /// Moments, in order. If there are more frames than moments, each moment stands for the same number of frames.
+    /// Moments, in order. If the run has too many frames, each moment stands for the same number of frames.
     pub moments: Vec<Moment>,
-    /// Lifetimes of single ranges, ordered by birth.
+    /// Lifetimes of ranges, ordered by the frame of their allocation.
     pub lifetimes: Vec<Lifetime>,
-    /// Number of lifetimes that are not listed.
+    /// Number of lifetimes that are not in `lifetimes`, because there were too many.
     pub left_out_count: u64,
-    /// Number of ranges that were still owned at the end.
+    /// Number of ranges that had an owner at the end.
     #[serde(default)]
     pub left_count: u64,
-    /// Bytes of the ranges that were still owned at the end.
+    /// Total size of the ranges that had an owner at the end, in bytes.
     #[serde(default)]
     pub left_bytes: u64,
-    /// The oldest ranges that were still owned at the end; of the same frame, the larger ones first.
+    /// The oldest ranges that had an owner at the end, at most 50; ranges of the same frame are ordered by size, the
+    /// largest first.
     #[serde(default)]
     pub oldest_left: Vec<Lifetime>,
     /// Duration of the recording, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Number of frames, which is the number of calls to reclaim.
+    /// Number of frames, which is the number of calls of `reclaim`.
     pub frame_count: u64,
     /// Number of events that could be read.
     pub event_count: u64,
-    /// Maximum bytes of all memory objects at one time, dedicated ones included; 0 if unknown.
+    /// Largest total size of the driver's memory objects, dedicated ones included, in bytes; 0 if unknown.
     #[serde(default)]
     pub reserved_bytes_high_water: u64,
     /// Names of the rings, in the order of [`Moment::rings`].
@@ -59,29 +61,31 @@ pub struct History {
     /// Number of objects that were created in transient heaps.
     #[serde(default)]
     pub transient_made_count: u64,
-    /// The transient objects that existed at the end, by heap and offset; if there are many, the first ones.
+    /// Objects that existed in transient heaps at the end, ordered by heap and offset, at most 500.
     #[serde(default)]
     pub transients: Vec<TransientRow>,
-    /// Number of transient objects that existed at the end.
+    /// Number of objects that existed in transient heaps at the end.
     #[serde(default)]
     pub transient_count: u64,
-    /// The last plans of frames' transient memory, one heap each.
+    /// The latest plans of transient frames, at most 4. Each entry is the plan of one heap.
     #[serde(default)]
     pub plans: Vec<FramePlan>,
-    /// Number of all plans.
+    /// Number of plans in the whole trace.
     #[serde(default)]
     pub plan_count: u64,
-    /// Number of moved ranges.
+    /// Number of moves of ranges by defragmentation.
     #[serde(default)]
     pub move_count: u64,
-    /// Bytes of the moved ranges.
+    /// Total size of the moved ranges, in bytes.
     #[serde(default)]
     pub moved_bytes: u64,
-    /// The reason why only a part of the trace could be read, or that its events contradict each other.
+    /// The reason why only a part of the trace could be read, or the contradiction between its events; `None` if there
+    /// is neither.
     pub damage: Option<String>,
 }
 
-/// The memory at the end of a frame.
+/// The memory at the end of a frame. If a moment stands for several frames, the figures of heaps, rings and descriptors
+/// are maxima over these frames.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Moment {
     /// Number of the frame, from 1.
@@ -90,25 +94,26 @@ pub struct Moment {
     pub elapsed_ns: u64,
     /// Figures of each heap.
     pub heaps: Vec<HeapMoment>,
-    /// Share of the blocks' free bytes that are outside the longest free range of their block, in per cent.
+    /// Share of the blocks' free bytes that is outside the longest free range of its block, in per cent.
     pub fragmentation_percent: f64,
-    /// Share of the blocks' bytes that are free, in per cent.
+    /// Share of the blocks' bytes that is free, in per cent.
     pub free_percent: f64,
     /// Number of ranges in use.
     pub live_count: u64,
     /// Number of ranges that wait for the device.
     pub retired_count: u64,
-    /// Figures of each ring, in the order of [`History::rings`]. Rings that did not exist yet are missing at the end.
+    /// Figures of each ring, in the order of [`History::rings`]. The list ends before the first ring that did not exist
+    /// yet.
     #[serde(default)]
     pub rings: Vec<RingMoment>,
-    /// Figures of each descriptor heap or allocator, in the order of [`History::descriptors`]. Those that did not exist
-    /// yet are missing at the end.
+    /// Figures of each descriptor heap or allocator, in the order of [`History::descriptors`]. The list ends before the
+    /// first one that did not exist yet.
     #[serde(default)]
     pub descriptors: Vec<DescriptorMoment>,
     /// Number of objects in transient heaps.
     #[serde(default)]
     pub transient_count: u64,
-    /// Sum of the sizes of these objects, in bytes. Larger than the heaps if objects share memory.
+    /// Total size of these objects, in bytes. It can exceed the size of their heaps, because objects share memory.
     #[serde(default)]
     pub transient_bytes: u64,
 }
@@ -116,7 +121,7 @@ pub struct Moment {
 /// The layout of a frame's transient memory in one heap.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct FramePlan {
-    /// The frame of the plan.
+    /// Number of the frame in which the plan was recorded.
     pub frame: u64,
     /// Number of the plan. All heaps of one frame have the same number.
     pub plan: u64,
@@ -125,7 +130,7 @@ pub struct FramePlan {
     pub heap: u64,
     /// Size of the heap, in bytes.
     pub height_bytes: u64,
-    /// Proven lower bound for the size of any plan, in bytes.
+    /// Proven lower bound of the size of the heap, in bytes.
     pub lower_bound_bytes: u64,
     /// Number of passes in the frame.
     pub pass_count: u64,
@@ -138,9 +143,9 @@ pub struct FramePlan {
 pub struct FramePlanRow {
     /// Name of the resource.
     pub name: String,
-    /// The first pass that uses it.
+    /// Number of the first pass that uses the resource.
     pub first_pass: u64,
-    /// The pass after the last one that uses it.
+    /// Number of the pass after the last pass that uses the resource.
     pub end_pass: u64,
     /// Offset in the heap, in bytes.
     pub offset: u64,
@@ -158,37 +163,37 @@ impl From<&PlannedRange> for FramePlanRow {
 /// An object in a transient heap.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct TransientRow {
-    /// The name that it was created with.
+    /// Name of the object at its creation.
     pub name: String,
-    /// The block of the heap.
+    /// Number of the block that is the heap.
     pub block: u64,
     /// Offset in the heap, in bytes.
     pub offset: u64,
     /// Size, in bytes.
     pub bytes: u64,
-    /// The frame in which it was created.
+    /// Number of the frame in which the object was created.
     pub born: u64,
 }
 
 /// The lifetime of a range, in frames.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Lifetime {
-    /// The name that its owner gave it.
+    /// Name of the range, as its owner has set it.
     pub name: String,
-    /// Index of its memory type.
+    /// Index of the memory type.
     pub memory_type: u32,
     /// Size, in bytes.
     pub bytes: u64,
-    /// The frame in which it was allocated.
+    /// Number of the frame in which the range was allocated.
     pub born: u64,
-    /// The frame in which its owner retired it.
+    /// Number of the frame in which the owner released the range; `None` if it did not.
     pub retired: Option<u64>,
-    /// The frame in which it was freed.
+    /// Number of the frame in which the range was freed; `None` if it was not.
     pub freed: Option<u64>,
 }
 
 impl Lifetime {
-    /// Returns bytes × frames. A range that was not freed ends in frame `last`.
+    /// Returns bytes × frames. If the range was not freed, frame `last` is its end.
     fn weight(&self, last: u64) -> u128 {
         u128::from(self.bytes) * (u128::from(self.freed.unwrap_or(last).saturating_sub(self.born)) + 1)
     }
@@ -196,10 +201,10 @@ impl Lifetime {
 
 impl History {
     /// Reads a trace, and returns its history and the memory at its end. If the trace is truncated or damaged, the
-    /// readable part is returned, and [`History::damage`] names the reason.
+    /// result is that of the readable part, and [`History::damage`] is the reason.
     ///
     /// # Errors
-    /// The file is not a trace, has another version, or cannot be read.
+    /// The file is not a trace, has an unknown version, or cannot be read.
     pub fn read(trace: impl Read) -> Result<(Self, Snapshot), TraceError> {
         let mut reading = Reading { stride: 1, ..Reading::default() };
         for event in Reader::new(trace)? {
@@ -217,16 +222,16 @@ impl History {
 struct Reading {
     state: State,
     history: History,
-    /// Number of frames for each moment.
+    /// Number of frames for which one moment stands.
     stride: u64,
     live: HashMap<(u64, u64), Lifetime>,
     /// For each heap, the maxima at the ends of frames since the last moment.
     heaps: Vec<HeapMoment>,
     rings: Peaks<RingMoment>,
     descriptors: Peaks<DescriptorMoment>,
-    /// `true` if descriptors changed since they were last read.
+    /// `true` if there were descriptor events after the figures of descriptors were last computed.
     descriptors_changed: bool,
-    /// The last plan's number, and the index of its heap that was recorded last.
+    /// Number of the last plan, and the index of its heap that was recorded last.
     heap_of_plan: Option<(u64, u64)>,
     /// For each object in a transient heap, the frame in which it was created.
     transients_born: HashMap<u64, u64>,
@@ -330,7 +335,8 @@ impl Reading {
         }
     }
 
-    /// Continues a lifetime at its new location. A later free of the old location frees only bytes, not the resource.
+    /// Continues the lifetime of a moved range at the new location. When the old location is freed later, no lifetime
+    /// ends.
     fn moved(&mut self, from: (u64, u64), to: (u64, u64)) {
         let Some(old) = self.live.remove(&from) else { return };
         self.history.move_count += 1;
@@ -372,12 +378,12 @@ impl Reading {
             transient_bytes: self.state.transient_bytes(),
         });
         if self.history.moments.len() >= 2 * MOMENT_COUNT {
-            // Moments stay if their frame is a multiple of the new stride.
+            // A moment is kept if its frame is a multiple of the new stride.
             self.stride *= 2;
             let stride = self.stride;
             let mut dropped = (Vec::new(), Vec::new(), Vec::new());
             self.history.moments.retain_mut(|moment| {
-                // The peaks of a dropped moment are added to the next moment that stays.
+                // The peaks of a removed moment are added to the next moment that is kept.
                 fold(&mut moment.heaps, &dropped.0);
                 fold(&mut moment.rings, &dropped.1);
                 fold(&mut moment.descriptors, &dropped.2);
@@ -402,7 +408,8 @@ impl Reading {
         }
     }
 
-    /// Runs before lifetimes are thinned, because the result must match the snapshot.
+    /// Counts the ranges that have an owner at the end. Called before lifetimes are thinned, because the counts must
+    /// match the snapshot.
     fn count_left(&mut self) {
         let mut left: Vec<&Lifetime> = self.live.values().filter(|one| one.retired.is_none()).collect();
         left.sort_by_key(|one| (one.born, std::cmp::Reverse(one.bytes), &one.name));
@@ -440,8 +447,8 @@ impl Reading {
         self.history.lifetimes.sort_by(|one, other| (one.born, &one.name).cmp(&(other.born, &other.name)));
         self.history.frame_count = self.state.frame_count();
         self.history.reserved_bytes_high_water = self.state.reserved_bytes_high_water();
-        // If as many events are missing as are duplicated, the event count is right, so the events themselves are
-        // checked.
+        // If as many events are missing as are duplicated, the number of events is right. Therefore contradictions
+        // between events are reported too.
         let odd_count = self.state.odd_count();
         if odd_count > 0 && self.history.damage.is_none() {
             self.history.damage = Some(format!("{odd_count} of its events contradict the events before them"));

@@ -1,7 +1,7 @@
-//! Escaping of untrusted text, and filling of the page's template.
+//! Escaping of untrusted text, and insertion of content into the template of a page.
 
-/// Escapes `raw` as text or as the value of a quoted attribute. Control characters, which HTML does not allow, become
-/// `U+FFFD`.
+/// Escapes `raw` for use as text or as the value of a quoted attribute. Replaces control characters, which HTML does
+/// not allow, by `U+FFFD`.
 pub(crate) fn text(raw: &str) -> String {
     let mut safe = String::with_capacity(raw.len());
     for letter in raw.chars() {
@@ -19,8 +19,8 @@ pub(crate) fn text(raw: &str) -> String {
     safe
 }
 
-/// Returns `value` as JSON for a script element. `<`, `>` and `&` occur only inside JSON strings, where they are
-/// written as `\u` escapes. Without them, no text can end the element or open a comment.
+/// Returns `value` as JSON for a script element. `<`, `>` and `&` are written as `\u` escapes, so that no text can end
+/// the element or open a comment. In JSON these characters occur only inside strings, where such escapes are allowed.
 pub(crate) fn script_json(value: &impl serde::Serialize) -> String {
     let json = serde_json::to_string(value).expect("plain data converts to JSON");
     let mut safe = String::with_capacity(json.len());
@@ -35,7 +35,8 @@ pub(crate) fn script_json(value: &impl serde::Serialize) -> String {
     safe
 }
 
-/// Replaces each `{{slot}}` of `frame` by its content. Inserted content is not scanned again, so it may contain braces.
+/// Replaces each `{{slot}}` of `frame` by `content(slot)`. The inserted content is not searched for slots, so it may
+/// contain braces.
 pub(crate) fn fill(frame: &str, content: impl Fn(&str) -> String) -> String {
     let mut pieces = frame.split("{{");
     let mut page = pieces.next().unwrap_or_default().to_owned();

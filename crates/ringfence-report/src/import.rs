@@ -1,12 +1,12 @@
 //! Import of snapshots from other allocators: the JSON dump of the Vulkan Memory Allocator (`vmaBuildStatsString`,
 //! detailed, version 3).
 //!
-//! | in the dump | here |
+//! | in the dump | in the snapshot |
 //! |---|---|
-//! | `MemoryInfo / Heap n` | a heap, with budget and use |
+//! | `MemoryInfo / Heap n` | a heap, with budget and usage |
 //! | `MemoryInfo / Heap n / MemoryPools / Type n` | a memory type |
-//! | `DefaultPools` and `CustomPools` `/ Type n / Blocks / n` | a block, its sub-allocations in order of offset |
-//! | `… / DedicatedAllocations` | a dedicated block each |
+//! | `DefaultPools` and `CustomPools` `/ Type n / Blocks / n` | a block, with its suballocations in order of offset |
+//! | `… / DedicatedAllocations` | a dedicated block for each allocation |
 
 use std::fmt;
 
@@ -31,16 +31,16 @@ impl fmt::Display for ImportError {
 
 impl std::error::Error for ImportError {}
 
-/// Returns `true` if `dump` looks like a dump of VMA.
+/// Returns `true` if `dump` has an object that only dumps of VMA have.
 #[must_use]
 pub fn is_vma_dump(dump: &Value) -> bool {
     dump.get("MemoryInfo").is_some() || dump.get("DefaultPools").is_some()
 }
 
-/// Converts a dump to a snapshot. O(allocations · log allocations).
+/// Converts a dump of VMA to a snapshot. O(n log n) for n allocations.
 ///
 /// # Errors
-/// The first position at which the dump does not follow version 3 of the format.
+/// If the dump does not follow version 3 of the format: the first position that differs from it.
 pub fn vma_dump(dump: &Value) -> Result<Snapshot, ImportError> {
     let top = At::top(dump)?;
     let mut snapshot = Snapshot { version: 1, ..Snapshot::default() };
@@ -151,7 +151,7 @@ fn range(of: &At<'_>, offset: u64, prefix: &str) -> Result<RangeSnapshot, Import
     Ok(RangeSnapshot { offset, bytes: of.number("Size")?, name, user_data: 0 })
 }
 
-/// The classes of the resources in a block.
+/// The kinds of resources that were found in a block.
 #[derive(Default)]
 struct Classes {
     buffers: bool,
@@ -177,7 +177,7 @@ impl Classes {
     }
 }
 
-/// Adds up the figures of the heaps and the memory types.
+/// Fills in the statistics of the heaps and the memory types from the blocks.
 fn sum_up(snapshot: &mut Snapshot) {
     for block in &snapshot.blocks {
         let Some(kind) = snapshot.types.get_mut(block.memory_type as usize) else { continue };
@@ -197,7 +197,7 @@ fn sum_up(snapshot: &mut Snapshot) {
     }
 }
 
-/// Maximum number of heaps or types; no device has more.
+/// Maximum number of heaps or memory types in a dump. No device has as many.
 const NUMBER_MAX: usize = 64;
 
 fn grown<'a, T: Default>(list: &'a mut Vec<T>, number: usize, at: &At<'_>) -> Result<&'a mut T, ImportError> {
@@ -257,14 +257,14 @@ impl<'a> At<'a> {
         self.map.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// Returns the objects of a list; empty if the list is missing.
+    /// Returns the objects of the list `key`; empty if there is no such list.
     fn list(&self, key: &str) -> Result<Vec<At<'a>>, ImportError> {
         let Some(value) = self.map.get(key) else { return Ok(Vec::new()) };
         let list = value.as_array().ok_or_else(|| Self::lacks(&self.under(key), "a list"))?;
         list.iter().enumerate().map(|(index, value)| At::of(value, format!("{} / {index}", self.under(key)))).collect()
     }
 
-    /// Returns the values with keys of `prefix` and a number, ordered by number.
+    /// Returns the values whose key is `prefix` and a number, ordered by the number.
     fn values(&self, prefix: &str) -> Result<Vec<(usize, &'a Value)>, ImportError> {
         let number = |key: &str| key.strip_prefix(prefix).and_then(|digits| digits.parse().ok());
         let mut values: Vec<(usize, &Value)> =

@@ -1,8 +1,9 @@
-//! Reports about GPU memory: a snapshot, and the measurements of a run, as one self-contained HTML page.
+//! Reports about GPU memory: one self-contained HTML page for a snapshot, or for a snapshot with the measurements of a
+//! run.
 //!
-//! The page contains its styles, its script and its data, and requests nothing from the network. All figures, the
-//! charts over the frames, and a table of all blocks are part of the HTML and need no JavaScript. The script adds the
-//! memory map, the search, and details for the item under the pointer or at the arrow keys' position.
+//! The page contains its styles, its scripts and its data, and makes no network request. All figures, the charts over
+//! the frames, and a table of all blocks are HTML and need no JavaScript. The scripts add the memory map, the search,
+//! and details of the item that the pointer or the arrow keys select.
 //!
 //! ```
 //! use ringfence_report::{FrameSample, Report};
@@ -55,19 +56,21 @@ pub struct Report {
     /// The origin of the snapshot.
     #[serde(default)]
     pub source: Source,
-    /// The measurements of each frame, in order; empty if there is only a snapshot.
+    /// The measurements of each frame, in order; empty for a snapshot without a run.
     #[serde(default)]
     pub frames: Vec<FrameSample>,
-    /// The name of the upload ring that the frames measure; `None` if they measure all rings together.
+    /// Name of the upload ring whose measurements `frames` contains; `None` if the measurements are sums over all
+    /// rings.
     #[serde(default)]
     pub ring: Option<String>,
-    /// The lines of the table of final figures: label and value.
+    /// Rows of the table of final figures: label and value.
     #[serde(default)]
     pub facts: Vec<(String, String)>,
-    /// The history that a trace recorded.
+    /// The history from a trace, if there is a trace.
     #[serde(default)]
     pub history: Option<History>,
-    /// The reason why only a part of the snapshot's file could be read, or the first contradiction in it.
+    /// The reason why only a part of the snapshot's file could be read, or the first contradiction in it; `None` if
+    /// there is neither.
     #[serde(default)]
     pub damage: Option<String>,
     /// A later snapshot to compare with.
@@ -75,17 +78,18 @@ pub struct Report {
     pub compared: Option<Compared>,
 }
 
-/// The snapshot that is compared with the page's own.
+/// A later snapshot that a page compares with [`Report::snapshot`].
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Compared {
-    /// Its title.
+    /// Title of the later snapshot.
     pub title: String,
-    /// The later memory.
+    /// The later snapshot.
     pub snapshot: Snapshot,
     /// The origin of the snapshot.
     #[serde(default)]
     pub source: Source,
-    /// The reason why the snapshot is incomplete, or the first contradiction in it. Lost ranges look like freed ones.
+    /// The reason why the snapshot is incomplete, or the first contradiction in it; `None` if there is neither. Ranges
+    /// that could not be read are listed as freed.
     #[serde(default)]
     pub damage: Option<String>,
 }
@@ -99,7 +103,7 @@ struct PageData<'a> {
 }
 
 impl Report {
-    /// Returns the page. O(blocks + ranges + frames). It is about as large as the snapshot's JSON.
+    /// Returns the page as HTML. O(blocks + ranges + frames). The page is about as large as the snapshot's JSON.
     #[must_use]
     pub fn to_html(&self) -> String {
         let sections = sections::of(self);
@@ -118,8 +122,8 @@ impl Report {
         })
     }
 
-    /// Returns the figures at the top of the page. If there is a trace, its peak of reserved bytes is used, which is
-    /// exact: a snapshot does not record the peak of dedicated memory.
+    /// Returns the figures at the top of the page. If there is a trace, its peak of reserved bytes is used. That peak
+    /// is exact, while a snapshot has no peak of dedicated memory.
     #[must_use]
     pub fn figures(&self) -> Figures {
         let mut figures = Figures::of(&self.snapshot).known_by(self.source);
@@ -129,13 +133,13 @@ impl Report {
         figures
     }
 
-    /// Returns the peak of reserved bytes, if a trace recorded it.
+    /// Returns the peak of reserved bytes in the trace, if there is one.
     fn peak(&self) -> Option<u64> {
         self.history.as_ref().map(|history| history.reserved_bytes_high_water).filter(|most| *most > 0)
     }
 
-    /// Returns each chart as an SVG file, black on white, for papers and slides: name (without an extension) and
-    /// content.
+    /// Returns each chart as an SVG file for papers and slides, in black on white: its name without an extension, and
+    /// its content.
     #[must_use]
     pub fn to_svgs(&self) -> Vec<(String, String)> {
         let mut drawings = vec![plot::memory_map(&self.snapshot)];

@@ -1,5 +1,5 @@
-//! Charts as SVG with text. The page and the SVG files for papers contain the same drawing; the files have their own
-//! styles.
+//! Charts as SVG with text. The page and the SVG files for papers have the same drawings; only the styles of the files
+//! differ.
 
 mod rectangles;
 
@@ -18,29 +18,30 @@ const RIGHT: f64 = 12.0;
 const TOP: f64 = 48.0;
 const BOTTOM: f64 = 30.0;
 const HEIGHT: f64 = 260.0;
-/// Number of marks on the scale besides 0.
+/// Number of marks on the scale above 0.
 const MARK_COUNT: u64 = 4;
 
 /// A drawing: its identifier, its title and its elements.
 pub(crate) struct Drawing {
-    /// Part of the file's name.
+    /// Identifier; part of the file's name.
     pub id: String,
     pub title: String,
     pub height: f64,
     pub elements: String,
-    /// The numbers of a drawing over frames as JSON, for readers who use keys or a pointer.
+    /// For a drawing over frames: its numbers as JSON. The page's script shows them for the frame that the pointer or
+    /// the arrow keys select.
     pub series: Option<String>,
 }
 
 impl Drawing {
-    /// Returns the drawing for the page.
+    /// Returns the drawing as an element of the page.
     pub fn inline(&self) -> String {
         let series = self.series.as_ref().map(|series| format!(" data-series=\"{}\"", text(series)));
         let (id, series) = (&self.id, series.unwrap_or_default());
         format!("<figure class=\"drawing\" id=\"drawing-{id}\"{series}>{}</figure>\n", self.svg("role=\"img\"", ""))
     }
 
-    /// Returns the drawing as a file: black on white, in colours that colour-blind readers can distinguish.
+    /// Returns the drawing as an SVG file: black on white, in colours that colour-blind readers can distinguish.
     pub fn file(&self) -> String {
         let root = format!("xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{}\"", self.height);
         format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", self.svg(&root, STYLE))
@@ -66,7 +67,8 @@ const STYLE: &str = "<style>text{font:12px sans-serif;fill:#222}.title{font-weig
     .look-2{fill:#009e73;stroke:#009e73}.look-3{fill:#cc79a7;stroke:#cc79a7}.look-4{fill:#56b4e9;stroke:#56b4e9}\
     </style>";
 
-/// The style of a series. Styles differ in more than their colour.
+/// The style of a series. Two styles differ not only in their colour, so that they can be distinguished without
+/// colours.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     Area,
@@ -84,14 +86,14 @@ impl Look {
     }
 }
 
-/// A figure over the frames; `None` if it is unknown in a frame.
+/// One value for each frame; `None` if the value of a frame is unknown.
 pub(crate) struct Series {
     pub name: String,
     pub look: Look,
     pub values: Vec<Option<u64>>,
 }
 
-/// Draws lines over frames. `frames` holds the frame numbers, one for each value of a series.
+/// Draws lines over frames. `frames` contains the frame number of each value of a series.
 pub(crate) fn over_frames(id: &str, title: &str, unit: Unit, frames: &[u64], series: &[Series]) -> Drawing {
     let most = series.iter().flat_map(|one| one.values.iter().flatten()).max().copied().unwrap_or(0);
     let end = unit.scale_end(most);
@@ -116,7 +118,8 @@ pub(crate) fn over_frames(id: &str, title: &str, unit: Unit, frames: &[u64], ser
     Drawing { id: id.to_owned(), title: title.to_owned(), height: HEIGHT, elements, series }
 }
 
-/// Returns the data for the page's script: the values, and the horizontal range of the plot as shares of the width.
+/// Returns the data for the page's script as JSON: the values, and the left and right end of the plot as shares of the
+/// drawing's width.
 fn numbers(unit: Unit, frames: &[u64], series: &[Series]) -> String {
     let one = |one: &Series| serde_json::json!({ "name": one.name, "values": one.values });
     serde_json::json!({
@@ -135,7 +138,7 @@ fn frame_marks(elements: &mut String, frames: &[u64], height: f64) {
     axis_labels(elements, "frame", height, &ticks(first, last), |frame| scale.x(frame));
 }
 
-/// Draws numbers under a drawing, the first one with its unit, and a short line upwards from each.
+/// Draws the labels under a drawing: the numbers `at`, with `unit` before the first, and a tick above each.
 fn axis_labels(elements: &mut String, unit: &str, height: f64, at: &[u64], x: impl Fn(u64) -> f64) {
     let (y, line) = (height - 8.0, height - BOTTOM);
     for (place, number) in at.iter().enumerate() {
@@ -150,7 +153,7 @@ fn axis_labels(elements: &mut String, unit: &str, height: f64, at: &[u64], x: im
     }
 }
 
-/// Converts frames and values to positions.
+/// Converts frames and values to positions in the drawing.
 struct Scale {
     first: u64,
     span: f64,
@@ -206,7 +209,8 @@ fn drawn(elements: &mut String, series: &Series, frames: &[u64], scale: &Scale) 
     let _ = write!(elements, "<path class=\"{}\" d=\"{line}\"/>", series.look.class());
 }
 
-/// A bar of a Gantt chart: in use, then waiting for the device.
+/// A bar of a Gantt chart: a part for the time in use, then a part for the time until the device has finished with the
+/// range.
 pub(crate) struct Bar {
     pub name: String,
     pub note: String,
@@ -263,7 +267,7 @@ fn shortened(name: &str) -> String {
     name.chars().take(LONGEST - 1).chain(['…']).collect()
 }
 
-/// Draws a memory map of the largest blocks for a paper, one row per block.
+/// Draws a memory map of the largest blocks for an SVG file, one row per block.
 pub(crate) fn memory_map(snapshot: &ringfence_trace::Snapshot) -> Drawing {
     const ROW: f64 = 18.0;
     const ROW_COUNT_MAX: usize = 60;
@@ -286,7 +290,7 @@ pub(crate) fn memory_map(snapshot: &ringfence_trace::Snapshot) -> Drawing {
             text(&units::bytes(block.bytes)),
             class(&block.class)
         );
-        // Ranges that are closer than a third of a point are drawn as one.
+        // Ranges that are less than a third of a point apart are drawn as one.
         let mut run: Option<(f64, f64)> = None;
         let place = |byte: u64| LEFT + width * byte as f64 / block.bytes.max(1) as f64;
         let put = |(left, right): (f64, f64), into: &mut String| {

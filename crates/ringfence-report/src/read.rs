@@ -1,8 +1,9 @@
 //! Reading the input of a page from JSON: a snapshot, a report with its frames, or a dump of the Vulkan Memory
 //! Allocator.
 //!
-//! If a file is truncated or damaged, the part before the damage is read, and [`Report::damage`] names its position.
-//! [`Report::damage`] also reports contradictions, such as overlapping ranges; the page shows such data unchanged.
+//! If a file is truncated or damaged, the part before the damage is read, and [`Report::damage`] contains the position
+//! of the damage. If the data contradicts itself (overlapping ranges, for example), [`Report::damage`] contains the
+//! contradiction, and the page shows the data unchanged.
 
 mod salvage;
 
@@ -14,12 +15,12 @@ use serde_json::Value;
 
 use crate::{Report, Source, import};
 
-/// The reason why the input could not be read: one line of text.
+/// The reason why JSON could not be read. `Display` prints it on one line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JsonError {
-    /// Line of the error, from 1, if it has one.
+    /// Line of the error, from 1; `None` if it has no line.
     pub line: Option<usize>,
-    /// The expected and the found input.
+    /// Text that names the expected input and the input that was found.
     pub what: String,
 }
 
@@ -49,10 +50,10 @@ impl std::error::Error for JsonError {}
 const EXPECTED: &str = "expected a snapshot or a trace of this library, or a JSON dump of the Vulkan Memory Allocator";
 
 impl Report {
-    /// Reads a report from JSON. O(bytes).
+    /// Reads a snapshot, a report or a dump of VMA from JSON. O(bytes).
     ///
     /// # Errors
-    /// The input is none of the three kinds, has another version, or is damaged before its first complete block.
+    /// The input is none of these three, has an unknown version, or is damaged before the end of its first block.
     pub fn from_json(bytes: &[u8]) -> Result<Self, JsonError> {
         match serde_json::from_slice::<Value>(bytes) {
             Ok(value) => whole(bytes, &value),
@@ -88,14 +89,15 @@ fn whole(bytes: &[u8], value: &Value) -> Result<Report, JsonError> {
     }
 }
 
-/// Numbers the blocks of an old snapshot without block numbers.
+/// If a snapshot has no block numbers, which old ones lack, numbers its blocks in order from 0.
 fn number_blocks(snapshot: &mut Snapshot) {
     if snapshot.blocks.iter().all(|block| block.number == 0) {
         (0..).zip(&mut snapshot.blocks).for_each(|(number, block)| block.number = number);
     }
 }
 
-/// Returns the first contradiction in a snapshot, if there is one. The figures of such a snapshot are meaningless.
+/// Returns the first contradiction in a snapshot; `None` if there is none. If there is one, the figures are
+/// meaningless.
 fn impossible(snapshot: &Snapshot) -> Option<String> {
     let (heaps, types) = (snapshot.heaps.len(), snapshot.types.len());
     if let Some(at) = snapshot.types.iter().position(|held| held.heap as usize >= heaps) {
@@ -122,12 +124,12 @@ fn impossible(snapshot: &Snapshot) -> Option<String> {
     None
 }
 
-/// Parses the text again, because errors of a parsed value have no line.
+/// Converts the text again from the start, because an error in an already parsed value has no line number.
 fn typed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
     serde_json::from_slice(bytes).map_err(|error| JsonError::of(&error))
 }
 
-/// Returns the report before the damage, if it contains a block.
+/// Returns the report of the part before the damage, if this part contains a block.
 fn part(bytes: &[u8], error: &serde_json::Error) -> Option<Report> {
     let end = if error.is_eof() { bytes.len() } else { byte_of(bytes, error.line(), error.column()) };
     let (mut report, read) = salvage::candidates(&bytes[..end]).find_map(|(text, read)| {
@@ -160,12 +162,12 @@ fn of_part(value: Value) -> Option<Report> {
     (report.snapshot.version == 1).then_some(report)
 }
 
-/// Returns [`Source::Part`] if the snapshot ends before its last field.
+/// Returns [`Source::Part`] if the part does not contain `calls`, the last field of a snapshot.
 fn source_of_part(snapshot: &Value) -> Option<Source> {
     snapshot.get("calls").is_none().then_some(Source::Part)
 }
 
-/// Returns `value`, and adds the fields of `empty` that it lacks.
+/// Returns `value` with the fields of `empty` that it lacks; `None` if `value` is not an object.
 fn filled(empty: impl serde::Serialize, value: Value) -> Option<Value> {
     let mut all = serde_json::to_value(empty).ok()?;
     let Value::Object(held) = value else { return None };
@@ -173,10 +175,10 @@ fn filled(empty: impl serde::Serialize, value: Value) -> Option<Value> {
     Some(all)
 }
 
-/// Returns the byte offset of a line and a column, as the parser counts them.
+/// Returns the offset in `bytes` of a line and a column, which the parser counts from 1.
 fn byte_of(bytes: &[u8], line: usize, column: usize) -> usize {
     let lines = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
     let start = std::iter::once(0).chain(lines).nth(line.saturating_sub(1)).unwrap_or(0);
-    // The column is that of the unexpected byte.
+    // The column of an error is that of the unexpected byte.
     (start + column.saturating_sub(1)).min(bytes.len())
 }

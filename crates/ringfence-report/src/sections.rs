@@ -17,7 +17,7 @@ use crate::{Figures, Report};
 
 pub(crate) use run::drawings as run_drawings;
 
-/// A section: the target of links to it, its heading and its content.
+/// A section of the page: the identifier for links to it, its heading and its content.
 pub(crate) struct Section {
     id: &'static str,
     title: &'static str,
@@ -34,7 +34,8 @@ impl Section {
     }
 }
 
-/// Returns the sections that have content. The last one lists the missing parts and how to get them.
+/// Returns the sections that have content. The last section lists the data that the page does not have, and how to get
+/// it.
 pub(crate) fn of(report: &Report) -> Vec<Section> {
     let Report { snapshot, .. } = report;
     let section = |id, title, content| Some(Section { id, title, content });
@@ -56,7 +57,7 @@ pub(crate) fn of(report: &Report) -> Vec<Section> {
     all.into_iter().flatten().collect()
 }
 
-/// Returns the figures at the top of the page, which have no heading.
+/// Returns the part of the page above the first heading: a note about damage, and the figures.
 pub(crate) fn headline(report: &Report, figures: &Figures) -> String {
     damage(report.damage.as_deref(), "file") + &headline::html(figures, report.source, report.peak().is_some())
 }
@@ -67,22 +68,25 @@ pub(crate) fn contents(sections: &[Section]) -> String {
     sections.iter().map(line).collect()
 }
 
-/// Returns a note that the data is incomplete or contradicts itself; empty if there is no damage.
+/// If the data of a file is incomplete or contradicts itself, returns a note with the reason; otherwise an empty
+/// string.
 fn damage(why: Option<&str>, of: &str) -> String {
     let line = |why: &str| {
         let why = crate::html::text(why);
-        format!("<p class=\"damage\" role=\"alert\">The {of} is damaged; here is what could be read: {why}.</p>\n")
+        format!(
+            "<p class=\"damage\" role=\"alert\">The {of} is damaged, and the page shows the part that could be read: {why}.</p>\n"
+        )
     };
     why.map(line).unwrap_or_default()
 }
 
-/// Returns the text that replaces an empty table or drawing.
+/// Returns the paragraph that replaces an empty table or drawing: the reason why it is empty.
 fn nothing(why: &str) -> String {
     format!("<p class=\"nothing\">{why}</p>\n")
 }
 
-/// Returns a part of a bar, in per cent of the bar's length; empty for 0. The style sheet makes each part wide enough
-/// to be visible.
+/// Returns a part of a bar that has `percent` of the bar's length; empty for 0. The style sheet gives each part a
+/// minimum width, so that small parts are visible.
 fn part(class: &str, percent: f64) -> String {
     if percent <= 0.0 {
         return String::new();

@@ -1,12 +1,12 @@
-//! Tables. Each chart has one with the same numbers, for readers who cannot see the chart or prefer numbers.
+//! Tables. Each chart has a table with the same numbers, for readers who cannot see the chart or prefer numbers.
 
 use crate::html::text;
 
-/// Rows under headings. The first column names its row.
+/// A table. The first cell of a row is its heading.
 pub(crate) struct Table<'a> {
     pub caption: &'a str,
     pub headings: &'a [&'a str],
-    /// `true` for each column that holds numbers, which align right.
+    /// For each column, `true` if it contains numbers, which are aligned right.
     pub numbers: &'a [bool],
     pub rows: Vec<Vec<String>>,
 }
@@ -23,7 +23,7 @@ impl Table<'_> {
         )
     }
 
-    /// Returns the table, folded behind a line that opens it.
+    /// Returns the table inside an element that is closed until a reader opens it.
     pub fn folded(&self) -> String {
         format!("<details><summary>{}</summary>\n{}</details>\n", text(self.caption), self.html())
     }

@@ -1,4 +1,4 @@
-//! Tests of the page's text: figures, escaping, tables, and that the page is self-contained.
+//! Tests of the page's text: figures, escaping, tables, and that the page makes no network request.
 
 use ringfence_trace::{
     BlockSnapshot, DescriptorSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot,
@@ -190,7 +190,7 @@ fn drawings_are_files_of_their_own() {
     }
 }
 
-/// Returns the links of the table of contents, and the identifiers of the sections.
+/// Returns the identifiers that the table of contents links to, and the identifiers of the sections.
 fn contents(page: &str) -> (Vec<&str>, Vec<&str>) {
     let between =
         |mark: &str| -> Vec<&str> { page.split(mark).skip(1).filter_map(|rest| rest.split('"').next()).collect() };
@@ -212,7 +212,7 @@ fn the_table_of_contents_has_every_section_and_none_that_is_empty() {
     }
 }
 
-/// A dump of VMA and a truncated file show calls and high-water marks as unknown, because 0 would be a claim.
+/// For a dump of VMA and a truncated file, calls and high-water marks are shown as unknown, because 0 would be wrong.
 #[test]
 fn figures_that_the_source_does_not_have_are_unknown() {
     let page = |source| Report { source, frames: Vec::new(), ..report() }.to_html();
@@ -246,8 +246,8 @@ fn waits_whose_time_was_not_measured_do_not_claim_that_it_was_none() {
     assert!(waited(ring(5, 1500), &mut report).contains("5</td><td class=\"number\">1.5\u{a0}µs"));
 }
 
-/// If the frames measure one ring of several, the chart shows that ring's high-water mark, although the frames are
-/// sampled only at their ends.
+/// If the frames measure one of several rings, the chart shows the high-water mark of that ring. The mark can be above
+/// all samples, because frames are sampled only at their ends.
 #[test]
 fn the_ring_of_the_chart_has_the_high_water_of_the_table() {
     let ring = |name: &str, high| RingSnapshot { name: name.into(), high_water_bytes: high, ..Default::default() };

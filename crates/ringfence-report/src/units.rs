@@ -1,12 +1,12 @@
-//! Numbers as text for people. `page/basics.js` writes the same texts; the browser test compares the two.
+//! Numbers as text for readers. `page/basics.js` writes the same texts; a test in a browser compares the two.
 
-/// Returns bytes in binary units with three digits, as on every page: `64 MiB`, `1.25 GiB`, `17 B`. The space is a
+/// Returns a number of bytes in binary units with three digits: `64 MiB`, `1.25 GiB`, `17 B`. The space is a
 /// non-breaking one.
 #[must_use]
 pub fn bytes(value: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let (mut scaled, mut unit) = (value as f64, 0);
-    // A value that would be rounded to 1024 of a unit is shown as 1 of the next.
+    // A value that would be rounded to 1024 of a unit is shown as 1 of the next unit.
     while scaled >= 1023.5 && unit + 1 < UNITS.len() {
         scaled /= 1024.0;
         unit += 1;
@@ -14,7 +14,7 @@ pub fn bytes(value: u64) -> String {
     format!("{}\u{a0}{}", three_digits(scaled), UNITS[unit])
 }
 
-/// Returns a number with three digits if it has a fraction. Halves are rounded up.
+/// Returns a number with three digits, or with all digits if it is 1,000 or more. Halves are rounded up.
 fn three_digits(value: f64) -> String {
     if value.round() >= 1000.0 {
         return count(value.round() as u64);
@@ -28,7 +28,7 @@ fn three_digits(value: f64) -> String {
     format!("{:.decimals$}", (value * ten).round() / ten)
 }
 
-/// Returns a number in groups of three digits, as on every page: `3,000`.
+/// Returns a number with its digits in groups of three: `3,000`.
 #[must_use]
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
@@ -42,12 +42,12 @@ pub fn count(value: u64) -> String {
     text
 }
 
-/// Returns per cent with one decimal: `12.5 %`.
+/// Returns a percentage with one decimal: `12.5 %`.
 pub(crate) fn percent(value: f64) -> String {
     format!("{value:.1}\u{a0}%")
 }
 
-/// Returns a duration: `1.3 ms`.
+/// Returns a duration with its unit: `1.3 ms`.
 pub(crate) fn nanoseconds(value: u64) -> String {
     const UNITS: [(f64, &str); 3] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")];
     match UNITS.iter().find(|(size, _)| value as f64 >= *size) {

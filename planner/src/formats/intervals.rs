@@ -1,5 +1,5 @@
-//! Lifetimes from conflicts: an interval for each vertex of a graph, such that two intervals overlap iff there is an
-//! edge.
+//! Lifetimes from conflicts: computes an interval for each vertex of a graph, such that two intervals overlap if and
+//! only if there is an edge between the vertices.
 //!
 //! ```text
 //!   conflicts   a─b─c          moments   0   1          cliques in a row: {a, b}, {b, c}
@@ -8,18 +8,18 @@
 //!                                            c c
 //! ```
 //!
-//! Lex-BFS yields the maximal cliques and a tree of them. Refining the set of cliques by the vertices on the tree's
-//! edges puts them into a row in which the cliques of each vertex are consecutive, if such a row exists (Habib,
-//! McConnell, Paul and Viennot, *Lex-BFS and partition refinement*, 2000, algorithm 9). The result is checked at the
-//! end. O(n²) for n vertices.
+//! Lex-BFS (lexicographic breadth-first search) yields the maximal cliques and a tree of them. Refining the set of
+//! cliques by the vertices on the tree's edges puts the cliques into a row in which the cliques of each vertex are
+//! consecutive, if such a row exists (Habib, McConnell, Paul and Viennot, *Lex-BFS and partition refinement*, 2000,
+//! algorithm 9). The result is checked at the end. O(n²) for n vertices.
 //!
-//! In other graphs some vertices get several intervals: each edge is covered by a clique that a greedy search finds,
-//! and a vertex is alive at the positions of its cliques in the row.
+//! In other graphs no such row exists, so some vertices get several intervals: a greedy search finds a clique for each
+//! edge, and a vertex is alive at the positions of its cliques in the row.
 
 use std::collections::HashSet;
 
-/// Returns the first moment of each lifetime, and the first moment after it; `None` if no lifetimes have exactly these
-/// conflicts. Each conflict must be listed at both vertices.
+/// Returns the first moment of each lifetime, and the first moment after it; `None` if no set of lifetimes has exactly
+/// these conflicts. Each conflict must be listed at both vertices.
 pub fn of_conflicts(mut conflicts: Vec<Vec<usize>>) -> Option<Vec<(u64, u64)>> {
     for list in &mut conflicts {
         list.sort_unstable();
@@ -41,8 +41,8 @@ pub fn of_conflicts(mut conflicts: Vec<Vec<usize>>) -> Option<Vec<(u64, u64)>> {
     lifetimes.iter().all(follow).then(|| lifetimes.iter().map(|held| (held.0, held.1)).collect())
 }
 
-/// Returns the lifetimes of each vertex, several if one is not sufficient: two vertices are alive together iff they
-/// conflict. Each conflict must be listed at both vertices.
+/// Returns the lifetimes of each vertex, several if one is not sufficient. Two vertices are alive together if and only
+/// if they conflict. Each conflict must be listed at both vertices.
 pub fn of_any_conflicts(conflicts: &[Vec<usize>], sizes: &[u64]) -> Vec<Vec<(u64, u64)>> {
     let near: Vec<HashSet<usize>> = conflicts.iter().map(|list| list.iter().copied().collect()).collect();
     let order = lex_bfs(conflicts);
@@ -51,7 +51,8 @@ pub fn of_any_conflicts(conflicts: &[Vec<usize>], sizes: &[u64]) -> Vec<Vec<(u64
     let mut covered: HashSet<(usize, usize)> = HashSet::new();
     let mut cliques: Vec<Vec<usize>> = Vec::new();
     for &vertex in &order {
-        // From each vertex the heaviest clique first, then cliques for the edges that are left.
+        // For each vertex: first the heaviest clique that contains it, then cliques for its edges that are not covered
+        // yet.
         for second in std::iter::once(vertex).chain(conflicts[vertex].iter().copied()) {
             if covered.insert((vertex, second)) {
                 let clique = grown(vertex, second, &near, sizes);
@@ -60,7 +61,8 @@ pub fn of_any_conflicts(conflicts: &[Vec<usize>], sizes: &[u64]) -> Vec<Vec<(u64
             }
         }
     }
-    // Neighbours in the search are near each other: sorts by twice the middle of each clique.
+    // Vertices that are adjacent in the graph are near each other in the search order. So the cliques are sorted by the
+    // middle of their positions in this order.
     cliques.sort_by_key(|clique| {
         let places = || clique.iter().map(|&vertex| place[vertex]);
         places().min().unwrap_or(0) + places().max().unwrap_or(0)
@@ -78,8 +80,8 @@ pub fn of_any_conflicts(conflicts: &[Vec<usize>], sizes: &[u64]) -> Vec<Vec<(u64
     lifetimes
 }
 
-/// Returns a maximal clique that contains two vertices (or one, given twice). Adds the vertex of the largest size each
-/// time.
+/// Returns a maximal clique that contains two vertices, which may be the same one. In each step, adds the vertex with
+/// the largest size.
 fn grown(first: usize, second: usize, near: &[HashSet<usize>], sizes: &[u64]) -> Vec<usize> {
     let mut clique = vec![first];
     let mut open: Vec<usize> = near[first].iter().copied().collect();
@@ -112,19 +114,19 @@ fn lex_bfs(conflicts: &[Vec<usize>]) -> Vec<usize> {
     order
 }
 
-/// The maximal cliques, in the order in which they were found, and the edges of a tree of them.
+/// The maximal cliques, in the order in which they were found, and the edges of a tree of these cliques.
 struct Cliques {
     cliques: Vec<Vec<usize>>,
     edges: Vec<(usize, usize)>,
 }
 
 impl Cliques {
-    /// Finds the cliques; `None` if the graph has a cycle without a chord.
+    /// Finds the cliques; `None` if the graph has a cycle of four or more vertices without a chord.
     fn of(conflicts: &[Vec<usize>], order: &[usize]) -> Option<Self> {
         let mut place = vec![0; order.len()];
         order.iter().enumerate().for_each(|(at, &vertex)| place[vertex] = at);
         let mut found = Self { cliques: Vec::new(), edges: Vec::new() };
-        // First clique of each vertex.
+        // The first clique that was found for each vertex.
         let mut own = vec![0; order.len()];
         for &vertex in order {
             let mut before: Vec<usize> =
@@ -153,7 +155,8 @@ impl Cliques {
     }
 }
 
-/// Returns the cliques in a row in which those of each vertex are consecutive, if there is such a row.
+/// Returns the cliques in a row. If there is a row in which the cliques of each vertex are consecutive, the result is
+/// such a row.
 fn in_a_row(cliques: &[Vec<usize>], mut edges: Vec<(usize, usize)>, vertex_count: usize) -> Vec<usize> {
     let mut holding: Vec<Vec<usize>> = vec![Vec::new(); vertex_count];
     for (clique, vertices) in cliques.iter().enumerate() {
@@ -172,7 +175,7 @@ fn in_a_row(cliques: &[Vec<usize>], mut edges: Vec<(usize, usize)>, vertex_count
                 chosen
             }
             None => {
-                // The clique that was found last is at an end.
+                // The clique that was found last is at an end of the row.
                 let last = *classes[wide].iter().max().expect("it holds several");
                 classes[wide].retain(|&clique| clique != last);
                 classes.insert(wide + 1, vec![last]);
@@ -190,7 +193,7 @@ fn in_a_row(cliques: &[Vec<usize>], mut edges: Vec<(usize, usize)>, vertex_count
     classes.into_iter().flatten().collect()
 }
 
-/// Splits the first and the last class that contain a chosen clique, so the chosen ones are adjacent.
+/// Splits the first and the last class that contain a chosen clique, so that the chosen cliques are adjacent.
 fn refine(classes: &mut Vec<Vec<usize>>, chosen: &HashSet<usize>) {
     let holds = |class: &Vec<usize>| class.iter().any(|clique| chosen.contains(clique));
     let (Some(first), Some(last)) = (classes.iter().position(holds), classes.iter().rposition(holds)) else { return };
@@ -209,7 +212,7 @@ fn refine(classes: &mut Vec<Vec<usize>>, chosen: &HashSet<usize>) {
 mod tests {
     use super::{of_any_conflicts, of_conflicts};
 
-    /// Returns the conflicts of lifetimes, listed at both.
+    /// Returns the conflicts of lifetimes, each listed at both vertices.
     fn conflicts(lifetimes: &[(u64, u64)]) -> Vec<Vec<usize>> {
         let overlap = |a: usize, b: usize| lifetimes[a].0 < lifetimes[b].1 && lifetimes[b].0 < lifetimes[a].1;
         let many = lifetimes.len();

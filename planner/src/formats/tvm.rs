@@ -1,4 +1,4 @@
-//! TVM's `BufferInfo`, as its Unified Static Memory Planner passes them to a planner:
+//! TVM's `BufferInfo`, as TVM's Unified Static Memory Planner (USMP) passes them to a planner:
 //! `tvm.ir.save_json(buffer_info_array)`.
 //!
 //! ```text
@@ -9,16 +9,19 @@
 //!       { "type_key": "Array", "data": [2, 5] }, … ] }
 //! ```
 //!
-//! Rows have the order of the root's list. The dump has conflicts instead of lifetimes; the lifetimes are reconstructed
-//! from them. A function that is called several times has one workspace that is alive in each call. If no single
-//! lifetimes explain the conflicts, a buffer gets several; the further ones are rows at the end. Several pools, or one
-//! of limited size, become heaps, numbered in order of appearance. A buffer may be placed in each of its
-//! `pool_candidates`, the first preferred:
+//! The rows have the order of the root's list. The dump has conflicts instead of lifetimes, and the lifetimes are
+//! computed from the conflicts. If a function is called several times, its one workspace is alive in each call. If one
+//! lifetime per buffer cannot explain the conflicts, some buffers get several lifetimes; the further ones are rows at
+//! the end.
+//!
+//! If there are several pools, or one with a limited size, each pool becomes a heap. Heaps are numbered in the order in
+//! which the pools appear in the dump. A buffer may be placed in each of its `pool_candidates`, and the first is
+//! preferred:
 //!
 //! ```text
 //!   "pool_candidates": "11"  ─  { "type_key": "Array", "data": [12, 20] }
 //!   12  ─  { "type_key": "ir.WorkspacePoolInfo", "attrs": { "pool_name": "13", "size_hint_bytes": "14", … } }
-//!                      or ir.ConstantPoolInfo: weights                          -1: without an end
+//!                      or ir.ConstantPoolInfo: weights                          -1: no limit
 //! ```
 
 use std::collections::{HashMap, HashSet};
@@ -29,7 +32,7 @@ use super::{Dump, Read, Row, intervals};
 
 const KIND: &str = "tir.usmp.BufferInfo";
 
-/// Reads the rows; TVM's own plan is not in the dump.
+/// Reads the rows. TVM's own plan is not in the dump, so `given_bytes` is `None`.
 pub fn read(text: &str) -> Read {
     let json: Value = serde_json::from_str(text)
         .map_err(|error| format!(":{}: expected JSON as of tvm.ir.save_json: {error}", error.line()))?;
@@ -68,7 +71,7 @@ pub fn read(text: &str) -> Read {
             let other = other.as_u64().map(|place| place as usize);
             let other = other.filter(|&place| nodes.get(place).is_some_and(is_buffer));
             let other = other.ok_or_else(|| bad("conflicts", "a list of BufferInfo"))?;
-            // Buffers outside the root's list are not planned.
+            // Buffers that are not in the root's list are not planned.
             if let Some(&other) = number.get(&other).filter(|&&other| other != own) {
                 conflicts[own].push(other);
                 conflicts[other].push(own);
@@ -78,7 +81,8 @@ pub fn read(text: &str) -> Read {
         let id = own as u64;
         rows.push(Row { id, size, alignment: Some(alignment), name, line: line(own), ..Row::default() });
     }
-    // Conflicts across pools do not restrict offsets: without them single lifetimes may exist.
+    // Conflicts between buffers that share no pool do not restrict offsets. Without these conflicts, one lifetime per
+    // buffer may suffice.
     let of_pools = within(&conflicts, &pools);
     let once = intervals::of_conflicts(conflicts).or_else(|| intervals::of_conflicts(of_pools.clone()));
     let sizes: Vec<u64> = rows.iter().map(|row| row.size).collect();
@@ -114,13 +118,13 @@ fn listed(root: &Value, nodes: &[Value]) -> Result<Vec<usize>, String> {
     places.ok_or_else(|| what.to_owned())
 }
 
-/// Kind, name and size of a pool; both texts are empty if the dump names no pool.
+/// Kind, name and size of a pool. The two texts are empty if the dump has no pools.
 type Pool<'n> = (&'n str, &'n str, u64);
 
 /// Returns the pools that a buffer may use, the preferred one first.
 fn pools_of<'n>(nodes: &'n [Value], buffer: &'n Value) -> Option<Vec<Pool<'n>>> {
     let field = &buffer["attrs"]["pool_candidates"];
-    // Node 0 means "absent".
+    // The node number 0 means that the field is absent.
     if field.is_null() || field == "0" {
         return Some(vec![("", "", u64::MAX)]);
     }
@@ -129,20 +133,21 @@ fn pools_of<'n>(nodes: &'n [Value], buffer: &'n Value) -> Option<Vec<Pool<'n>>> 
         let pool = nodes.get(place.as_u64()? as usize)?;
         let name = node(nodes, &pool["attrs"]["pool_name"])?["repr_str"].as_str()?;
         let bytes = node(nodes, &pool["attrs"]["size_hint_bytes"]).and_then(|node| node["attrs"]["value"].as_str());
-        // -1: without an end.
+        // A size of -1 means that the pool has no limit.
         Some((pool["type_key"].as_str()?, name, bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(u64::MAX)))
     };
     list.iter().map(one).collect()
 }
 
-/// Returns the conflicts between buffers that may use the same pool.
+/// Returns the conflicts between buffers that have a pool in common.
 fn within(conflicts: &[Vec<usize>], pools: &[Vec<Pool<'_>>]) -> Vec<Vec<usize>> {
     let meet = |a: usize, b: usize| pools[a].iter().any(|pool| pools[b].contains(pool));
     let same = |own: usize, list: &Vec<usize>| list.iter().copied().filter(|&other| meet(own, other)).collect();
     conflicts.iter().enumerate().map(|(own, list)| same(own, list)).collect()
 }
 
-/// Sets the allowed pools of each row and returns the size of each pool, unless there is only one without an end.
+/// Sets the pools that each row may use, and returns the size of each pool. If there is only one pool and it has no
+/// limit, does nothing and returns an empty list.
 fn number_pools(rows: &mut [Row], pools: &[Vec<Pool<'_>>]) -> Vec<u64> {
     let mut known: Vec<Pool<'_>> = Vec::new();
     for pool in pools.iter().flatten() {
@@ -162,12 +167,12 @@ fn number_pools(rows: &mut [Row], pools: &[Vec<Pool<'_>>]) -> Vec<u64> {
     known.iter().map(|pool| pool.2).collect()
 }
 
-/// Returns the node that a field refers to by its number, as text.
+/// Returns the node whose number, as text, is the value of a field.
 fn node<'n>(nodes: &'n [Value], field: &Value) -> Option<&'n Value> {
     nodes.get(field.as_str()?.parse::<usize>().ok()?)
 }
 
-/// Returns the line of each buffer's node.
+/// Returns the line of each buffer in the dump, by the number of its node.
 fn lines(text: &str, nodes: &[Value]) -> HashMap<usize, u64> {
     let quoted = format!("\"{KIND}\"");
     let numbered = (1..).zip(text.lines());

@@ -9,10 +9,12 @@
 //! ```
 //!
 //! XLA packs only preallocated temporaries. Parameters, results and constants have their own allocations and are not
-//! planned. Values whose first byte XLA shares while both are alive are one buffer that is updated in place. A value
-//! that a loop or a conditional carries, `<85 while.1{0} (phi) @0>`, must stay in one buffer, although its live ranges
-//! have gaps: all values of its offset and size become one row, from the first to the last. The plan may therefore be
-//! higher than XLA's, which can use the gaps.
+//! planned.
+//!
+//! Several values can be one buffer. If XLA gives two values the same first byte while both are alive, they are one
+//! buffer that is updated in place. If a loop or a conditional carries a value, `<85 while.1{0} (phi) @0>`, the value
+//! must stay in one buffer although its live ranges have gaps: all values with its offset and size become one row, from
+//! the first moment to the last. XLA can use the gaps for other values, so the plan may be higher than XLA's.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,20 +24,20 @@ struct Value {
     id: u64,
     name: String,
     size: u64,
-    /// Allocation, and offset in it.
+    /// Number of the allocation, and offset in it.
     at: (u64, u64),
-    /// `true` if a loop or a conditional carries it.
+    /// `true` if a loop or a conditional carries the value.
     is_phi: bool,
     line: u64,
 }
 
-/// Reads the rows, and the size of XLA's preallocation.
+/// Reads the rows, and the size of XLA's allocations of preallocated temporaries.
 pub fn read(text: &str) -> Read {
     let mut values: Vec<Value> = Vec::new();
     let mut ranges: HashMap<&str, (u64, u64)> = HashMap::new();
     let (mut given, mut colors) = (0_u64, Vec::new());
     let (mut temporary, mut is_in_ranges) = (None, false);
-    // Number of assignments so far, and the one with the temporaries.
+    // Number of buffer assignments so far, and the number of the assignment with the temporaries.
     let (mut assignments, mut own) = (0_u64, None);
     for (line, text) in (1..).zip(text.lines()) {
         let bad = |what: &str| format!(":{line}: expected {what}, found {text:?}");
@@ -98,7 +100,7 @@ struct Allocation {
     is_temporary: bool,
 }
 
-/// Parses `3: size 4096, color 1, preallocated-temp:`; older dumps have an address before the size.
+/// Parses `3: size 4096, color 1, preallocated-temp:`. Older dumps have an address before `size`.
 fn allocation(rest: &str) -> Option<Allocation> {
     let (number, rest) = rest.split_once(": ")?;
     let (_, rest) = rest.split_once("size ")?;
@@ -120,7 +122,7 @@ fn value(rest: &str, allocation: u64, line: u64) -> Option<Value> {
     let (head, rest) = rest.strip_prefix('<')?.split_once("> (size=")?;
     let (id, name) = head.split_once(' ')?;
     let (name, _) = name.rsplit_once(" @")?;
-    // Only this place marks a value that a loop carries.
+    // The mark `(phi)` occurs only here, not in the live ranges.
     let (name, is_phi) = name.strip_suffix(" (phi)").map_or((name, false), |name| (name, true));
     let (size, rest) = rest.split_once(",offset=")?;
     let (offset, _) = rest.split_once(')')?;
@@ -136,7 +138,7 @@ fn range(text: &str) -> Option<(&str, u64, u64)> {
     Some((name, first.parse().ok()?, last.parse().ok()?)).filter(|found| found.0.ends_with('}'))
 }
 
-/// Values at one offset that are one buffer.
+/// Values at the same offset that share one buffer.
 struct Buffer {
     row: Row,
     sizes: BTreeSet<u64>,
@@ -145,7 +147,7 @@ struct Buffer {
 }
 
 impl Buffer {
-    /// Joins two buffers, from the first moment to the last.
+    /// Joins two buffers: the result is alive from the first moment of both to the last.
     fn join(mut self, other: Self) -> Self {
         let (row, more) = (&mut self.row, other.row);
         (row.lower, row.upper) = (row.lower.min(more.lower), row.upper.max(more.upper));
@@ -157,7 +159,8 @@ impl Buffer {
     }
 }
 
-/// Returns a row for each buffer: values at the same offset that are alive together, or carried, are one.
+/// Returns a row for each buffer. Values at the same offset are one buffer if they are alive together, or if a loop
+/// carries a value of their size.
 fn rows(values: Vec<Value>, ranges: &HashMap<&str, (u64, u64)>) -> Result<Vec<Row>, String> {
     let mut places: BTreeMap<(u64, u64), Vec<Buffer>> = BTreeMap::new();
     for Value { id, name, size, at, is_phi, line } in values {
@@ -178,7 +181,7 @@ fn rows(values: Vec<Value>, ranges: &HashMap<&str, (u64, u64)>) -> Result<Vec<Ro
     Ok(rows)
 }
 
-/// Joins the buffers at an offset that are alive together.
+/// Joins those buffers at an offset that are alive at the same time.
 fn join_overlapping(mut place: Vec<Buffer>) -> Vec<Buffer> {
     place.sort_by_key(|buffer| (buffer.row.lower, buffer.row.id));
     let mut joined: Vec<Buffer> = Vec::new();
@@ -192,7 +195,7 @@ fn join_overlapping(mut place: Vec<Buffer>) -> Vec<Buffer> {
     joined
 }
 
-/// Joins the buffers at an offset that have a carried size in common.
+/// Joins those buffers at an offset that have a value of a carried size.
 fn join_carried(mut place: Vec<Buffer>) -> Vec<Buffer> {
     let carried: BTreeSet<u64> = place.iter().flat_map(|buffer| buffer.carried.iter().copied()).collect();
     for size in carried {

@@ -1,7 +1,7 @@
-//! Results that are read back from the device, and their comparison with the expected bytes.
+//! Reading results back from the device, and comparing them with the expected bytes.
 //!
 //! ```text
-//!   expect(bytes) ──▶ room in the readback ring, a copy to it ──frame complete──▶ compare, digest, free the room
+//!   expect(bytes) ──▶ range of the readback ring, a copy to it ──frame complete──▶ compare, digest, free the range
 //! ```
 
 use ringfence::device::{Device, RawBuffer, RawTexture};
@@ -11,7 +11,7 @@ use ringfence_testkit::{Command, TextureRegion};
 use super::error::StreamError;
 use super::world::PICTURE;
 
-/// Size of the readback ring: results of the frames in flight.
+/// Size of the readback ring, which contains the results of all frames in flight.
 const RING_BYTES: u64 = 8 << 20;
 const TEXEL_BYTES: u32 = 4;
 
@@ -42,17 +42,17 @@ pub struct Findings {
     pub first_wrong: Option<String>,
     pub picture: Picture,
     pub pictures: u64,
-    /// Hash of all bytes that were read back, in order.
+    /// Hash of all bytes that were read back, in the order of the comparisons.
     pub digest: u64,
 }
 
-/// Place of a result in the ring.
+/// A result in the readback ring.
 enum Room<D: Device> {
     Bytes(Readback<D>),
     Texels(Readback<D>),
 }
 
-/// A readback in flight, and the expected bytes.
+/// A result that is not yet complete, with its expected bytes.
 pub struct Check<D: Device> {
     what: String,
     room: Room<D>,
@@ -75,7 +75,8 @@ impl<D: Device> Checker<D> {
         Ok(Self { ring, row_alignment, findings: Findings { digest: 0xcbf2_9ce4_8422_2325, ..Findings::default() } })
     }
 
-    /// Returns the copy that reads bytes of a buffer back in the submission of `frame`, and the comparison.
+    /// Returns the command that copies bytes of a buffer to the readback ring in the submission of `frame`, and the
+    /// comparison to make once the frame is complete.
     pub fn bytes(
         &self,
         frame: &Frame,
@@ -90,7 +91,7 @@ impl<D: Device> Checker<D> {
         Ok((command, Check { what, room: Room::Bytes(room), expected, is_picture: false }))
     }
 
-    /// Does the same for a texture; its rows are returned without padding.
+    /// As [`Checker::bytes`], for a texture. The rows of the result have no padding.
     pub fn texels(
         &self,
         frame: &Frame,
@@ -104,12 +105,12 @@ impl<D: Device> Checker<D> {
         Ok((command, Check { what, room: Room::Texels(room), expected, is_picture: false }))
     }
 
-    /// Returns a row pitch of RGBA8 texels, in bytes, that the device can copy.
+    /// Returns the row pitch of `width` RGBA8 texels in a buffer, in bytes, aligned as the device requires.
     pub fn row_bytes(&self, width: u32) -> u64 {
         u64::from(width * TEXEL_BYTES).next_multiple_of(self.row_alignment)
     }
 
-    /// Reads a result whose frame is complete.
+    /// Reads and compares a result. Its frame must be complete.
     pub fn compare(&mut self, check: &Check<D>) -> Result<(), StreamError> {
         let mut bytes = vec![0; check.expected.len()];
         match &check.room {
@@ -131,7 +132,7 @@ impl<D: Device> Checker<D> {
 }
 
 impl<D: Device> Check<D> {
-    /// Marks the result as the picture that the run shows.
+    /// Marks the result as the picture that `--image` writes.
     pub fn of_picture(self) -> Self {
         Self { is_picture: true, ..self }
     }
@@ -150,7 +151,7 @@ impl Findings {
     }
 }
 
-/// FNV-1a over words, the last one padded with zeros: any difference changes it.
+/// Continues the hash `before` with `bytes`: FNV-1a over words of 8 bytes, the last one padded with zeros.
 fn digest(before: u64, bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(before, |hash, chunk| {
         let mut word = [0; 8];
@@ -159,7 +160,7 @@ fn digest(before: u64, bytes: &[u8]) -> u64 {
     })
 }
 
-/// Returns the region of a whole RGBA8 texture and its texels in a buffer.
+/// Returns the region of a whole RGBA8 texture whose texels are at `buffer_offset` of a buffer.
 pub fn region(width: u32, height: u32, buffer_offset: u64, row_bytes: u64) -> TextureRegion {
     TextureRegion { buffer_offset, row_bytes, mip: 0, layer: 0, width, height, texel_bytes: TEXEL_BYTES }
 }

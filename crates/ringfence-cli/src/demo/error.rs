@@ -9,7 +9,7 @@ use ringfence::trace::StartTraceError;
 use ringfence::transient::TransientError;
 use ringfence::{BatchError, Error, FrameError, ReadbackError, UploadError};
 
-/// Longest time that a frame may take.
+/// Maximum time of a frame. If the device does not finish a frame in this time, the run fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An error that ends the run.

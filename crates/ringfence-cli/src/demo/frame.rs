@@ -1,4 +1,4 @@
-//! A frame during recording: the lists of its submissions, in the order in which they run.
+//! A frame during recording: the command lists of its submissions, in the order in which they run.
 //!
 //! ```text
 //!   queue 1   copies ─┐             ┌─ aside ─┐
@@ -6,7 +6,7 @@
 //!                                   └─ (next) …
 //! ```
 //!
-//! With one queue all of it is one submission.
+//! If the device has only one queue, the four lists are one submission.
 
 use ringfence::device::Device;
 use ringfence::{Frame, SyncPoint, Timeline};
@@ -15,7 +15,7 @@ use ringfence_testkit::{Command, Gpu};
 use super::checks::Check;
 use super::error::StreamError;
 
-/// One of a frame's lists.
+/// One of the four command lists of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum List {
     /// Copies of new objects, on the second queue.
@@ -24,19 +24,19 @@ pub enum List {
     Early,
     /// Passes on the second queue.
     Aside,
-    /// Everything else.
+    /// All other work.
     Main,
 }
 
-/// See the [module](self).
+/// The lists of a frame that is being recorded, with their frames on the timelines and the comparisons to make.
 pub struct Recording<D: Device> {
-    /// Frames of the second queue, if there is one: for the lists `Copies` and `Aside`.
+    /// Frames of the second queue for the lists `Copies` and `Aside`; `None` if there is no second queue.
     aside_frames: Option<(Frame, Frame)>,
     early_frame: Option<Frame>,
     pub main_frame: Frame,
     lists: [Vec<Command<D>>; 4],
     pub checks: Vec<Check<D>>,
-    /// Readbacks to record after the work that produces their content.
+    /// Readbacks that are recorded at the end, after the work that produces their content.
     pub later: Vec<(Command<D>, Check<D>)>,
 }
 
@@ -53,20 +53,20 @@ impl<D: Device> Recording<D> {
         self.lists[list as usize].push(command);
     }
 
-    /// Adds a comparison and records its copy now.
+    /// Records the copy of a readback in a list, and adds its comparison.
     pub fn check(&mut self, list: List, (command, check): (Command<D>, Check<D>)) {
         self.push(list, command);
         self.checks.push(check);
     }
 
-    /// Records the postponed readbacks.
+    /// Records the readbacks of [`Recording::later`] in the list `Main`.
     pub fn flush_later(&mut self) {
         for check in std::mem::take(&mut self.later) {
             self.check(List::Main, check);
         }
     }
 
-    /// Returns the submission that contains a list.
+    /// Returns the timeline's frame of the submission that contains a list.
     pub fn frame(&self, list: List) -> &Frame {
         let frame = match (list, &self.aside_frames) {
             (List::Copies, Some((copies, _))) => Some(copies),
@@ -77,13 +77,14 @@ impl<D: Device> Recording<D> {
         frame.unwrap_or(&self.main_frame)
     }
 
-    /// Returns the points at which the frame is complete, one per queue.
+    /// Returns the points at which all submissions of the frame are complete, one per queue.
     pub fn ends(&self) -> Vec<SyncPoint> {
         let aside = self.aside_frames.as_ref().map(|(_, aside)| aside.point());
         aside.into_iter().chain([self.main_frame.point()]).collect()
     }
 
-    /// Submits the lists. Returns the value of the last one, and the comparisons to make once it is complete.
+    /// Submits the lists. Returns the timeline value of the last submission, and the comparisons to make once it is
+    /// complete.
     pub fn submit<G: Gpu<Device = D>>(
         self,
         gpu: &mut G,

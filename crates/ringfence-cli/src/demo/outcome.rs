@@ -9,12 +9,12 @@ use ringfence_report::FrameSample;
 use super::checks::Findings;
 use super::targets::TargetTotals;
 
-/// See the [module](self).
+/// The result of a run of the demo.
 pub struct Outcome {
     pub device: String,
     pub frames: u64,
     pub seed: u64,
-    /// State in the last frame, before everything was dropped.
+    /// Snapshot of the last frame, before all objects were dropped.
     pub snapshot: Snapshot,
     pub statistics: Statistics,
     pub samples: Vec<FrameSample>,
@@ -22,7 +22,7 @@ pub struct Outcome {
     /// `true` if the device drew the pictures, `false` if the host drew them and the device copied them.
     pub drawn_by_device: bool,
     pub things: u64,
-    /// Numbers of gathered and avoided copies.
+    /// Number of copies that were added to batches, and number of copy commands that were saved.
     pub batches: BatchFigures,
     pub constants: ConstantFigures,
     /// Number of constants for single draws.
@@ -30,7 +30,7 @@ pub struct Outcome {
     pub targets: TargetTotals,
     /// Messages of the hazard finder or the validation layers.
     pub messages: Vec<String>,
-    /// Number of objects that were still retired after the end: a leak.
+    /// Number of objects that are still retired after the end of the run. Above 0 there is a leak.
     pub left: u64,
     pub elapsed: Duration,
     pub simulated: bool,

@@ -1,9 +1,10 @@
-//! Constants of a frame: materials that stay, instances that change at times, and constants for a single draw.
+//! Constants of a frame: materials that seldom change, instances that change in some frames, and constants for a single
+//! draw.
 //!
 //! ```text
-//!   materials   static    a permanent slot in device memory; staged after a change, two barriers per pool
-//!   instances   dynamic   bound draw by draw; copied only after a change, equal content once, often-read ones promoted
-//!   draws       fast      written for one frame, never freed
+//!   materials   static    a permanent slot in device memory; copied after a change, two barriers per pool
+//!   instances   dynamic   bound for each draw; copied only after a change; if often read, moved to device memory
+//!   draws       fast      written for one frame, never freed one by one
 //! ```
 
 use ringfence::device::{BufferUsage, Device};
@@ -20,18 +21,18 @@ use super::frame::{List, Recording};
 use super::staging::Staging;
 use super::world::World;
 
-/// Sizes of the constants, in bytes: one or two of each class, and one above the classes.
+/// Sizes of the constants, in bytes: one or two of each size class, and one above the largest class.
 const SIZES: [u64; 6] = [128, 256, 448, 768, 1024, 3072];
 const INSTANCES: usize = 24;
 const MATERIALS: usize = 32;
-/// Number of instances whose content changes in a frame.
+/// Number of content changes of instances in a frame.
 const CHANGES: usize = 6;
-/// Number of binds that are compared in a frame.
+/// Number of binds in a frame whose bytes are read back and compared.
 const CHECKS: usize = 3;
-/// Number of reads from which on a copy to device memory is made.
+/// Number of reads in a frame from which on constants are copied to device memory in the next frame.
 const PROMOTE_READS: u32 = 6;
 
-/// See the [module](self).
+/// The constants of the demo.
 pub struct Shading<D: Device> {
     buffers: ConstantBuffers<D>,
     fast: FastConstants<D>,
@@ -65,12 +66,12 @@ impl<D: Device> Shading<D> {
 
     /// Returns the figures of dynamic and static constants.
     pub fn figures(&mut self) -> ConstantFigures {
-        // A writer adds its figures when it is dropped.
+        // A writer adds its figures to the buffers when it is dropped.
         self.writers = None;
         self.buffers.figures()
     }
 
-    /// Records a frame's changes, its binds, and the comparison of some.
+    /// Records the changes and binds of a frame, and the comparison of some binds.
     pub fn record(
         &mut self,
         world: &mut World,
@@ -91,7 +92,7 @@ impl<D: Device> Shading<D> {
         self.buffers.upload_statics(writer, &mut batch)?;
         let mut shown: Vec<(String, BoundConstants<D, ()>, Vec<u8>)> = Vec::new();
         for (number, instance) in self.instances.iter().enumerate() {
-            // Some instances are drawn once, others often.
+            // Instance `number` is drawn 1 to 8 times.
             for _ in 0..=number % 8 {
                 let bound = writer.bind(instance)?;
                 let draw = fast.write(&(number as u64).to_le_bytes())?;
@@ -115,7 +116,7 @@ impl<D: Device> Shading<D> {
             let check = checker.bytes(frame, what, (bound.buffer, bound.offset), content)?;
             recording.later.push(check);
         }
-        // Copies to device memory are recorded before their reads.
+        // Copies to device memory are recorded before the commands that read them.
         staging.count(&mut batch);
         recording.push(List::Main, Command::Upload(Box::new(batch)));
         recording.push(List::Main, Command::Upload(Box::new(writer.promoted().clone())));
@@ -123,7 +124,7 @@ impl<D: Device> Shading<D> {
         Ok(())
     }
 
-    /// Gives instances new content, equal content to half of them; at times changes a material.
+    /// Changes the content of some instances; half of them get equal content. In some frames, changes a material too.
     fn change(&mut self, world: &mut World) -> Result<(), StreamError> {
         let common = world.noise(SIZES[0]);
         for change in 0..CHANGES {

@@ -1,5 +1,5 @@
-//! Uploads: several threads stage new bytes, each through its own pages, and the copies of a frame form one batch per
-//! queue.
+//! Uploads: several threads write new bytes to the upload ring, each through its own pages. The copies of a frame form
+//! one batch per queue.
 //!
 //! ```text
 //!   jobs  0 1 2 3 4 5 6 7 8        thread 0: 0 1 2  ─ page ─┐
@@ -7,8 +7,8 @@
 //!                                  thread 2: 6 7 8  ─ page ─┘
 //! ```
 //!
-//! On the simulated device the threads take turns, so the pages of each thread, and the waits, are the same in every
-//! run.
+//! On the simulated device the threads run one after the other, so that the pages of each thread, and the waits, are
+//! the same in every run.
 
 use ringfence::device::Device;
 use ringfence::upload::BatchFigures;
@@ -25,37 +25,37 @@ pub enum Body<D: Device> {
     Texture(Texture<D>),
 }
 
-/// Small, so the ring wraps often and is sometimes full.
+/// Capacity of the upload ring, in bytes. It is small, so that the ring wraps around often and is sometimes full.
 const RING_BYTES: u64 = 1 << 20;
 const PAGE_BYTES: u64 = 16 << 10;
 /// Name of the upload ring.
 pub const STAGING: &str = "staging";
-/// Number of threads that stage.
+/// Number of threads that write to the ring.
 pub const THREADS: usize = 4;
 
-/// Bytes for an object.
+/// Bytes to upload to an object.
 pub struct Job {
     /// Number of the object.
     pub thing: u64,
-    /// Offset of the bytes in the object.
+    /// Offset in the object at which the bytes are written.
     pub offset: u64,
     pub bytes: Vec<u8>,
-    /// Width and height of a square texture, in texels.
+    /// Width and height of a square texture, in texels; `None` for a buffer.
     pub side: Option<u32>,
 }
 
-/// Staged bytes of a job.
+/// Bytes of a job in the upload ring.
 enum Held<D: Device> {
     Bytes(Staged<D>),
     Texels(Texels<Staged<D>>),
 }
 
-/// The ring and its writers.
+/// The upload ring and a writer for each thread.
 pub struct Staging<D: Device> {
     pub ring: UploadRing<D>,
     writers: Vec<UploadWriter<D>>,
     takes_turns: bool,
-    /// Figures of all batches.
+    /// Sums of the figures of all batches.
     pub figures: BatchFigures,
 }
 
@@ -66,7 +66,8 @@ impl<D: Device> Staging<D> {
         Ok(Self { ring, writers: Vec::new(), takes_turns, figures: BatchFigures::default() })
     }
 
-    /// Stages all jobs for the submission of `frame` and gathers their copies, in the order of the jobs.
+    /// Writes the bytes of all jobs to the ring for the submission of `frame`, and adds their copies to a batch in the
+    /// order of the jobs.
     pub fn stage<'b>(
         &mut self,
         frame: &Frame,
@@ -90,10 +91,10 @@ impl<D: Device> Staging<D> {
         Ok(batch)
     }
 
-    /// Stages a share of the jobs on each thread; the results are in the order of the jobs.
+    /// Writes the bytes of a part of the jobs on each thread. The results are in the order of the jobs.
     fn run(&mut self, frame: &Frame, jobs: &[Job]) -> Result<Vec<Held<D>>, StreamError> {
         let takes_turns = self.takes_turns;
-        // Consecutive jobs are given to one thread: their bytes are adjacent in the ring and are copied as one.
+        // A thread gets consecutive jobs, so that adjacent bytes are adjacent in the ring and are copied as one.
         let shares = jobs.chunks(jobs.len().div_ceil(THREADS).max(1));
         std::thread::scope(|scope| {
             let mut running = Vec::new();
@@ -110,7 +111,7 @@ impl<D: Device> Staging<D> {
         })
     }
 
-    /// Adds the figures of a batch.
+    /// Adds the figures of a batch to the sums.
     pub fn count(&mut self, batch: &mut UploadBatch<D>) {
         let (all, more) = (&mut self.figures, batch.figures());
         all.copy_count += more.copy_count;
@@ -122,7 +123,7 @@ impl<D: Device> Staging<D> {
     }
 }
 
-/// Stages the jobs of one thread.
+/// Writes the bytes of the jobs of one thread to the ring.
 fn share<D: Device>(frame: &Frame, writer: &mut UploadWriter<D>, jobs: &[Job]) -> Result<Vec<Held<D>>, UploadError> {
     writer.begin(frame)?;
     let held = jobs.iter().map(|job| match job.side {

@@ -28,18 +28,19 @@ use super::targets::{DEPTH_DISCS, Input, Targets};
 use super::world::{Shape, Thing, World};
 
 const FRAMES_IN_FLIGHT: usize = 3;
-/// Largest number of bytes of objects that one frame stages: a frame that filled the ring alone would wait for itself.
+/// Maximum number of bytes of objects that a frame writes to the upload ring. If a frame filled the ring, it would wait
+/// for itself.
 const FRAME_BYTES: u64 = 448 << 10;
-/// Interval between frames with a picture; the first frame has one.
+/// A picture is drawn in the first frame and in each frame after this number of frames.
 const DRAW_EVERY: u64 = 16;
 
-/// A submitted frame.
+/// A frame that was submitted and is not compared yet.
 struct InFlight<D: Device> {
     value: u64,
     checks: Vec<Check<D>>,
 }
 
-/// The demo on a device. See the [module](self).
+/// The demo on a device.
 pub struct Stream<G: Gpu> {
     world: World,
     things: Vec<(Thing, Body<G::Device>)>,
@@ -56,12 +57,12 @@ pub struct Stream<G: Gpu> {
     made: u64,
     samples: Vec<FrameSample>,
     started: Instant,
-    /// The last field, so it is dropped last: everything above uses it.
+    /// The last field, so that it is dropped last: all other fields use the device.
     gpu: G,
 }
 
 impl<G: Gpu> Stream<G> {
-    /// Opens the demo; events of the allocator are written to `trace`.
+    /// Creates the demo's objects. If there is a `trace`, the events of the allocator are recorded in it.
     pub fn new(gpu: G, seed: u64, trace: Option<File>) -> Result<Self, StreamError> {
         let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
         if let Some(trace) = trace {
@@ -119,7 +120,7 @@ impl<G: Gpu> Stream<G> {
         self.draw(&mut recording, with_picture)?;
         for _ in 0..events.drops {
             if let Some(at) = self.world.pick(self.things.len()) {
-                // The GPU may still read it, and this frame may have recorded a use of it.
+                // The device may still read the object, also in this frame.
                 self.things.swap_remove(at);
             }
         }
@@ -128,7 +129,7 @@ impl<G: Gpu> Stream<G> {
         Ok(())
     }
 
-    /// Runs one more frame, with a picture; waits for everything, drops everything, and returns the outcome.
+    /// Runs one more frame, with a picture, waits for all frames, drops all objects, and returns the outcome.
     pub fn finish(mut self) -> Result<Outcome, StreamError> {
         self.run_frame(true)?;
         while !self.in_flight.is_empty() {
@@ -147,8 +148,8 @@ impl<G: Gpu> Stream<G> {
         drop((main, second, memory));
         gpu.wait_idle()?;
         if is_simulated::<G>() {
-            // The simulated device's work takes no real time; times measured by the host would differ between equal
-            // runs.
+            // Work on the simulated device takes no real time. Times that the host measures would differ between runs
+            // with the same seed.
             snapshot.rings.iter_mut().for_each(|ring| ring.wait_ns = 0);
         }
         Ok(Outcome {
@@ -172,7 +173,8 @@ impl<G: Gpu> Stream<G> {
         })
     }
 
-    /// Uploads new objects and changes of old ones: several threads stage them, one batch per queue copies them.
+    /// Uploads new objects and changes of existing ones. Several threads write the bytes; one batch per queue copies
+    /// them.
     fn stream_in(
         &mut self,
         recording: &mut Recording<G::Device>,
@@ -262,7 +264,8 @@ impl<G: Gpu> Stream<G> {
         Ok(())
     }
 
-    /// Draws the frame's targets; in some frames one of them is the picture of the discs of all objects.
+    /// Draws the frame's render targets. With `with_picture`, one of them is the picture, which contains the discs of
+    /// all objects.
     fn draw(&mut self, recording: &mut Recording<G::Device>, with_picture: bool) -> Result<(), StreamError> {
         let count = if with_picture { self.things.len() } else { DEPTH_DISCS.min(self.things.len()) };
         let discs: Vec<Disc> = self.things[..count].iter().map(|(thing, _)| thing.disc).collect();
@@ -273,7 +276,7 @@ impl<G: Gpu> Stream<G> {
         targets.record(world, recording, &staging.ring, checker, &input)
     }
 
-    /// Returns a buffer with the discs on the device.
+    /// Returns a buffer on the device that contains the discs.
     fn discs(
         &mut self,
         recording: &mut Recording<G::Device>,
@@ -303,7 +306,7 @@ impl<G: Gpu> Stream<G> {
         let (total, ring) = (statistics.total(), self.staging.ring.snapshot());
         let targets = self.targets.figures();
         self.samples.push(FrameSample {
-            // Counted from 1, as in a trace.
+            // Frames are numbered from 1, as in a trace.
             frame: self.frame + 1,
             ring_used_bytes: ring.used_bytes,
             ring_capacity_bytes: ring.capacity_bytes,

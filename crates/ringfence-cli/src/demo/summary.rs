@@ -1,6 +1,7 @@
-//! Summary of the demo: a table for people, or JSON.
+//! Output of the demo: a table for readers, or JSON.
 //!
-//! On the simulated device the output depends only on the seed and the frames; times are written to standard error.
+//! On the simulated device, standard output depends only on the seed and the number of frames. Times are written to
+//! standard error.
 
 use std::io::{self, Write};
 
@@ -16,25 +17,25 @@ use crate::args::DemoOptions;
 use crate::table::{self, number};
 use crate::units::{bytes, count};
 
-/// A line of the table.
+/// A row of the table.
 pub struct Fact {
-    /// Subject of the line; lines of one subject are consecutive.
+    /// Subject of the row. Rows with the same subject are consecutive.
     subject: &'static str,
     label: &'static str,
     value: String,
 }
 
 impl Fact {
-    /// Returns the label with its subject, for tables without a column for subjects.
+    /// Returns the row as label and value, with the subject as part of the label.
     pub fn labelled(self) -> (String, String) {
         (format!("{}: {}", self.subject, self.label), self.value)
     }
 }
 
-/// Time until which calls are counted; the snapshot of the last frame has fewer.
-const CALLS_UNTIL: &str = "until everything was destroyed";
+/// The end of the time in which driver calls are counted. The snapshot of the last frame has smaller counts.
+const CALLS_UNTIL: &str = "until all objects were destroyed";
 
-/// Returns all lines.
+/// Returns all rows of the table.
 pub fn facts(outcome: &Outcome) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut subject = |subject, lines: Vec<(&'static str, String)>| {
@@ -96,7 +97,7 @@ fn constants(outcome: &Outcome) -> Vec<(&'static str, String)> {
     vec![
         ("dynamic", format!("{} bound, {} copied", count(bind_count), count(copy_count))),
         ("copies avoided", spared),
-        ("read often", format!("{} copied on to device memory", count(of.promoted_count))),
+        ("read often", format!("{} copied to device memory", count(of.promoted_count))),
         ("static", format!("{} staged", count(static_count))),
         ("of one draw", count(outcome.fast_count)),
     ]
@@ -118,7 +119,7 @@ fn targets(outcome: &Outcome) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Returns a ring by its name.
+/// Returns the ring with a name; an empty one if there is no such ring.
 fn ring(outcome: &Outcome, name: &str) -> RingSnapshot {
     outcome.snapshot.rings.iter().find(|ring| ring.name == name).cloned().unwrap_or_default()
 }
@@ -131,15 +132,16 @@ fn drawn(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// Formats the waits; only their number on the simulated device, because its work takes no real time.
+/// Returns the number and the total time of the waits as text. On the simulated device, work takes no real time, so
+/// there is only the number.
 fn waits(outcome: &Outcome, ring: &RingSnapshot) -> String {
     if outcome.simulated {
         return count(ring.wait_count);
     }
-    format!("{}, {:.1} ms in all", count(ring.wait_count), ring.wait_ns as f64 / 1e6)
+    format!("{}, {:.1} ms in total", count(ring.wait_count), ring.wait_ns as f64 / 1e6)
 }
 
-/// Prints the outcome to standard output, and the time and the first messages to standard error.
+/// Prints the outcome to standard output, and the elapsed time and the first messages to standard error.
 pub fn print(outcome: &Outcome, options: &DemoOptions) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if options.json {
@@ -155,7 +157,7 @@ pub fn print(outcome: &Outcome, options: &DemoOptions) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns a table of three columns that names each subject once.
+/// Returns a table with the columns subject, label and value. A subject is printed only in its first row.
 fn fact_table(outcome: &Outcome) -> Table {
     let mut rows: Vec<[String; 3]> = Vec::new();
     let mut last = "";
@@ -170,9 +172,9 @@ fn fact_table(outcome: &Outcome) -> Table {
     table::plain(rows)
 }
 
-/// Returns the blocks and bytes by memory type in the last frame, with their high-water marks.
+/// Returns the table of memory types in the last frame: blocks, ranges and dedicated memory, with high-water marks.
 fn type_table(outcome: &Outcome) -> Table {
-    let heading = ["type", "properties", "blocks", "block bytes (most)", "ranges", "range bytes (most)", "dedicated"];
+    let heading = ["type", "properties", "blocks", "block bytes (max)", "ranges", "range bytes (max)", "dedicated"];
     let types = outcome.snapshot.types.iter().enumerate();
     let is_used = |held: &TypeStatistics| held.block_bytes_high_water + held.dedicated_bytes > 0;
     let rows = types.filter(|(_, held)| is_used(&held.statistics)).map(|(index, held)| {
@@ -191,7 +193,7 @@ fn type_table(outcome: &Outcome) -> Table {
     table::bordered(heading, rows)
 }
 
-/// The outcome as data.
+/// The outcome as JSON.
 #[derive(Serialize)]
 struct Json<'a> {
     device: &'a str,

@@ -1,13 +1,14 @@
-//! The frame's render targets, which share memory: a graph of passes with planned offsets.
+//! The render targets of a frame, which share memory: a graph of passes with planned offsets.
 //!
 //! ```text
 //!   queue 0   shadow ─ g-buffer ─────────────▶ light ─ reflect ─ bloom ×3 ─ tone ─ sharpen ─ present ─ (picture)
 //!   queue 1                 └──▶ occlusion ──────┘
 //! ```
 //!
-//! A pass creates its target from the targets that it reads: their texels are concatenated in a transient buffer. The
-//! first targets are drawn, uploaded or filled. Each target is read back in the last pass that uses it, so a write of
-//! another target to its bytes before then is found.
+//! The first targets are drawn, uploaded or filled. The content of any other target is created from the targets that
+//! its pass reads: their texels are concatenated in a transient buffer, and copied to the target. Each target is read
+//! back in the last pass that uses it. If another target was written to its bytes before, the comparison finds wrong
+//! bytes.
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer, RawTexture};
 use ringfence::device::{TextureDesc, TextureUsage, Textures};
@@ -20,25 +21,26 @@ use super::error::StreamError;
 use super::frame::{List, Recording};
 use super::world::{PICTURE, World};
 
-/// Largest number of steps that the planner takes for a new shape; steps, so that equal runs have equal plans.
+/// Maximum number of steps of the planner for a new shape. Steps are counted instead of time, so that equal runs have
+/// equal plans.
 const PLAN_STEPS_MAX: u64 = 20_000;
 /// Number of discs that are drawn into the depth target.
 pub const DEPTH_DISCS: usize = 32;
 
-/// Source of a target's content.
+/// The way in which the content of a target is created.
 #[derive(Clone, Copy)]
 enum Made {
-    /// Drawn: this number of discs, from the first on.
+    /// The first discs are drawn, as many as this number.
     Drawn(usize),
-    /// Bytes of the host, through the upload ring.
+    /// Bytes of the host are uploaded through the ring.
     Uploaded,
-    /// Filled with one value.
+    /// All texels have this value.
     Filled(u32),
-    /// The texels of these targets, one after another, as many as fit.
+    /// The texels of the targets with these indices are concatenated, as many as fit.
     From(&'static [usize]),
 }
 
-/// A target of the graph, and the pass that creates it.
+/// A target of the graph, with the number of the pass that creates it.
 struct Target {
     name: &'static str,
     pass: usize,
@@ -57,11 +59,11 @@ const fn target(name: &'static str, pass: usize, width: u32, height: u32, made: 
     Target { name, pass, width, height, made }
 }
 
-/// The pass on the second queue.
+/// Number of the pass that runs on the second queue.
 const ASIDE_PASS: usize = 2;
 const PICTURE_PASS: usize = 11;
 
-/// Widths are multiples of 64 texels: rows without padding on every device.
+/// The targets. Widths are multiples of 64 texels, so that rows need no padding on any device.
 const TARGETS: [Target; 14] = [
     target("shadow", 0, 128, 192, Made::Filled(0x3f80_0000)),
     target("depth", 1, 128, 128, Made::Drawn(DEPTH_DISCS)),
@@ -76,39 +78,40 @@ const TARGETS: [Target; 14] = [
     target("tone", 8, 128, 256, Made::From(&[5, 9, 6])),
     target("sharpen", 9, 128, 256, Made::From(&[10])),
     target("present", 10, 128, 256, Made::From(&[11])),
-    // Only in some frames.
+    // The picture is drawn only in some frames.
     target("picture", PICTURE_PASS, PICTURE, PICTURE, Made::Drawn(usize::MAX)),
 ];
 
-/// A frame's input for its targets.
+/// Input of [`Targets::record`].
 pub struct Input<'f, D: Device> {
     pub discs: &'f [Disc],
-    /// The discs on the device; `None` if it cannot draw, or there are no discs.
+    /// Buffer with the discs on the device; `None` if the device cannot draw, or if there are no discs.
     pub drawn_from: Option<RawBuffer<D>>,
     /// `true` if the picture is drawn in this frame.
     pub with_picture: bool,
     pub number: u64,
 }
 
-/// Sums over the run.
+/// Sums of figures over the run.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct TargetTotals {
     pub frames: u64,
     pub planned: u64,
     pub aliasing_barriers: u64,
-    /// Driver objects that were created for targets, and those that were found in the caches.
+    /// Number of driver objects that were created for targets. `hits` is the number of objects that were found in the
+    /// caches.
     pub misses: u64,
     pub hits: u64,
-    /// Figures of the frame that needed most.
+    /// Figures of the frame that needed the most bytes.
     pub most: TransientFigures,
 }
 
-/// The targets on a device.
+/// The transient allocator of the targets, and their descriptions.
 pub struct Targets<D: Device> {
     transient: TransientAllocator<D>,
     queues: (TimelineId, TimelineId),
     infos: Vec<<D as Create<Textures>>::Info<'static>>,
-    /// The buffer of each target's pass, for targets that are filled or created from others.
+    /// Descriptions of the buffers through which targets are filled or created from other targets.
     scratch: Vec<<D as Create<Buffers>>::Info<'static>>,
     pub totals: TargetTotals,
 }
@@ -140,7 +143,7 @@ impl<D: Device> Targets<D> {
         self.transient.figures()
     }
 
-    /// Plans and records a frame's targets, and the comparison of each.
+    /// Plans and records the targets of a frame, and the comparison of each target.
     pub fn record(
         &mut self,
         world: &mut World,
@@ -183,7 +186,7 @@ impl<D: Device> Targets<D> {
         Ok(())
     }
 
-    /// Returns the driver objects of this frame's targets, at the planned offsets.
+    /// Plans the frame, and returns the driver objects of its targets and buffers at the planned offsets.
     #[expect(clippy::type_complexity, reason = "two lists, taken apart at once")]
     fn plan(
         &mut self,
@@ -250,19 +253,19 @@ fn reads(target: &Target, at: usize) -> bool {
     matches!(target.made, Made::From(sources) if sources.contains(&at))
 }
 
-/// Returns the passes that read a target, and the pass that creates it.
+/// Returns the numbers of the passes that read target `at`, then of the pass that creates it.
 fn users(at: usize) -> Vec<usize> {
     let mut users: Vec<_> = TARGETS.iter().filter(|target| reads(target, at)).map(|target| target.pass).collect();
     users.push(TARGETS[at].pass);
     users
 }
 
-/// Returns `true` if `last` is the last created target among `at` and its readers.
+/// Returns `true` if target `last` is the last target whose creation uses target `at`.
 fn ends_with(at: usize, last: usize) -> bool {
     (0..TARGETS.len()).rfind(|&other| other == at || reads(&TARGETS[other], at)) == Some(last)
 }
 
-/// Returns the size of the buffer through which a target is created.
+/// Returns the size of the buffer through which a target is created, in bytes; 0 if it needs none.
 fn scratch_bytes(target: &Target) -> usize {
     match target.made {
         Made::From(sources) => sources.iter().map(|&at| TARGETS[at].bytes()).sum(),
@@ -271,7 +274,7 @@ fn scratch_bytes(target: &Target) -> usize {
     }
 }
 
-/// Records the creation of one target.
+/// Records the commands that create a target.
 struct Maker<'r, D: Device> {
     recording: &'r mut Recording<D>,
     ring: &'r UploadRing<D>,
@@ -280,7 +283,7 @@ struct Maker<'r, D: Device> {
 }
 
 impl<D: Device> Maker<'_, D> {
-    /// Draws the target, with a shader if the device has one.
+    /// Draws the discs into the target: with a shader if the device can draw, else on the host.
     fn draw(
         &mut self,
         target: &Target,
@@ -344,7 +347,7 @@ impl<D: Device> Maker<'_, D> {
         content
     }
 
-    /// Copies from the buffer to the target.
+    /// Records the copy from the buffer to the target.
     fn put(&mut self, target: &Target, texture: &RawTexture<D>, scratch: &RawBuffer<D>) {
         let region = region(target.width, target.height, 0, self.row_bytes);
         let (src, dst) = (scratch.clone(), texture.clone());

@@ -1,4 +1,5 @@
-//! The expected state of the device: objects that are created and dropped, and their bytes, all from one seed.
+//! The expected state of the device: objects that are created and dropped, and their bytes. The seed determines all of
+//! them.
 
 use fastrand::Rng;
 use ringfence_testkit::Disc;
@@ -16,7 +17,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Bytes of its content.
+    /// Returns the size of the content, in bytes.
     pub fn bytes(self) -> u64 {
         match self {
             Self::Buffer(bytes) => bytes,
@@ -25,7 +26,7 @@ impl Shape {
     }
 }
 
-/// An object of the world, as the host knows it.
+/// The host's copy of an object of the world.
 #[derive(Clone, Debug)]
 pub struct Thing {
     /// Number of the object; never reused.
@@ -36,18 +37,18 @@ pub struct Thing {
     pub disc: Disc,
 }
 
-/// Numbers of the events in a frame.
+/// Numbers of the events of a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Events {
-    /// New objects, whose bytes are staged.
+    /// Number of new objects.
     pub creates: usize,
-    /// Changes of some of a buffer's bytes.
+    /// Number of changes of a part of a buffer.
     pub updates: usize,
-    /// Copies of objects to new ones, on the device.
+    /// Number of new objects that the device copies from existing ones.
     pub clones: usize,
-    /// Objects that are read back and compared.
+    /// Number of objects that are read back and compared.
     pub checks: usize,
-    /// Objects that are dropped while the device may still read them.
+    /// Number of objects that are dropped while the device may still read them.
     pub drops: usize,
 }
 
@@ -62,14 +63,15 @@ impl World {
         Self { rng: Rng::with_seed(seed), made: 0 }
     }
 
-    /// Returns the events of a frame with `live` objects. The number of objects oscillates, so blocks fill and empty
-    /// again.
+    /// Returns the events of a frame in which `live` objects exist. The number of objects rises and falls, so that
+    /// blocks fill and become empty again.
     pub fn events(&mut self, frame: u64, live: usize) -> Events {
         let swing = ((frame as f64 / 40.0).sin() + 1.0) / 2.0;
         let wanted = 100 + (swing * 300.0) as usize;
         let few = if live < wanted { 12 } else { 4 };
-        // A burst at times, as when a level loads: more than the ring holds for the frames in flight. Not in frames
-        // with a picture, which some devices also receive through the ring.
+        // In four of 32 frames, many objects are created, as when a level loads: more than the ring can contain for the
+        // frames in flight. No picture is drawn in these frames, because some devices get the picture through the ring
+        // too.
         let creates = if (4..8).contains(&(frame % 32)) { 40 } else { few };
         let drops = if live > wanted { 16 } else { 3 };
         Events { creates, updates: 6, clones: 2, checks: 3, drops }
@@ -80,12 +82,12 @@ impl World {
         self.rng.usize(0..end)
     }
 
-    /// Returns the index of one of `count` objects; `None` if there are none.
+    /// Returns a random index below `count`; `None` if `count` is 0.
     pub fn pick(&mut self, count: usize) -> Option<usize> {
         (count > 0).then(|| self.rng.usize(0..count))
     }
 
-    /// Returns a new object with its own bytes.
+    /// Returns a new object with random bytes.
     pub fn create(&mut self) -> Thing {
         let shape = if self.rng.u8(..) < 64 {
             Shape::Texture(1 << self.rng.u32(3..=6))
@@ -98,7 +100,7 @@ impl World {
         self.thing(shape, bytes)
     }
 
-    /// Returns a new object with the bytes of another.
+    /// Returns a new object with the shape and the bytes of another one.
     pub fn copy(&mut self, of: &Thing) -> Thing {
         self.thing(of.shape, of.bytes.clone())
     }
@@ -115,8 +117,8 @@ impl World {
         Thing { number: self.made, shape, bytes, disc }
     }
 
-    /// Returns a part of a buffer, and new bytes for it, in consecutive pieces, like a program that changes element by
-    /// element. At times one piece is changed twice.
+    /// Returns changes of a part of a buffer: offsets and new bytes of consecutive pieces, as a program writes that
+    /// changes element by element. At times one piece is changed twice.
     pub fn update(&mut self, of: &Thing) -> Vec<(u64, Vec<u8>)> {
         let words = of.shape.bytes() / 4;
         let first = self.rng.u64(0..words);

@@ -1,13 +1,13 @@
-//! Advice on the order of passes, if the input names the passes of each row.
+//! Advice on the order of passes, if the input has the passes of each row.
 //!
 //! ```text
-//!   uses "3w 5 9w"     written in pass 3, read in 5, changed in 9
+//!   uses "3w 5 9w"     written in pass 3, read in 5, written again in 9
 //!                      3 before 5 before 9; two passes that only read may run in either order
 //! ```
 //!
-//! The first use of a row writes it, even without `w`. Passes run in the order of their numbers today. The advice is
-//! another order that keeps every read after its write, and in which less is alive at once, so the lower bound of every
-//! plan falls.
+//! The first use of a row writes it, even without `w`. The order of the input is the order of the pass numbers. The
+//! advice is another order in which every read comes after its write, and in which fewer bytes are alive at the same
+//! time, so that the lower bound of all plans is smaller.
 
 use csv::ByteRecord;
 use ringfence_planner::{Item, PassGraph, PassItem, PassUse, pass_edges, suggest_order};
@@ -16,13 +16,14 @@ use serde::Serialize;
 use super::input::Input;
 use crate::failure::Failure;
 
-/// Largest number of passes for which an order is searched: the search takes quadratic time.
+/// Maximum number of passes for which an order is searched, because the search takes quadratic time.
 const PASSES_MAX: usize = 1_000;
 
-/// Budget for a better order, in passes and uses examined: a second or two, and always the same advice.
+/// Budget of the search, in examined passes and uses: a second or two. It is not a time, so that the advice is always
+/// the same.
 const WORK_MAX: u64 = 500_000_000;
 
-/// A suggested order.
+/// A suggested order of the passes.
 #[derive(Serialize)]
 pub struct Advice {
     /// Numbers of the passes, in the suggested order.
@@ -32,7 +33,7 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// Returns the line for people; `None` if no better order was found.
+    /// Returns the advice as a line of text; `None` if no better order was found.
     pub fn line(&self) -> Option<String> {
         let (before, after) = (self.load_before_bytes, self.load_after_bytes);
         let saved = 100.0 * (before - after) as f64 / before.max(1) as f64;
@@ -44,10 +45,10 @@ impl Advice {
     }
 }
 
-/// A use of a row: the number of the pass, and `true` if it writes.
+/// A use of a row: the number of the pass, and `true` if the pass writes the row.
 type Use = (u64, bool);
 
-/// Returns advice on the passes; `None` if the input names no passes, or too many.
+/// Returns advice on the order of the passes; `None` if the input has no passes, or too many.
 pub fn of(input: &Input) -> Result<Option<Advice>, Failure> {
     let Some(column) = input.columns.uses else { return Ok(None) };
     let mut rows: Vec<Vec<Use>> = Vec::with_capacity(input.items.len());
@@ -73,7 +74,7 @@ pub fn of(input: &Input) -> Result<Option<Advice>, Failure> {
     };
     let items: Vec<PassItem> = rows.iter().zip(&input.items).map(item).collect();
     let today: Vec<usize> = (0..passes.len()).collect();
-    // A try examines every pass and use once; between two calls there are at most as many tries as passes.
+    // A try examines every pass and every use once. Between two calls of the closure there is at most one try per pass.
     let tried = passes.len() as u64 * (passes.len() + rows.iter().map(Vec::len).sum::<usize>()) as u64;
     let mut calls_left = WORK_MAX / tried.max(1);
     let found = suggest_order(&graph, &items, &today, |_| {
@@ -88,7 +89,7 @@ pub fn of(input: &Input) -> Result<Option<Advice>, Failure> {
     }))
 }
 
-/// Parses a row's uses, by pass.
+/// Parses the uses of a row. Returns them ordered by pass.
 fn uses(input: &Input, record: &ByteRecord, column: usize) -> Result<Vec<Use>, Failure> {
     let text = String::from_utf8_lossy(record.get(column).unwrap_or_default()).into_owned();
     let one = |word: &str| {

@@ -1,16 +1,16 @@
-//! First fit, for comparison: in order of their start, each row is placed in the lowest gap that holds it. O(n²) at
-//! worst, and interruptible.
+//! First fit, for comparison: each row, in the order of their starts, is placed in the lowest gap that is large enough.
+//! O(n²) at worst for n rows.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use ringfence_planner::Item;
 
-/// Returns the height of the plan; `None` if it was interrupted.
+/// Returns the height of the plan, in bytes; `None` if `go_on` returned `false`.
 pub fn height(items: &[Item], mut go_on: impl FnMut() -> bool) -> Option<u64> {
     let mut order: Vec<usize> = (0..items.len()).collect();
     order.sort_by_key(|&number| items[number].lifetime.lower);
-    // Live items: begin and end of each, lowest first; and the times at which they end.
+    // The live items: begin and end of each, the lowest first. `ends` has the times at which they end.
     let mut alive: Vec<(u64, u64)> = Vec::new();
     let mut ends: BinaryHeap<Reverse<(u64, u64)>> = BinaryHeap::new();
     let mut height = 0;
@@ -32,7 +32,8 @@ pub fn height(items: &[Item], mut go_on: impl FnMut() -> bool) -> Option<u64> {
     Some(height)
 }
 
-/// Returns the lowest gap that holds an item: its index among the live items, and its offset.
+/// Returns the lowest gap that is large enough for an item: the index at which to insert the item among the live ones,
+/// and its offset.
 fn lowest(alive: &[(u64, u64)], item: &Item) -> (usize, u64) {
     let mut offset = 0_u64;
     for (place, &(begin, end)) in alive.iter().enumerate() {

@@ -1,12 +1,12 @@
-//! Several heaps, pinned offsets and granularity pages, if the input or the options name them.
+//! Plans with several heaps, pinned offsets or granularity pages, if the input or the options have them.
 //!
 //! ```text
-//!   column heaps    "1 0"    the heaps that a row may use, the preferred one first; empty: all, in order
-//!   column pinned   65536    the row has this offset, in the first of its heaps
+//!   column heaps    "1 0"    the heaps that the row may use, the preferred one first; empty: all, in order
+//!   column pinned   65536    the offset that the row must have, in the first of its heaps
 //!   column kind     linear   rows of different kinds share no page (--granularity)
-//!   column pool     weights  names of the pools that became the heaps, in dumps with several
-//!   column again_of 12       another lifetime of the buffer in row 12, with the same heap and offset
-//!   --heap BYTES    once for each heap; without it there are as many as the rows name, without an end
+//!   column pool     weights  names of the pools that became the heaps, in dumps with several pools
+//!   column again_of 12       a further lifetime of the buffer in row 12, with the same heap and offset
+//!   --heap BYTES    once for each heap; without it, the rows determine the number of heaps, and heaps have no limit
 //! ```
 
 use std::collections::HashMap;
@@ -27,10 +27,10 @@ use crate::failure::Failure;
 use crate::output as files;
 use crate::units::{bytes, count};
 
-/// Largest number of heaps that rows may name without `--heap`.
+/// Maximum number of heaps that rows may name without `--heap`.
 const UNBOUNDED_MAX: usize = 64;
 
-/// The printed figures.
+/// The figures of a plan in several heaps.
 #[derive(Serialize)]
 struct Figures {
     input: String,
@@ -40,25 +40,26 @@ struct Figures {
     ratio: f64,
     is_proven: bool,
     heaps: Vec<HeapFigures>,
-    /// Sum of the sizes of rows, each multiplied by the position of its heap in its list (0 is the preferred one).
+    /// Sum over the rows: the size of the row in bytes, times the position of its heap in the row's list of heaps (0
+    /// for the preferred one).
     fallback_bytes: u64,
     capacity_bytes: Option<u64>,
     is_capacity_met: Option<bool>,
     seconds: f64,
-    /// Columns of the input that were not read.
+    /// Names of the input's columns that were not read.
     unread_columns: Vec<String>,
 }
 
 #[derive(Serialize)]
 struct HeapFigures {
-    /// Value of the column `pool` that all rows in the heap share.
+    /// Name of the pool that became the heap, if all rows in the heap have the same.
     pool: Option<String>,
     capacity_bytes: Option<u64>,
     peak_bytes: u64,
     rows: usize,
 }
 
-/// The printed figures if the heaps do not hold the rows.
+/// The figures if the rows do not fit into the heaps.
 #[derive(Serialize)]
 struct NotMet {
     input: String,
@@ -72,17 +73,17 @@ struct NotMet {
     seconds: f64,
 }
 
-/// Returns `true` if the input or the options need more than a plan of one heap.
+/// Returns `true` if the input or the options have several heaps, pinned offsets or granularity pages.
 pub fn are_named(input: &Input, options: &PlanOptions) -> bool {
     let input::Columns { pinned, heaps, kind, .. } = input.columns;
     let pages = options.granularity > 1 && kind.is_some();
     !options.heap.is_empty() || pinned.is_some() || heaps.is_some() || pages
 }
 
-/// Plans into heaps, and writes the requested output.
+/// Plans the rows in heaps, and writes the requested output.
 pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
     let heaps = heaps(input, options)?;
-    // Without --heap there are as many heaps as the rows name.
+    // Without `--heap`, the number of heaps is determined by the rows.
     let is_open = options.heap.is_empty() && !input.is_dump();
     let items = items(input, if is_open { UNBOUNDED_MAX } else { heaps.len() }, heaps.len())?;
     let started = Instant::now();
@@ -98,7 +99,8 @@ pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
         }
         let (buffers, of_rows) = whole_lives(input, &items);
         let found = HeapProblem::new(&heaps, &buffers).and_then(|problem| planner::plan_heaps(&problem, go_on));
-        // A failure of these whole lives proves nothing about the rows; the bound comes from the rows.
+        // Here each buffer is alive from its first lifetime to its last. If no such plan was found, nothing is proven
+        // about the rows. The bound is computed from the rows.
         let mut plan = found.map_err(|error| match error {
             HeapError::NotFound { index, size, heap, end, capacity, .. } => {
                 let index = of_rows.iter().position(|&buffer| buffer == index).unwrap_or(0);
@@ -113,7 +115,7 @@ pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
     });
     let plan = match found {
         Ok(plan) => plan,
-        // Heaps that are too small have the same exit code as a capacity that is not met.
+        // If the heaps are too small, the exit code is the same as for an exceeded capacity.
         Err(error) if is_too_small(&error) => {
             not_met(input, options, &error, started.elapsed().as_secs_f64())?;
             return Ok(ExitCode::from(NOT_MET));
@@ -134,7 +136,7 @@ pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
     Ok(if figures.is_capacity_met == Some(false) { ExitCode::from(NOT_MET) } else { ExitCode::SUCCESS })
 }
 
-/// Plans heap after heap, if each row may use only one: then each heap has its own bound and a share of the time.
+/// If each row may use only one heap, plans one heap after the other: each has its own bound and a share of the time.
 fn plan_apart(input: &Input, heaps: &[Heap], items: &[HeapItem], time_limit: Duration) -> Result<HeapPlan, HeapError> {
     let started = Instant::now();
     let nowhere = HeapOffset { heap: 0, offset: 0 };
@@ -169,7 +171,7 @@ fn plan_apart(input: &Input, heaps: &[Heap], items: &[HeapItem], time_limit: Dur
         for (&number, at) in own.iter().zip(&plan.offsets) {
             whole.offsets[number] = HeapOffset { heap: place, ..*at };
         }
-        // No plan is lower, so its height is the bound.
+        // If the plan is proven, no plan of this heap is lower, so its height is the bound.
         let bound = if plan.is_proven { plan.height() } else { plan.lower_bound };
         whole.lower_bound = whole.lower_bound.saturating_add(bound);
         whole.is_proven &= plan.is_proven;
@@ -178,13 +180,13 @@ fn plan_apart(input: &Input, heaps: &[Heap], items: &[HeapItem], time_limit: Dur
     Ok(whole)
 }
 
-/// Returns `true` if a plan without heaps can handle these rows.
+/// Returns `true` if [`Problem`] can plan these rows in `heap`: no row is pinned, and no page separates kinds.
 fn is_plain(heap: &Heap, items: &[HeapItem]) -> bool {
     let is_one_kind = items.windows(2).all(|pair| pair[0].kind == pair[1].kind);
     items.iter().all(|item| item.pinned.is_none()) && (heap.granularity <= 1 || is_one_kind)
 }
 
-/// Plans these rows into one heap, with the stronger search and bound of plans without heaps.
+/// Plans these rows in one heap with the search for problems without heaps, which finds lower plans and higher bounds.
 fn plan_plain(input: &Input, heap: &Heap, rows: &[usize], go_on: impl Fn() -> bool) -> Result<HeapPlan, HeapError> {
     let (problem, of_rows) = if input.owners.is_empty() {
         let items: Vec<_> = rows.iter().map(|&row| input.items[row]).collect();
@@ -207,7 +209,8 @@ fn plan_plain(input: &Input, heap: &Heap, rows: &[usize], go_on: impl Fn() -> bo
     Ok(HeapPlan { offsets, heights: vec![plan.height], fallback_bytes: 0, lower_bound, is_proven })
 }
 
-/// Returns the buffers, each alive from its first moment to its last, and the buffer of each row.
+/// Returns an item for each buffer, which is alive from the buffer's first moment to its last, and for each row the
+/// index of its buffer.
 fn whole_lives(input: &Input, items: &[HeapItem]) -> (Vec<HeapItem>, Vec<usize>) {
     let (buffers, of_rows) = input.buffers(0..items.len());
     let mut first: Vec<Option<HeapItem>> = vec![None; buffers.len()];
@@ -224,13 +227,13 @@ fn whole_lives(input: &Input, items: &[HeapItem]) -> (Vec<HeapItem>, Vec<usize>)
     (first.into_iter().flatten().collect(), of_rows)
 }
 
-/// Returns `true` if larger heaps could hold the rows.
+/// Returns `true` if the rows might fit into larger heaps.
 fn is_too_small(error: &HeapError) -> bool {
     use HeapError::{NoHeap, NotFound, Overload, PinBeyondCapacity, Stopped};
     matches!(error, NotFound { .. } | Stopped { .. } | Overload { .. } | NoHeap { .. } | PinBeyondCapacity { .. })
 }
 
-/// Prints why the heaps do not hold the rows.
+/// Prints the reason why the rows do not fit into the heaps.
 fn not_met(input: &Input, options: &PlanOptions, error: &HeapError, seconds: f64) -> io::Result<()> {
     let why = explain(input, error);
     if !options.json {
@@ -252,7 +255,7 @@ fn not_met(input: &Input, options: &PlanOptions, error: &HeapError, seconds: f64
     writeln!(out)
 }
 
-/// Returns the heaps, each its own class.
+/// Returns the heaps. Each heap has its own class.
 fn heaps(input: &Input, options: &PlanOptions) -> Result<Vec<Heap>, Failure> {
     let (named, given) = (named_count(input)?, options.heap.len());
     if input.is_dump() && (1..named).contains(&given) {
@@ -268,7 +271,7 @@ fn heaps(input: &Input, options: &PlanOptions) -> Result<Vec<Heap>, Failure> {
     Ok((0..).zip(capacities).map(heap).collect())
 }
 
-/// Returns the number of heaps that the rows name, at least one.
+/// Returns the number of heaps that the rows name: 1 + the highest number, or 1 if no row names a heap.
 fn named_count(input: &Input) -> Result<usize, Failure> {
     let mut count = 1;
     let Some(column) = input.columns.heaps else { return Ok(count) };
@@ -281,7 +284,7 @@ fn named_count(input: &Input) -> Result<usize, Failure> {
     Ok(count)
 }
 
-/// Returns the rows; they may name `named_max` heaps, and `heap_count` heaps exist.
+/// Returns the rows as items. A row may name heaps below `named_max`; `heap_count` heaps exist.
 fn items(input: &Input, named_max: usize, heap_count: usize) -> Result<Vec<HeapItem>, Failure> {
     let mut kinds: HashMap<Vec<u8>, u32> = HashMap::new();
     let mut items = Vec::with_capacity(input.items.len());
@@ -305,7 +308,7 @@ fn items(input: &Input, named_max: usize, heap_count: usize) -> Result<Vec<HeapI
     Ok(items)
 }
 
-/// Returns the heaps that a row may use.
+/// Returns the numbers of the heaps that a row may use.
 fn classes(input: &Input, record: &ByteRecord, named_max: usize, heap_count: usize) -> Result<Vec<u32>, Failure> {
     let text = input.columns.heaps.and_then(|at| record.get(at)).unwrap_or_default();
     let text = String::from_utf8_lossy(text);
@@ -322,7 +325,7 @@ fn classes(input: &Input, record: &ByteRecord, named_max: usize, heap_count: usi
     }
 }
 
-/// Describes the planner's error, with the lines of its rows.
+/// Returns the text of the planner's error, with the lines of the rows that it concerns.
 fn explain(input: &Input, error: &HeapError) -> String {
     let lines = input.lines();
     let line = |index: usize| lines.get(index).copied().unwrap_or(0);
@@ -356,14 +359,14 @@ fn explain(input: &Input, error: &HeapError) -> String {
     }
 }
 
-/// Returns the common pool of all rows in each heap.
+/// Returns for each heap the name of the pool that all its rows have in common, if there is one.
 fn pools(input: &Input, plan: &HeapPlan) -> Result<Vec<Option<String>>, Failure> {
     let mut pools: Vec<Option<String>> = vec![None; plan.heights.len()];
     let Some(column) = input.columns.pool else { return Ok(pools) };
     input.each_row(|number, record| {
         let heap = plan.offsets[number].heap;
         let name = String::from_utf8_lossy(record.get(column).unwrap_or_default());
-        // If the row lists as many pool names as heaps, the name of the heap that it got.
+        // If the row lists as many names of pools as heaps, takes the name at the position of the row's heap.
         let heaps = input.columns.heaps.and_then(|at| record.get(at)).unwrap_or_default();
         let heaps = String::from_utf8_lossy(heaps);
         let (words, listed) = (name.split_whitespace(), heaps.split_whitespace().count());
@@ -371,7 +374,7 @@ fn pools(input: &Input, plan: &HeapPlan) -> Result<Vec<Option<String>>, Failure>
         let own = places.position(|is_own| is_own).filter(|_| listed > 1 && words.clone().count() == listed);
         let name = own.and_then(|at| words.clone().nth(at)).map_or(name.clone(), |word| word.to_owned().into());
         let pool = &mut pools[heap];
-        // An empty name means several pools.
+        // An empty name means that the rows of the heap have different pools.
         match pool {
             None => *pool = Some(name.into_owned()),
             Some(known) if *known != name => known.clear(),
@@ -414,7 +417,7 @@ fn figures(
 }
 
 impl Figures {
-    /// Returns the lines for people: label and value.
+    /// Returns the rows of the table: label and value.
     fn facts(&self) -> Vec<(String, String)> {
         let both = |number: u64| format!("{} ({})", count(number), bytes(number));
         let proven = if self.is_proven { ", and no plan is better" } else { "" };
@@ -431,7 +434,7 @@ impl Figures {
             facts.push((format!("Heap {place}"), format!("{}{of}, {rows}{pool}", both(heap.peak_bytes))));
         }
         if self.heaps.len() > 1 {
-            facts.push(("Fallback".to_owned(), format!("{}, not in the preferred heap", both(self.fallback_bytes))));
+            facts.push(("Fallback".to_owned(), format!("{} (size × position in heaps)", both(self.fallback_bytes))));
         }
         if let (Some(capacity), Some(met)) = (self.capacity_bytes, self.is_capacity_met) {
             let answer = if met { "met" } else { "not met" };

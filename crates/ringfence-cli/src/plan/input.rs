@@ -1,7 +1,7 @@
-//! The rows of the input, each checked.
+//! The rows of the input. Each row is checked.
 //!
-//! The file is kept in memory and read again for the output. So ten million rows cost their text, 40 bytes each for the
-//! planner, and 16 bytes each while their ids are compared.
+//! The file is kept in memory and read again for the output. So n rows need the size of their text, 40 bytes per row
+//! for the planner, and 16 bytes per row while the ids are compared.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -18,34 +18,35 @@ use crate::input::{name_of, open, read_whole};
 
 /// The content of the input.
 pub struct Input {
-    /// Name of the input in messages.
+    /// Name of the input, as messages print it.
     pub name: String,
-    /// The rows: the file, or the rows made from a dump.
+    /// The rows as CSV: the content of the file, or rows that were made from a dump.
     pub text: Vec<u8>,
-    /// Line of the dump for each row.
+    /// For each row, the line of the dump that it was made from; empty if the input is CSV.
     dump_lines: Vec<u64>,
-    /// Height of the plan of the compiler that wrote the dump.
+    /// Height of the compiler's own plan in bytes, if the dump contains it.
     pub given_bytes: Option<u64>,
-    /// Sizes of the heaps that a dump names, in bytes.
+    /// Sizes of the pools of a dump, in bytes. Each pool becomes a heap.
     pub heap_bytes: Vec<u64>,
     pub items: Vec<Item>,
-    /// First row of each row's buffer, which has the same offset; empty if every row is a buffer.
+    /// For each row, the index of the first row of the same buffer. All rows of a buffer have the same offset. Empty if
+    /// every row is a buffer of its own.
     pub owners: Vec<usize>,
     pub columns: Columns,
     /// Names of the columns that the command does not read.
     pub unread: Vec<String>,
 }
 
-/// Use of existing offsets.
+/// Use of the offsets that rows already have (`--offsets`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offsets {
-    /// They belong to an earlier plan, and are replaced.
+    /// New offsets replace them. For the output of an earlier plan.
     Replace,
-    /// The rows are placed at them, as in MiniMalloc.
+    /// Rows keep them. For MiniMalloc's fixed buffers.
     Pin,
 }
 
-/// Index of each column.
+/// For each column, its index in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Columns {
     pub has_heading: bool,
@@ -54,31 +55,31 @@ pub struct Columns {
     upper: usize,
     size: usize,
     alignment: Option<usize>,
-    /// Existing offsets, which are replaced.
+    /// Offset of the row in an earlier plan, which is replaced.
     pub offset: Option<usize>,
-    /// Name of a row on the page, beside its id.
+    /// Name of the row. The page shows it beside the id.
     pub name: Option<usize>,
-    /// Passes that use the row.
+    /// Numbers of the passes that use the row.
     pub uses: Option<usize>,
-    /// Required offset of the row.
+    /// Offset that the row must have.
     pub pinned: Option<usize>,
-    /// Allowed heaps of the row, the preferred one first.
+    /// Numbers of the heaps that the row may use, the preferred one first.
     pub heaps: Option<usize>,
-    /// Kind of the row; different kinds share no granularity page.
+    /// Kind of the row. Rows of different kinds share no granularity page.
     pub kind: Option<usize>,
-    /// Existing heaps of a plan, which are replaced.
+    /// Heap of the row in an earlier plan, which is replaced.
     pub heap: Option<usize>,
-    /// Name of the pool that became a heap.
+    /// Names of the pools that became the heaps of the row.
     pub pool: Option<usize>,
-    /// Row with the first lifetime of the same buffer.
+    /// Id of the row with the first lifetime of the same buffer.
     again_of: Option<usize>,
-    /// Times at which a row is not alive, as in MiniMalloc: an error.
+    /// MiniMalloc's times at which the row is not alive. A value is an error.
     gaps: Option<usize>,
 }
 
 const EXPECTED: &str = "expected the columns id,lower,upper,size and optionally alignment";
 
-/// Reads all rows; `-` is standard input.
+/// Reads and checks all rows. The path `-` is standard input.
 pub fn read(path: &Path, options: &PlanOptions) -> Result<Input, Failure> {
     let PlanOptions { alignment, format, offsets, .. } = *options;
     let name = name_of(path);
@@ -94,7 +95,7 @@ pub fn read(path: &Path, options: &PlanOptions) -> Result<Input, Failure> {
     let mut items = Vec::new();
     let mut ids = Vec::new();
     let (mut reader, mut record) = (reader(&input.text), ByteRecord::new());
-    // The first record, heading or row: its line, and its number of fields.
+    // Line and number of fields of the first record, which is a heading or a row.
     let mut first = None;
     while read_record(&mut reader, &mut record, &input.text).map_err(|what| format!("{}{what}", input.name))? {
         let line = input.line(&record);
@@ -131,17 +132,17 @@ pub fn read(path: &Path, options: &PlanOptions) -> Result<Input, Failure> {
     Ok(input)
 }
 
-/// First character of a comment; a field that begins with it is quoted.
+/// First character of a comment line. If a field begins with this character, it must be quoted.
 pub const COMMENT: Option<u8> = Some(b'#');
 
-/// Returns a reader over the text. [`read`] checks that each row has as many fields as the first, and names both
-/// counts.
+/// Returns a CSV reader over the text. The reader accepts any number of fields: [`read`] checks that each row has as
+/// many fields as the first record, and its error has both numbers.
 fn reader(text: &[u8]) -> Reader<&[u8]> {
     ReaderBuilder::new().has_headers(false).flexible(true).comment(COMMENT).from_reader(text)
 }
 
-/// Reads the next record, and trims blanks around its fields. A field must end on its line: an open quote would swallow
-/// rows.
+/// Reads the next record, and removes blanks around its fields. Returns `false` at the end of the text. A field must
+/// end on its line, because an unclosed quote would make the following rows a part of the field.
 fn read_record(reader: &mut Reader<&[u8]>, record: &mut ByteRecord, text: &[u8]) -> Result<bool, String> {
     let is_read = reader.read_byte_record(record).map_err(|error| {
         let line = error.position().map_or(String::new(), |position| format!(":{}", position.line()));
@@ -154,7 +155,8 @@ fn read_record(reader: &mut Reader<&[u8]>, record: &mut ByteRecord, text: &[u8])
     Ok(is_read)
 }
 
-/// Returns the line of a record. Its position is that of the blank lines and comments before it.
+/// Returns the line of a record. The reader's position is before the blank lines and comments that precede the record,
+/// so these are skipped.
 fn line(text: &[u8], record: &ByteRecord) -> u64 {
     let Some(position) = record.position() else { return 0 };
     let mut rest = &text[(position.byte() as usize).min(text.len())..];
@@ -174,7 +176,7 @@ fn hash(id: &[u8]) -> u64 {
 }
 
 impl Columns {
-    /// Columns without a heading.
+    /// Columns of an input without a heading.
     const BY_PLACE: Self = Self {
         has_heading: false,
         id: 0,
@@ -194,10 +196,11 @@ impl Columns {
         gaps: None,
     };
 
-    /// Number of columns without a heading; further ones are ignored.
+    /// Number of columns of an input without a heading. Further columns are ignored.
     const BY_PLACE_COUNT: usize = 5;
 
-    /// Columns that the command reads or writes; first those that need no heading.
+    /// Names of the columns that the command reads or writes. The first ones are those of an input without a heading,
+    /// in order.
     const NAMES: [&[u8]; 15] = [
         b"id",
         b"lower",
@@ -216,7 +219,8 @@ impl Columns {
         b"gaps",
     ];
 
-    /// Reads the columns from a heading; `None` if one of its fields is a number and none is a known name.
+    /// Reads the columns from the first record; `None` if it is a row, which has a number and no name of a required
+    /// column.
     fn of(record: &ByteRecord) -> Result<Option<Self>, String> {
         let is_number = |field: &[u8]| number(field).is_some();
         let known = |field: &[u8]| [b"id".as_slice(), b"lower", b"upper", b"size"].contains(&field);
@@ -252,7 +256,8 @@ impl Columns {
         }))
     }
 
-    /// Fails if a name differs from a known column only by case: without that column the problem would be another one.
+    /// Fails if a name differs from the name of a known column only in its case. Without this check the column would be
+    /// ignored, and another problem solved.
     fn check_spelling(record: &ByteRecord) -> Result<(), String> {
         for name in record {
             let known = Self::NAMES.iter().find(|known| known.eq_ignore_ascii_case(name) && **known != name);
@@ -264,13 +269,14 @@ impl Columns {
         Ok(())
     }
 
-    /// Returns the columns of a heading that are not read.
+    /// Returns the names in a heading that the command does not read.
     fn unread(record: &ByteRecord) -> Vec<String> {
         let unread = record.iter().filter(|name| !Self::NAMES.contains(name));
         unread.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
     }
 
-    /// Returns the columns with rows pinned at their offsets, if requested.
+    /// If `offsets` is [`Offsets::Pin`], returns the columns with `offset` as the column of pinned offsets; otherwise
+    /// returns them unchanged.
     fn with(self, offsets: Option<Offsets>) -> Result<Self, String> {
         if offsets != Some(Offsets::Pin) {
             return Ok(self);
@@ -283,7 +289,8 @@ impl Columns {
         }
     }
 
-    /// Fails for fields that MiniMalloc reads and this command would ignore: the plan would solve another problem.
+    /// Fails if a row has a value that MiniMalloc uses and this command would ignore, because the plan would solve
+    /// another problem.
     fn check_minimalloc(&self, record: &ByteRecord, offsets: Option<Offsets>) -> Result<(), String> {
         let field = |at: Option<usize>| {
             let text = record.get(at?).filter(|text| !text.is_empty())?;
@@ -303,7 +310,7 @@ impl Columns {
     }
 }
 
-/// Parses a row: its id and its item.
+/// Parses a row. Returns its id and its item.
 fn row<'r>(record: &'r ByteRecord, columns: &Columns, alignment: u64) -> Result<(&'r [u8], Item), String> {
     let field = |at: usize| record.get(at).unwrap_or_default();
     let found = |at: usize| {
@@ -341,14 +348,14 @@ impl Input {
         !self.dump_lines.is_empty()
     }
 
-    /// Returns the line of a record.
+    /// Returns the line of a record in the file or in the dump.
     pub fn line(&self, record: &ByteRecord) -> u64 {
         let line = line(&self.text, record);
-        // Rows made from a dump have one line each, after the heading.
+        // Rows that were made from a dump have one line each, and the first line is the heading.
         line.checked_sub(2).and_then(|row| self.dump_lines.get(row as usize)).copied().unwrap_or(line)
     }
 
-    /// Returns the lines of all rows.
+    /// Returns the line of each row.
     pub fn lines(&self) -> Vec<u64> {
         let mut lines = Vec::with_capacity(self.items.len());
         let _ = self.each_row(|_, record| {
@@ -358,7 +365,8 @@ impl Input {
         lines
     }
 
-    /// Returns the heading; for rows without one, names for their columns, so readers of the output can find them.
+    /// Returns the heading of the input. If it has none, returns the names of its columns, so that the output has a
+    /// heading.
     pub fn heading(&self) -> Result<ByteRecord, Failure> {
         let mut first = ByteRecord::new();
         read_record(&mut reader(&self.text), &mut first, &self.text)?;
@@ -372,7 +380,7 @@ impl Input {
         Ok((0..first.len()).map(name).collect())
     }
 
-    /// Visits the records of the rows, without the heading.
+    /// Calls `visit` with the index and the record of each row, without the heading.
     pub fn each_row(&self, mut visit: impl FnMut(usize, &ByteRecord) -> Result<(), Failure>) -> Result<(), Failure> {
         let (mut reader, mut record) = (reader(&self.text), ByteRecord::new());
         let mut skip = usize::from(self.columns.has_heading);
@@ -388,7 +396,7 @@ impl Input {
         Ok(())
     }
 
-    /// Returns the line and id of some rows, which must be ascending.
+    /// Returns the line and the id of each row in `rows`, whose indices must be ascending.
     fn find(&self, rows: &[u32]) -> Vec<(u64, Vec<u8>)> {
         let mut found = Vec::with_capacity(rows.len());
         let mut wanted = rows.iter().copied().peekable();
@@ -403,7 +411,8 @@ impl Input {
         found
     }
 
-    /// Returns the first row of each row's buffer. Checks that lifetimes of one buffer do not overlap.
+    /// Returns for each row the index of the first row of the same buffer; empty if no row has another lifetime. Checks
+    /// that the lifetimes of a buffer do not overlap.
     fn owners(&self) -> Result<Vec<usize>, Failure> {
         let Some(column) = self.columns.again_of else { return Ok(Vec::new()) };
         let (mut known, mut owners, mut lines) = (HashMap::new(), Vec::new(), Vec::new());
@@ -439,7 +448,7 @@ impl Input {
         Ok(if has_any { owners } else { Vec::new() })
     }
 
-    /// Returns the buffers of some rows, and the number of each row's buffer.
+    /// Returns the buffers of some rows, and for each of these rows the index of its buffer.
     pub fn buffers(&self, rows: impl Iterator<Item = usize>) -> (Vec<RecurringItem>, Vec<usize>) {
         let (mut known, mut buffers, mut of_rows) = (HashMap::new(), Vec::new(), Vec::new());
         for row in rows {
@@ -454,7 +463,7 @@ impl Input {
         (buffers, of_rows)
     }
 
-    /// Fails if two rows have the same id. Only rows whose ids have the same hash are compared.
+    /// Fails if two rows have the same id. `ids` has the hash of each id, and only ids with equal hashes are compared.
     fn check_ids(&self, mut ids: Vec<(u64, u32)>) -> Result<(), Failure> {
         ids.sort_unstable();
         let mut suspects: Vec<u32> =
@@ -472,7 +481,7 @@ impl Input {
         Ok(())
     }
 
-    /// Describes the planner's error, with its line.
+    /// Returns the text of the planner's error, with the line of the row that it concerns.
     pub fn explain(&self, error: &ItemError) -> Failure {
         let row = match *error {
             ItemError::ZeroSize { index }

@@ -1,4 +1,4 @@
-//! The output: the rows with their offsets, and the page.
+//! Output of the command: the rows with their offsets, and the page.
 
 use std::path::Path;
 
@@ -10,17 +10,18 @@ use super::input::{COMMENT, Input};
 use crate::failure::Failure;
 use crate::units::count;
 
-/// Returns the rows in their order, each with its offset, under a heading.
+/// Returns the rows as CSV, in the order of the input, each with its offset, under a heading.
 pub fn rows(input: &Input, plan: &AliasPlan) -> Result<Vec<u8>, Failure> {
     write(input, 1, |number| HeapOffset { heap: 0, offset: plan.offsets[number] })
 }
 
-/// Returns the same with the heap, if there are several.
+/// As [`rows`], for a plan in several heaps: adds a column with the heap of each row.
 pub fn rows_of_heaps(input: &Input, plan: &HeapPlan) -> Result<Vec<u8>, Failure> {
     write(input, plan.heights.len(), |number| plan.offsets[number])
 }
 
-/// Returns the rows with their offsets. With one heap, the column `heap` of an earlier plan is still replaced.
+/// Returns the rows with their offsets. The column `heap` is written if there are several heaps, or if the input has it
+/// from an earlier plan.
 fn write(input: &Input, heap_count: usize, at: impl Fn(usize) -> HeapOffset) -> Result<Vec<u8>, Failure> {
     let added = [(input.columns.offset, "offset"), (input.columns.heap, "heap")];
     let has_heap = heap_count > 1 || input.columns.heap.is_some();
@@ -31,8 +32,8 @@ fn write(input: &Input, heap_count: usize, at: impl Fn(usize) -> HeapOffset) -> 
     })
 }
 
-/// Returns the rows with columns that replace those of the same name, or are added. `field` maps a row's number and a
-/// column.
+/// Returns the rows with the columns `added`. A column with an index replaces the column of the input; a column without
+/// one is appended. `field(row, column)` returns the value.
 fn write_with(
     input: &Input,
     added: &[(Option<usize>, &str)],
@@ -54,16 +55,16 @@ fn write_with(
     Ok(writer.into_inner().map_err(|error| error.into_error())?)
 }
 
-/// Largest number of rows of a page. It draws fewer, but computes the load from all of these.
+/// Maximum number of rows on a page. The page draws fewer, but computes the load from all of them.
 const PAGE_ROWS_MAX: usize = 200_000;
 
-/// Returns the chart of time by offset.
+/// Returns the page of a plan in one heap.
 pub fn page(input: &Input, plan: &AliasPlan, capacity: Option<u64>, facts: Vec<(String, String)>) -> String {
     let page = PlanPage { height: plan.height, lower_bound: plan.lower_bound, capacity, facts, ..Default::default() };
     with_rows(input, page, |number| plan.offsets[number])
 }
 
-/// Returns the same for several heaps, stacked.
+/// Returns the page of a plan in several heaps, which are drawn on top of each other.
 pub fn page_of_heaps(input: &Input, plan: &HeapPlan, capacity: Option<u64>, facts: Vec<(String, String)>) -> String {
     let mut end = 0_u64;
     let begin = |height: &u64| {
@@ -77,7 +78,7 @@ pub fn page_of_heaps(input: &Input, plan: &HeapPlan, capacity: Option<u64>, fact
     with_rows(input, page, |number| heaps[plan.offsets[number].heap] + plan.offsets[number].offset)
 }
 
-/// Returns the page's heading: the name of the file without its folder.
+/// Returns the heading of the page, with the name of the file without its folder.
 fn title(input: &str) -> String {
     let name = Path::new(input).file_name().map_or(input.into(), |name| name.to_string_lossy());
     format!("Plan of {name}")

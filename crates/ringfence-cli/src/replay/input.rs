@@ -1,10 +1,10 @@
-//! The input of a trace: detects the format and checks each line.
+//! Reading a trace: detects the format and checks each line.
 //!
 //! | first bytes | format |
 //! |---|---|
-//! | `op,id,size,alignment` in any order, or an operation | the CSV of the command line |
+//! | `op,id,size,alignment` in any order, or an operation | CSV, as described by `replay --help` |
 //! | `Vulkan Memory Allocator,Calls recording` | a recording of VMA |
-//! | the magic number of [`ringfence_trace`] | a trace of this library |
+//! | the magic number of [`ringfence_trace`] | a Ringfence trace |
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -21,13 +21,13 @@ use crate::input::{name_of, open};
 /// Number of operations between two updates of the progress.
 const PROGRESS_EVERY: u64 = 1 << 16;
 
-/// Number of columns that are read; further ones are ignored.
+/// Maximum number of columns that are read. Further columns are ignored.
 const FIELD_COUNT_MAX: usize = 16;
 
 /// The values of a line.
 type Fields<'a> = [&'a [u8]; FIELD_COUNT_MAX];
 
-/// An error in a trace: its line, and the expected content. One line of text.
+/// An error in a line of a trace: the number of the line, and the content that was expected.
 #[derive(Debug)]
 pub struct BadLine {
     pub line: u64,
@@ -40,7 +40,7 @@ impl BadLine {
     }
 }
 
-/// Failure to read a trace.
+/// An error that occurred while a trace was read.
 #[derive(Debug)]
 pub enum ReadError {
     Bad(BadLine),
@@ -79,7 +79,7 @@ impl fmt::Display for Named {
 
 impl std::error::Error for Named {}
 
-/// Reads a whole trace; `-` is standard input. The notes list the assumptions that were needed.
+/// Reads a whole trace. The path `-` is standard input. [`Input::notes`] lists the assumptions that were necessary.
 pub fn read(path: &Path, progress: &ProgressBar) -> Result<Input, Failure> {
     let name = name_of(path);
     let named = |error| Failure::from(Named { name: name.clone(), error });
@@ -98,16 +98,16 @@ pub fn read(path: &Path, progress: &ProgressBar) -> Result<Input, Failure> {
 pub struct Input {
     pub spool: Spool,
     pub notes: Vec<String>,
-    /// Reason why only a part was read.
+    /// The reason why only a part of the trace was read.
     pub damage: Option<String>,
 }
 
-/// A trace during reading.
+/// The state while a trace is read.
 pub struct Reading<'a> {
     pub writer: Writer,
     pub progress: &'a ProgressBar,
     pub notes: Vec<String>,
-    /// Reason why only a part was read.
+    /// The reason why only a part of the trace could be read so far.
     pub damage: Option<String>,
 }
 
@@ -136,10 +136,10 @@ impl Reading<'_> {
     }
 }
 
-/// Mark that some editors put before UTF-8 text.
+/// Byte order mark, which some editors write before UTF-8 text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Detects the format by the first bytes, and reads the trace.
+/// Detects the format from the first bytes, and reads the trace.
 fn sniff(mut file: Box<dyn Read>, reading: &mut Reading<'_>) -> Result<(), ReadError> {
     let mut head = Vec::new();
     file.by_ref().take(vma::FIRST_LINE.len() as u64).read_to_end(&mut head)?;
@@ -157,7 +157,7 @@ fn sniff(mut file: Box<dyn Read>, reading: &mut Reading<'_>) -> Result<(), ReadE
     if is_vma { vma::read(&mut lines, reading) } else { read_csv(&mut lines, reading) }
 }
 
-/// Index of each column.
+/// For each column, its index in a line.
 struct Columns {
     op: usize,
     id: usize,
@@ -181,7 +181,7 @@ impl Columns {
                 return Err(BadLine::new(number, what));
             }
         }
-        // Without the column, every alignment is 1: an absent column is empty on every line.
+        // If the column is absent, its value is empty on every line, and every alignment is 1.
         let alignment = column("alignment").unwrap_or(usize::MAX);
         Ok(Some(Self { op: needed("op")?, id: needed("id")?, size: needed("size")?, alignment }))
     }
@@ -263,7 +263,7 @@ mod tests {
         }
     }
 
-    /// Returns the number of operations that were read, or the error.
+    /// Returns the number of operations that were read, or the error as text.
     fn look(bytes: Vec<u8>) -> Result<u64, String> {
         let progress = ProgressBar::hidden();
         let mut reading = Reading { writer: Writer::default(), progress: &progress, notes: Vec::new(), damage: None };

@@ -1,11 +1,11 @@
-//! Lines of comma-separated values, with their numbers. Recordings of VMA quote no value; in CSV a value may be quoted,
-//! and ends on its line.
+//! Lines of comma-separated values, with their numbers. In recordings of VMA no value is quoted. In CSV a value may be
+//! quoted, and must end on its line.
 
 use std::io::{self, BufRead, Read};
 
 use csv::{ByteRecord, ReaderBuilder};
 
-/// Longest line of a trace, in bytes. A longer one is not a trace; the limit bounds the memory that reading it takes.
+/// Maximum length of a line, in bytes. The limit bounds the memory for a file that is no trace.
 const LINE_BYTES_MAX: u64 = 1 << 16;
 
 pub struct Lines<R> {
@@ -14,9 +14,9 @@ pub struct Lines<R> {
     number: u64,
 }
 
-/// One line, without its end.
+/// A line, without its line end.
 pub struct Line<'a> {
-    /// Counted from 1.
+    /// Number of the line, from 1.
     pub number: u64,
     pub bytes: &'a [u8],
 }
@@ -26,7 +26,8 @@ impl<R: BufRead> Lines<R> {
         Self { reader, buffer: Vec::new(), number: 0 }
     }
 
-    /// Returns the next line; `None` at the end. A line that is too long is split; the rest has the same number.
+    /// Returns the next line; `None` at the end of the file. If a line is longer than the maximum, it is split, and its
+    /// parts have the same number.
     pub fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         let is_whole = self.buffer.len() < LINE_BYTES_MAX as usize;
         self.buffer.clear();
@@ -39,12 +40,13 @@ impl<R: BufRead> Lines<R> {
 }
 
 impl<'a> Line<'a> {
-    /// Returns the values, without surrounding blanks.
+    /// Returns the values of the line, without surrounding blanks.
     pub fn fields(&self) -> impl Iterator<Item = &'a [u8]> {
         self.bytes.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
     }
 
-    /// Returns the values of a line with quotes, as `plan` reads them; `None` if a quoted value does not end.
+    /// Returns the values of a line that contains quotes, read as `ringfence plan` reads them; `None` if a quoted value
+    /// does not end.
     pub fn unquoted(&self) -> Option<ByteRecord> {
         let text = [self.bytes, b"\n"].concat();
         let mut reader = ReaderBuilder::new().has_headers(false).buffer_capacity(text.len()).from_reader(&*text);

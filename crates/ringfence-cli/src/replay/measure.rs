@@ -1,15 +1,15 @@
-//! Measures one strategy on a trace: time, memory, failures.
+//! Measures a strategy on a trace: time, memory, failures.
 //!
-//! Time is measured in stretches of 1,024 operations that alternate: one stretch as a whole, for the mean, and one
-//! operation by operation, for the 99.9th percentile (minus the median cost of reading the clock). A short trace is
-//! repeated on fresh heaps until there are enough samples. The time includes the lookup of the operation's slot, a few
-//! nanoseconds.
+//! Time is measured in stretches of 1,024 operations. A stretch is either timed as a whole, for the mean, or operation
+//! by operation, for the 99.9th percentile (minus the median cost of reading the clock); the two modes alternate. A
+//! short trace is repeated on empty heaps until there are enough samples. The time includes the lookup of the
+//! operation's slot, a few nanoseconds.
 //!
-//! The smallest capacity is found by bisection between the peak of live bytes and a capacity that is known to hold the
-//! trace, to a thousandth of the peak. A smaller capacity may hold a trace that a larger one does not, because
-//! placement depends on both. So the result holds the trace, and one a thousandth of the peak smaller does not. A
-//! strategy that places alike in every heap that is large enough needs no search: its high-water mark is the smallest
-//! capacity.
+//! The smallest capacity is found by bisection, to a thousandth of the peak of live bytes. The search begins with the
+//! peak and with a capacity in which the trace is known to fit. Placement depends on the capacity, so a trace may fit
+//! into a heap and not into a larger one. The result is therefore a capacity in which the trace fits, while it does not
+//! fit if the capacity is a thousandth of the peak smaller. If a strategy has the same offsets in every heap that is
+//! large enough, no search is needed: its high-water mark is the smallest capacity.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -18,15 +18,15 @@ use super::spool::{Operation, Spool};
 use super::strategy::{Kind, Pass, Strategy};
 
 const STRETCH: usize = 1024;
-/// Number of operations to time; half of them are enough for a 99.9th percentile.
+/// Number of operations to time. Half of them are timed one by one, which suffices for a 99.9th percentile.
 const TIMED_OPERATIONS: u64 = 400_000;
 const RUNS_MAX: u64 = 400;
-/// A trace is not repeated after this fraction (one over it) of the time limit.
+/// A trace is not repeated once this part of the time limit has passed: one divided by this number.
 const REPEATED_PART: u32 = 8;
-/// The bisection ends within this fraction (one over it) of the peak.
+/// The bisection ends at this part of the peak: one divided by this number.
 const PRECISION: u64 = 1000;
 
-/// Result of one strategy.
+/// Result of a strategy.
 pub struct Outcome {
     pub kind: Kind,
     pub about: String,
@@ -37,18 +37,18 @@ pub struct Outcome {
     pub failure_count: u64,
 }
 
-/// The smallest capacity that holds a trace.
+/// The smallest capacity in which a trace fits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Smallest {
     Bytes(u64),
-    /// Sixteen times the peak does not hold the trace.
+    /// The trace does not fit into sixteen times its peak.
     NotFound,
-    /// The time was too short for a search.
+    /// The time limit was reached before the search ended.
     NotSearched,
 }
 
-/// Times the trace in a heap of `capacity` bytes, and searches for the smallest one within the time limit. Returns
-/// `None` if the limit ends a run of a strategy that was not requested by name.
+/// Times the trace in a heap of `capacity` bytes, and searches for the smallest capacity. Returns `None` if the time
+/// limit ends the timed run and the strategy was not requested by name.
 pub fn measure(
     spool: &Spool,
     kind: Kind,
@@ -84,7 +84,7 @@ pub fn measure(
     }))
 }
 
-/// The latest end of a run.
+/// The time limit of a run, from its start.
 #[derive(Clone, Copy)]
 struct Deadline {
     started: Instant,
@@ -97,8 +97,8 @@ impl Deadline {
     }
 }
 
-/// Searches by bisection; `None` if the time is too short. `known` is the high-water mark in the ample heap, if that
-/// served every request.
+/// Searches for the smallest capacity by bisection; `None` at the deadline. `known` is the high-water mark of the timed
+/// run, and `served` is `true` if all requests of that run succeeded.
 fn smallest(spool: &Spool, kind: Kind, known: u64, served: bool, end: Deadline) -> io::Result<Option<Smallest>> {
     if served && kind.is_alike_in_larger() {
         return Ok(Some(Smallest::Bytes(known)));
@@ -130,7 +130,8 @@ fn smallest(spool: &Spool, kind: Kind, known: u64, served: bool, end: Deadline) 
     Ok(Some(Smallest::Bytes(high)))
 }
 
-/// Finds out if every allocation succeeds; stops at the first failure, and returns `None` at the deadline.
+/// A run that returns `true` if every allocation succeeds. It stops at the first failure, and returns `None` at the
+/// deadline.
 struct Fits<'a> {
     spool: &'a Spool,
     end: Deadline,
@@ -150,11 +151,12 @@ impl Pass for Fits<'_> {
     }
 }
 
-/// A timed run. Returns the high-water mark and the number of failures; `None` if the deadline ended it.
+/// A timed run. It returns the high-water mark and the number of failures; `None` at the deadline.
 struct Timed<'a> {
     spool: &'a Spool,
     clock: &'a mut Clock,
-    /// Mode of the first stretch: as a whole or operation by operation; alternates from run to run.
+    /// Mode of the first stretch, which is timed as a whole or operation by operation. The modes alternate between
+    /// runs.
     first: u64,
     end: Option<Deadline>,
 }
@@ -178,7 +180,7 @@ impl Pass for Timed<'_> {
     }
 }
 
-/// Executes an operation. Returns `true` if it succeeded; a free always does.
+/// Executes an operation. Returns `true` if it succeeded; a free always succeeds.
 #[inline]
 fn apply<S: Strategy>(strategy: &mut S, operation: &Operation) -> bool {
     match *operation {
@@ -191,7 +193,7 @@ fn apply<S: Strategy>(strategy: &mut S, operation: &Operation) -> bool {
 }
 
 struct Clock {
-    /// Median cost of reading the time, in nanoseconds.
+    /// Median cost of reading the clock, in nanoseconds.
     own_ns: u64,
     total_ns: u64,
     total_count: u64,
@@ -224,14 +226,15 @@ impl Clock {
         refused
     }
 
-    /// Returns the mean of the stretches that were timed as a whole. A trace of a single stretch that ran once has only
-    /// operations that were timed one by one; their mean is returned then.
+    /// Returns the mean time of an operation, from the stretches that were timed as a whole. A trace of one stretch
+    /// that ran once has no such stretch; then the mean is that of the operations that were timed one by one.
     fn mean_ns(&self) -> f64 {
         if self.total_count == 0 { self.each.mean() } else { self.total_ns as f64 / self.total_count as f64 }
     }
 }
 
-/// Counts by size class: exact below 64, then 32 classes per doubling, so the error is at most 3 %.
+/// Counts of values in classes: one class per value below 64, then 32 classes for each power of two, so that the error
+/// is at most 3 %.
 struct Histogram {
     counts: Vec<u64>,
     count: u64,
@@ -251,7 +254,7 @@ impl Histogram {
         64 + (power as usize - 6) * 32 + ((value >> (power - 5)) & 31) as usize
     }
 
-    /// Returns the largest value of a class.
+    /// Returns the largest value that belongs to a class.
     fn end(class: usize) -> u64 {
         if class < 64 {
             return class as u64;
@@ -270,7 +273,8 @@ impl Histogram {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// Returns the least value that at least this share of all values does not exceed; 0 without values.
+    /// Returns a value that at least `share` of all values do not exceed, rounded up to the end of its class; 0 if
+    /// there are no values.
     fn quantile(&self, share: f64) -> u64 {
         let rank = (self.count as f64 * share).ceil() as u64;
         let mut below = 0;
@@ -343,7 +347,7 @@ mod tests {
             Some(size) => writer.allocate(id, size, 1).expect("no file").expect("no misuse"),
             None => writer.free(id).expect("no file").expect("no misuse"),
         };
-        // Ten small ranges, every other is freed, then one that fits into no hole.
+        // Ten small ranges are allocated, every other one is freed, then a range is allocated that fits into no hole.
         (0..10).for_each(|id| step(id, Some(100)));
         (0..10).step_by(2).for_each(|id| step(id, None));
         step(10, Some(500));

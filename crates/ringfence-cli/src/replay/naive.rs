@@ -6,9 +6,9 @@ use ringfence::algorithms::range::align_up;
 
 use super::strategy::Strategy;
 
-/// First fit: holes in address order, searched from the lowest until one fits.
+/// First fit: a list of holes in address order. An allocation takes the lowest hole that is large enough.
 pub struct FirstFit {
-    /// `(offset, size)`, by offset; no two holes are adjacent.
+    /// Offset and size of each hole, ordered by offset. No two holes are adjacent.
     holes: Vec<(u64, u64)>,
     live: Vec<Option<(u64, u64)>>,
     high_water: u64,
@@ -56,8 +56,8 @@ impl Strategy for FirstFit {
     }
 }
 
-/// Pools of equal blocks: a size is rounded up to 64 KiB and served from the pool of exactly that size. A pool reserves
-/// sixteen blocks at a time, fewer if sixteen do not fit, and never frees them.
+/// Pools of equal blocks: a size is rounded up to a multiple of 64 KiB, and the pool of this size serves it. A pool
+/// reserves sixteen blocks at a time, or fewer if sixteen do not fit, and never releases them.
 pub struct Pools {
     capacity: u64,
     /// First byte after all pools.
@@ -75,7 +75,8 @@ impl Pools {
         Self { capacity, end: 0, free: HashMap::new(), live: vec![None; slots], high_water: 0 }
     }
 
-    /// Reserves up to sixteen blocks of `block` bytes; returns one and adds the others to the free list.
+    /// Reserves up to sixteen blocks of `block` bytes. Returns one, and adds the others to the list of free blocks;
+    /// `None` if not even one fits.
     fn grow(&mut self, block: u64, alignment: u64) -> Option<u64> {
         let start = align_up(self.end, alignment.max(STEP))?;
         let count = (self.capacity.checked_sub(start)? / block).min(BLOCKS_PER_POOL);
@@ -92,10 +93,10 @@ impl Pools {
 
 impl Strategy for Pools {
     fn allocate(&mut self, slot: u32, size: u64, alignment: u64) -> bool {
-        // A multiple of the alignment, so every block of the pool is aligned (as the pool's start is).
+        // The block size is a multiple of the alignment, like the pool's start, so every block of the pool is aligned.
         let step = alignment.max(STEP);
         let Some(block) = align_up(size, step) else { return false };
-        // Blocks of this size from a pool with a smaller alignment may be misaligned: skip those.
+        // A free block of this size may come from a pool with a smaller alignment. If it is misaligned, it is skipped.
         let free = self.free.entry(block).or_default();
         let place = free.iter().rposition(|offset| offset.is_multiple_of(alignment)).map(|at| free.swap_remove(at));
         let Some(offset) = place.or_else(|| self.grow(block, alignment)) else { return false };
@@ -118,7 +119,7 @@ impl Strategy for Pools {
 mod tests {
     use super::*;
 
-    /// Random operations; after each, the live ranges must be disjoint, aligned and inside the heap.
+    /// Executes random operations. After each, the live ranges must be disjoint, aligned and inside the heap.
     fn check(seed: u64, first_fit: bool) {
         const CAPACITY: u64 = 64 << 20;
         const SLOTS: usize = 64;

@@ -1,7 +1,7 @@
-//! Traces of this library: their ranges, in the order of allocation and free.
+//! Reading Ringfence traces: the allocations and frees of their ranges, in order.
 //!
-//! Every range is replayed in the strategy's single heap, whatever its block and memory type; blocks are not replayed.
-//! Of a trace that is cut off or damaged, the readable part is replayed.
+//! All ranges are replayed in one heap, whatever their blocks and memory types; allocations of blocks are not replayed.
+//! If a trace is cut off or damaged, the readable part is replayed.
 
 use std::io::Read;
 

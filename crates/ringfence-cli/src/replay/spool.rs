@@ -1,46 +1,46 @@
-//! A checked trace in a compact form that is fast to read again: in memory while it is small, and in a temporary file
-//! from then on.
+//! A checked trace in a compact form that is fast to read again. A small one is in memory, a large one in a temporary
+//! file.
 //!
-//! An operation is a number with 7 bits per byte, the lowest first: twice the slot, plus one for an allocation. An
-//! allocation continues with its size, in the same form, and a byte with the binary logarithm of its alignment. Slots
-//! are reused, so their number is the largest number of live allocations.
+//! An operation is a number with 7 bits per byte, the lowest bits first: twice the slot, plus one for an allocation. An
+//! allocation also has its size, in the same form, and a byte with the binary logarithm of its alignment. Slots are
+//! reused, so the number of slots is the largest number of live allocations.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
-/// Bytes that are kept in memory before a file is created.
+/// Number of bytes of a trace above which it is written to a file.
 const MEMORY_BYTES_MAX: usize = 16 << 20;
 const CHUNK_BYTES: usize = 1 << 18;
-/// Longest encoding of one operation, in bytes.
+/// Maximum length of an encoded operation, in bytes.
 const OPERATION_BYTES_MAX: usize = 10 + 10 + 1;
-/// Largest number of live bytes. More is taken for an error, and sums could overflow.
+/// Maximum number of live bytes. A larger number is rejected as an error, so that sums cannot overflow.
 pub const LIVE_BYTES_MAX: u64 = 1 << 60;
 
-/// One step of a trace.
+/// An operation of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
     Allocate { slot: u32, size: u64, alignment: u64 },
     Free { slot: u32 },
 }
 
-/// An operation that is invalid at its place.
+/// The reason why an operation is invalid at its position in the trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Misuse {
-    /// The identifier is alive already.
+    /// An allocation has an identifier that is already alive.
     Alive,
-    /// The identifier is not alive.
+    /// A free has an identifier that is not alive.
     NotAlive,
-    /// Live bytes would exceed [`LIVE_BYTES_MAX`].
+    /// The live bytes would exceed [`LIVE_BYTES_MAX`].
     TooMuch,
 }
 
-/// Accepts operations; [`Writer::finish`] returns the [`Spool`].
+/// Checks and stores operations. [`Writer::finish`] returns the [`Spool`].
 #[derive(Default)]
 pub struct Writer {
     slots: HashMap<u128, u32>,
-    /// Live bytes, by slot.
+    /// Size of the live allocation of each slot, in bytes.
     sizes: Vec<u64>,
     vacant: Vec<u32>,
     live_bytes: u64,
@@ -54,7 +54,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Adds an allocation with an identifier that is not alive.
+    /// Adds an allocation. Its identifier must not be alive.
     pub fn allocate(&mut self, id: u128, size: u64, alignment: u64) -> io::Result<Result<(), Misuse>> {
         if self.slots.contains_key(&id) {
             return Ok(Err(Misuse::Alive));
@@ -79,7 +79,7 @@ impl Writer {
         self.operation_done().map(Ok)
     }
 
-    /// Adds the free of a live allocation.
+    /// Adds a free. Its identifier must be alive.
     pub fn free(&mut self, id: u128) -> io::Result<Result<(), Misuse>> {
         let Some(slot) = self.slots.remove(&id) else { return Ok(Err(Misuse::NotAlive)) };
         self.live_bytes -= self.sizes[slot as usize];
@@ -139,7 +139,7 @@ impl Writer {
     }
 }
 
-/// A whole trace, checked: each free has its allocation.
+/// A whole trace. It is checked: each free has a live allocation.
 pub struct Spool {
     operations: u64,
     allocations: u64,
@@ -147,7 +147,7 @@ pub struct Spool {
     peak_live_count: usize,
     size_min: u64,
     slot_count: usize,
-    /// The whole trace; empty if it is in the file.
+    /// The encoded operations; empty if they are in the file.
     bytes: Vec<u8>,
     file: Option<TemporaryFile>,
 }
@@ -161,7 +161,7 @@ impl Spool {
         self.allocations
     }
 
-    /// Returns the largest sum of sizes that were alive at once.
+    /// Returns the largest total size of allocations that were alive at the same time, in bytes.
     pub fn peak_live_bytes(&self) -> u64 {
         self.peak_live_bytes
     }
@@ -170,7 +170,7 @@ impl Spool {
         self.peak_live_count
     }
 
-    /// Returns the smallest size.
+    /// Returns the smallest size of an allocation, in bytes.
     pub fn size_min(&self) -> u64 {
         self.size_min
     }
@@ -179,7 +179,7 @@ impl Spool {
         self.slot_count
     }
 
-    /// Passes every operation in order to `visit`, `batch` at a time, until it returns `false`.
+    /// Calls `visit` with all operations in order, `batch` at a time, until it returns `false`.
     pub fn for_each_batch(&self, batch: usize, mut visit: impl FnMut(&[Operation]) -> bool) -> io::Result<()> {
         let mut reader = Batches::new(self)?;
         let mut operations = Vec::with_capacity(batch);
@@ -197,7 +197,7 @@ impl Spool {
     }
 }
 
-/// Decodes from memory, or from the file piece by piece.
+/// Decodes the operations from memory, or piece by piece from the file.
 struct Batches<'a> {
     piece: Piece<'a>,
     at: usize,

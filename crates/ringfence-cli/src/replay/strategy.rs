@@ -1,4 +1,4 @@
-//! The strategies for a replay: the library's range allocators, and two naive ones for comparison.
+//! The strategies of a replay: the library's range allocators, and two naive ones for comparison.
 
 use ringfence::algorithms::buddy::Buddy;
 use ringfence::algorithms::free_list::FreeList;
@@ -8,10 +8,10 @@ use ringfence::algorithms::tlsf::Tlsf;
 use super::naive::{FirstFit, Pools};
 use super::spool::Spool;
 
-/// Largest number of granules of a buddy. More would take too much host memory.
+/// Maximum number of granules of a buddy allocator, because it needs host memory for each of them.
 const GRANULE_COUNT_MAX: u64 = 1 << 21;
 
-/// A way to place allocations in one heap.
+/// A strategy: a way to place allocations in one heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Tlsf,
@@ -38,13 +38,14 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Returns `true` if ranges have the same offsets in any larger heap: then the high-water mark is the smallest
-    /// heap. First fit reaches the end of the heap only if every earlier hole is too small.
+    /// Returns `true` if ranges have the same offsets in every heap that is large enough. Then the high-water mark is
+    /// the smallest capacity. This is true for first fit, which reaches the end of the heap only if every hole is too
+    /// small.
     pub fn is_alike_in_larger(self) -> bool {
         self == Self::FirstFit
     }
 
-    /// Returns a description of the strategy in one line.
+    /// Returns a description of the strategy on one line.
     pub fn about(self, capacity: u64, spool: &Spool) -> String {
         match self {
             Self::Tlsf => "two-level bitmaps, good fit".into(),
@@ -55,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// Runs `pass` over an empty heap of this strategy.
+    /// Executes `pass` on an empty heap of this strategy with `capacity` bytes.
     pub fn run<P: Pass>(self, capacity: u64, spool: &Spool, pass: P) -> P::Output {
         let slots = spool.slot_count();
         match self {
@@ -68,33 +69,33 @@ impl Kind {
     }
 }
 
-/// Returns the largest power of two that wastes nothing on the smallest size, or a larger one if there would be too
-/// many granules.
+/// Returns the granule of a buddy allocator, in bytes: the largest power of two up to the smallest size, at most 64
+/// KiB, or a larger one if there would be more than [`GRANULE_COUNT_MAX`] granules.
 fn granule(capacity: u64, spool: &Spool) -> u64 {
     let by_size = 1 << spool.size_min().max(1).ilog2();
     let by_count = capacity.div_ceil(GRANULE_COUNT_MAX).next_power_of_two();
     by_count.max(by_size.min(1 << 16))
 }
 
-/// A run over a heap of any strategy.
+/// A run of a trace on a heap of any strategy.
 pub trait Pass {
     type Output;
     fn run<S: Strategy>(self, strategy: S) -> Self::Output;
 }
 
-/// A heap that places allocations. A slot is alive iff its allocation succeeded and was not freed since.
+/// A heap that places allocations. A slot is alive if its last allocation succeeded and was not freed.
 pub trait Strategy {
-    /// Allocates in a slot. Returns `true` if there was room.
+    /// Places an allocation for a slot. Returns `true` if there was room.
     fn allocate(&mut self, slot: u32, size: u64, alignment: u64) -> bool;
 
-    /// Frees a slot; does nothing if its allocation failed.
+    /// Frees the range of a slot. Does nothing if its allocation failed.
     fn free(&mut self, slot: u32);
 
-    /// Returns the end of the highest range so far, in bytes.
+    /// Returns the largest end of a range so far, in bytes.
     fn high_water(&self) -> u64;
 }
 
-/// Any of the library's allocators.
+/// A heap of any of the library's range allocators.
 struct Ranges<A> {
     allocator: A,
     live: Vec<Option<Range>>,

@@ -1,4 +1,4 @@
-//! The output of `replay`: a table for people, or JSON.
+//! Output of `replay`: a table for readers, or JSON.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use super::measure::{Outcome, Smallest};
 use crate::table::{self, number};
 use crate::units::{bytes, count};
 
-/// The result as data.
+/// The result as JSON.
 #[derive(Serialize)]
 struct Json<'a> {
     trace: &'a str,
@@ -24,7 +24,7 @@ struct Json<'a> {
     allocators: Vec<Line>,
 }
 
-/// A strategy's line.
+/// The figures of a strategy.
 #[derive(Serialize)]
 struct Line {
     name: &'static str,

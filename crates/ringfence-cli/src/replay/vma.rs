@@ -1,17 +1,17 @@
-//! Recordings of the Vulkan Memory Allocator, versions 1.0 to 1.3 of the format: lines of `thread,time,frame,function`
-//! and the function's parameters.
+//! Recordings of the Vulkan Memory Allocator, versions 1.0 to 1.3 of the format: each line has
+//! `thread,time,frame,function` and the parameters of the function.
 //!
-//! A recording contains the program's requests, not the driver's answers. So the size of an image is computed from its
-//! format and extent, and an alignment is assumed if no requirements are recorded.
+//! A recording contains the program's requests, but not the driver's results. So the size of an image is computed from
+//! its format and extent, and if no requirements are recorded, an alignment is assumed.
 
 use std::io::BufRead;
 
 use super::input::{BadLine, ReadError, Reading, number};
 use super::lines::{self, Lines};
 
-/// First bytes of every recording.
+/// Content of the first line of every recording.
 pub const FIRST_LINE: &[u8] = b"Vulkan Memory Allocator,Calls recording";
-/// Alignments that many drivers require at least.
+/// Assumed alignments, in bytes, which many drivers require.
 const BUFFER_ALIGNMENT: u64 = 256;
 const IMAGE_ALIGNMENT: u64 = 64 << 10;
 
@@ -40,7 +40,7 @@ pub fn read<R: BufRead>(lines: &mut Lines<R>, reading: &mut Reading<'_>) -> Resu
                 }
             }
             b"vmaResizeAllocation" => resized += 1,
-            // Pools, maps, flushes and the configuration allocate no bytes.
+            // Lines about pools, maps, flushes and the configuration allocate no bytes.
             _ => {}
         }
     }
@@ -67,7 +67,8 @@ fn allocate_required(line: &Line<'_>, pointer: usize, reading: &mut Reading<'_>)
     allocate(line, pointer, line.count(4, "a size")?, alignment, reading)
 }
 
-/// Adds one allocation per pointer; none for a null pointer, because that one failed in the recording.
+/// Adds an allocation for each pointer. A null pointer means that the allocation failed in the recording, so it is not
+/// added.
 fn allocate(
     line: &Line<'_>,
     pointer: usize,
@@ -79,7 +80,7 @@ fn allocate(
     ids.try_for_each(|id| reading.allocate(line.number, u128::from(id), size, alignment))
 }
 
-/// Number of values that are read: the last one is an image's pointer.
+/// Number of values of a line that are read. The last one is the pointer of an image.
 const FIELD_COUNT_MAX: usize = 24;
 
 struct Line<'a> {
@@ -106,7 +107,8 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// Returns the pointers that are not null: one, or for calls about pages any number, separated by spaces.
+    /// Returns the pointers in a column that are not null. Calls that allocate pages have several, separated by spaces;
+    /// other calls have one.
     fn pointers(&self, column: usize) -> Result<Vec<u64>, BadLine> {
         let pointer = |text: &str| {
             u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).map_err(|_| {
@@ -122,7 +124,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Returns the size of an image: texels of all mip levels, layers and samples.
+/// Returns the size of an image in bytes: the texels of all mip levels, layers and samples.
 fn image_bytes(line: &Line<'_>) -> Result<u64, BadLine> {
     let format = number(line.text(6)).unwrap_or(0);
     let (block_bytes, block_width, block_height) = format_block(format);
@@ -138,8 +140,8 @@ fn image_bytes(line: &Line<'_>) -> Result<u64, BadLine> {
     Ok(blocks.saturating_mul(block_bytes).saturating_mul(layers).saturating_mul(samples))
 }
 
-/// Returns the bytes, width and height of a texel block, by the number of the `VkFormat`. An unknown format counts as
-/// four bytes.
+/// Returns the size in bytes, the width and the height of a texel block of a `VkFormat`, given by its number. An
+/// unknown format has blocks of four bytes and one texel.
 fn format_block(format: u64) -> (u64, u64, u64) {
     const ASTC: [(u64, u64); 14] = [
         (4, 4),

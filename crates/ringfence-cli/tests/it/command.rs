@@ -1,11 +1,11 @@
-//! Runs the command as a user does.
+//! Starts the command as a user does.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Output and exit code of a run.
+/// Output and exit code of a finished command.
 pub struct Answer {
     pub out: String,
     pub err: String,
@@ -32,7 +32,7 @@ pub fn ringfence_with_input(arguments: &[&str], input: &[u8]) -> Answer {
     let mut child = command().args(arguments).stdin(Stdio::piped()).spawn().expect("the command starts");
     let mut stdin = child.stdin.take().expect("its input is a pipe");
     let run = std::thread::scope(|scope| {
-        // The command may end before it has read everything.
+        // The command may end before it has read its whole input.
         scope.spawn(move || _ = stdin.write_all(input));
         child.wait_with_output().expect("the command ends")
     });
@@ -40,7 +40,8 @@ pub fn ringfence_with_input(arguments: &[&str], input: &[u8]) -> Answer {
     Answer { out: text(run.stdout), err: text(run.stderr), code: run.status.code() }
 }
 
-/// The folder of real cases: `RINGFENCE_CASES`, or a folder `shared/data` found beside the checkout or above it.
+/// Returns the folder of recorded cases: the value of `RINGFENCE_CASES`, or a folder `shared/data` in a folder that
+/// contains the package.
 pub fn cases() -> Option<PathBuf> {
     let named = std::env::var_os("RINGFENCE_CASES").map(PathBuf::from);
     let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("shared/data"));

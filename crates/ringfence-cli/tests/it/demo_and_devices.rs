@@ -1,4 +1,4 @@
-//! `ringfence demo` and `ringfence devices`, as their users run them.
+//! `ringfence demo` and `ringfence devices`, started as users start them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("the command prints UTF-8")
 }
 
-/// A folder that is deleted after the test.
+/// A folder that is deleted when the value is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -55,7 +55,7 @@ fn the_simulated_demo_finds_every_byte_right() {
     assert!(json["calls_saved"].as_u64() > json["calls_made"].as_u64());
 }
 
-/// The demo uses batches, constants and transient targets, and its figures show that.
+/// The demo uses batches, constants and transient targets: their figures are above 0.
 #[test]
 fn the_demo_uses_batches_constants_and_transient_targets() {
     let output = sim("40", &["--json"]);
@@ -157,7 +157,7 @@ fn without_permission_nothing_is_written() {
     let existing = scratch.path("kept.html");
     std::fs::write(&existing, "kept").expect("the folder is writable");
     std::fs::set_permissions(&existing, std::fs::Permissions::from_mode(0o444)).expect("the file is ours");
-    // The superuser may write everywhere, so the test cannot run.
+    // The superuser may write to every file, so the test cannot run.
     if std::fs::OpenOptions::new().write(true).open(&existing).is_ok() {
         return eprintln!("skipped: this user may write to everything");
     }

@@ -1,4 +1,4 @@
-//! The tests of the command, in one program: each starts `ringfence` as a user would.
+//! The tests of the command, as one program. Each test starts `ringfence` as a user does.
 
 mod command;
 mod demo_and_devices;

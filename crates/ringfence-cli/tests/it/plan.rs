@@ -1,4 +1,4 @@
-//! `ringfence plan`, as its users run it.
+//! `ringfence plan`, started as users start it.
 
 use crate::command;
 
@@ -6,7 +6,7 @@ use std::fs;
 
 use command::{cases, folder, ringfence, ringfence_with_input};
 
-/// Two rows of 4 that are never alive together, and one of 6 that is always alive.
+/// Two rows of 4 bytes that are never alive together, and one of 6 bytes that is always alive.
 const SMALL: &str =
     "id,lower,upper,size,alignment,what\na,0,10,4,,first\nb,10,20,4,4,\"second, quoted\"\nc,0,20,6,1,all\n";
 
@@ -22,13 +22,13 @@ fn a_small_plan_is_at_its_bound_and_has_the_same_rows_in_the_same_order() {
     assert_eq!((a, b, c), (a, a, if a == 0 { 4 } else { 0 }), "a and b share, c is beside them");
     assert!(answer.err.contains("Peak         10 (10 B)"), "the figures go elsewhere: {}", answer.err);
     assert!(answer.err.contains("Not read     the columns what"), "{}", answer.err);
-    // The output can be planned again; the offsets are replaced.
+    // The output can be used as input; its offsets are then replaced.
     let again = ringfence_with_input(&["plan", "-", "--offsets", "replace", "--output", "-"], answer.out.as_bytes());
     assert_eq!(again.out, answer.out);
 }
 
-/// MiniMalloc has two further columns: `gaps` (times at which a buffer is not alive) and `offset` (its required
-/// offset). The command must not ignore them, because the plan would solve another problem.
+/// MiniMalloc has two further columns: `gaps` (times at which a buffer is not alive) and `offset` (the required offset
+/// of a buffer). The command must not ignore these columns, because the plan would solve another problem.
 #[test]
 fn what_only_minimalloc_reads_is_refused_by_name_or_planned() {
     let refusals = [
@@ -43,7 +43,7 @@ fn what_only_minimalloc_reads_is_refused_by_name_or_planned() {
         assert_eq!((answer.code, answer.out.as_str()), (Some(1), ""), "{text}: {}", answer.err);
         assert!(answer.err.contains(&format!("standard input{expected}")), "{text}: {}", answer.err);
     }
-    // The same problem in rows of this command: each lifetime is a row.
+    // The same problem as rows of this command: one row for each lifetime.
     let text = "id,lower,upper,size,again_of,gaps\nA,0,3,10,,\nB,3,6,10,,\nA2,6,10,10,A,\n";
     let answer = ringfence_with_input(&["plan", "-", "--json"], text.as_bytes());
     assert!(answer.is_success() && answer.out.contains("\"peak_bytes\": 10"), "{}{}", answer.out, answer.err);
@@ -85,7 +85,8 @@ fn columns_that_are_not_read_are_named() {
     assert!(answer.is_success() && !answer.out.contains("Not read"), "{}{}", answer.out, answer.err);
 }
 
-/// Rows without a heading use the columns by position. An offset after four columns would be taken for the alignment.
+/// In rows without a heading, a column is known by its position. So an offset in the fifth column would be read as the
+/// alignment.
 #[test]
 fn rows_without_a_heading_get_one_with_their_offsets() {
     let arguments = ["plan", "-", "--offsets", "replace", "--output", "-"];
@@ -197,7 +198,7 @@ fn two_answers_at_one_place_are_refused_before_anything_is_written() {
     }
 }
 
-/// First fit is omitted from the figures if its share of the time limit is too short.
+/// If first fit takes longer than its part of the time limit, it is omitted from the figures.
 #[test]
 fn first_fit_takes_no_more_time_than_its_part_of_the_limit() {
     let first_fit = |limit: &str| {
@@ -230,7 +231,7 @@ fn a_capacity_that_is_not_met_is_exit_code_2_and_writes_no_plan() {
     assert_eq!(answer.code, Some(2), "{}", answer.err);
     assert!(answer.out.contains("not met"), "{}", answer.out);
     assert!(!out.exists());
-    // A page shows the difference.
+    // The page is written although the capacity is exceeded.
     let page = folder.join("page.html");
     let report = page.to_str().expect("a plain path");
     let answer = ringfence_with_input(&["plan", "-", "--capacity", "9", "--report", report], SMALL.as_bytes());
@@ -298,7 +299,8 @@ fn bad_rows_are_named_with_their_line_and_what_was_expected() {
     }
 }
 
-/// Returns the pieces of a block of time by bytes that was cut repeatedly: fitting them together again needs a search.
+/// Returns rows that are the pieces of a rectangle of time and bytes, which was cut repeatedly. Placing them in the
+/// rectangle again needs a search.
 fn hard_rows(seed: u64) -> String {
     let mut state = seed;
     let mut below = |end: u64| {
@@ -320,8 +322,8 @@ fn hard_rows(seed: u64) -> String {
     "id,lower,upper,size\n".to_owned() + &rows.collect::<String>()
 }
 
-/// The time limit does not change the output once a plan fits the capacity: transitions are reduced by a number of
-/// steps.
+/// Once a plan fits the capacity, the output does not depend on the time limit, because the reduction of transitions is
+/// limited by a number of steps.
 #[test]
 fn the_same_rows_give_the_same_output_whatever_the_time_limit() {
     let rows = hard_rows(3);
@@ -355,7 +357,8 @@ fn several_threads_give_the_same_plan_whatever_their_number() {
         assert!(two == five, "seed {seed}");
         one != two
     };
-    // With one thread the height is the same. The offsets differ if another worker was first.
+    // The height with one thread equals the height with several. The offsets differ if another worker found the plan
+    // first.
     assert!(
         [7, 8, 14].into_iter().any(differs),
         "no case is left that takes longer than the first worker's first round"
@@ -375,14 +378,14 @@ fn the_report_is_a_chart_of_every_row() {
     assert!(answer.is_success(), "{}", answer.err);
     let html = fs::read_to_string(&page).expect("it was written");
     assert_eq!(html.matches("<rect").count(), 3);
-    // Except for the element that forbids requests.
+    // The whole page except the element that forbids network requests.
     let rest = html.replacen("http-equiv=\"Content-Security-Policy\"", "", 1);
     assert!(html.contains("Lower bound") && !rest.contains("http"));
-    // Data of the slider over time.
+    // The data of the slider over time is on the page.
     assert!(html.contains("id=\"slider\"") && html.contains("\"name\":[\"a\",\"b\",\"c\"]"));
 }
 
-/// Pass 2 writes a row that only pass 5 reads, so it can wait until the row of pass 1 is no longer alive.
+/// Pass 2 writes a row that only pass 5 reads, so it can run after the row of pass 1 is no longer alive.
 #[test]
 fn passes_that_can_wait_are_named() {
     let rows = "id,lower,upper,size,uses\na,1,4,100,1w 3\nb,2,6,90,2 5\nc,3,6,10,3w 5\n";
@@ -408,7 +411,7 @@ fn real_frames_are_at_their_bound() {
     let Some(folder) = cases() else { return };
     for frame in ["o3de_lowend_1080p", "o3de_main_1080p", "o3de_main_1080p_msaa4"] {
         let path = folder.join("alias/frames").join(frame).with_extension("csv");
-        // The proof takes a fraction of a second, but any time on a busy machine.
+        // The proof takes a fraction of a second, but on a busy machine it may take any time.
         let answer = ringfence(&["plan", path.to_str().expect("a plain path"), "--json", "--time-limit", "100000"]);
         assert!(answer.is_success(), "{}", answer.err);
         let json: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");

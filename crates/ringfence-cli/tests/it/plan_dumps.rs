@@ -1,5 +1,5 @@
-//! `ringfence plan` on dumps of compilers. Most dumps are written here in the format of XLA and TVM; those in
-//! `tests/dumps` are TVM's own, of networks made for these tests.
+//! `ringfence plan` with dumps of compilers. Most dumps are written in this file, in the formats of XLA and TVM. Those
+//! in `tests/dumps` were written by TVM, for networks that were made for these tests.
 
 use crate::command;
 
@@ -8,8 +8,8 @@ use std::fmt::Write;
 use command::{cases, ringfence_with_input};
 use serde_json::{Value, json};
 
-/// A buffer assignment of a parameter, a result and five temporaries, one of which is updated in place and one carried
-/// by a loop, followed by the live ranges.
+/// A buffer assignment with a parameter, a result and five temporaries, then their live ranges. One temporary is
+/// updated in place, and a loop carries another.
 const XLA: &str = "BufferAssignment:
 allocation 0: size 4096, parameter 0, shape |f32[1024]| at ShapeIndex {}:
  value: <1 p.0 @0> (size=4096,offset=0): f32[1024]{0}
@@ -60,13 +60,14 @@ fn temporaries_of_xla_are_rows_and_what_it_works_on_in_place_is_one() {
     let answer = ringfence_with_input(&["plan", "-", "--json"], XLA.as_bytes());
     let json: Value = serde_json::from_str(&answer.out).expect("it is JSON");
     assert_eq!((&json["given_bytes"], &json["peak_bytes"]), (&7168.into(), &7168.into()));
-    // Older dumps have an address; with a named format, the format is not detected.
+    // Older dumps have an address before the size. If the format is named, it is not detected.
     let old = XLA.replace(": size 7168", ": 0x55d0c8, size 7168");
     assert_eq!(planned(&["--format", "xla"], &old), rows);
     assert_eq!(planned(&["--alignment", "256"], XLA).len(), 5);
 }
 
-/// Two consecutive loops whose counters XLA placed at one offset; between the loops another value has that offset.
+/// Two consecutive loops whose counters have the same offset in XLA's plan. Between the loops another value has this
+/// offset.
 const LOOPS: &str = "BufferAssignment:
 allocation 0: size 72, preallocated-temp:
  value: <1 begin @0> (size=8,offset=0): s64[]
@@ -97,7 +98,7 @@ fn what_a_loop_of_xla_carries_is_one_row_though_its_live_ranges_have_gaps() {
         "7,11,21,8,,later{}",
     ];
     assert_eq!(heads(LOOPS), expected);
-    // A value that no loop carries has a row for each live range.
+    // If no loop carries a value, the value has a row for each live range.
     assert_eq!(heads(&LOOPS.replace(" (phi)", "")).len(), 7);
 }
 
@@ -143,8 +144,8 @@ fn what_is_wrong_with_a_dump_of_xla_is_named_with_its_line() {
     }
 }
 
-/// Returns a TVM array of `BufferInfo`, as `tvm.ir.save_json` writes it, from sizes, alignments and numbers of the
-/// conflicting buffers.
+/// Returns a TVM array of `BufferInfo`, as `tvm.ir.save_json` writes it. Each buffer is given by its size, its
+/// alignment and the numbers of the buffers that it conflicts with.
 fn tvm(buffers: &[(u64, u64, &[usize])]) -> Value {
     let mut nodes = vec![json!({ "type_key": "" })];
     let place = |buffer: usize| 2 + buffer * 5;
@@ -173,7 +174,7 @@ fn tvm(buffers: &[(u64, u64, &[usize])]) -> Value {
 
 #[test]
 fn conflicts_of_tvm_become_lifetimes_that_have_them() {
-    // 0 conflicts with 1, 1 with 2, 2 with 3; 4 has no conflicts.
+    // Buffer 0 conflicts with 1, 1 with 2, and 2 with 3. Buffer 4 has no conflicts.
     let dump = tvm(&[(100, 16, &[1]), (200, 16, &[0, 2]), (300, 16, &[1, 3]), (50, 16, &[2]), (1, 64, &[])]);
     let rows = planned(&[], &serde_json::to_string_pretty(&dump).expect("it is JSON"));
     assert_eq!(rows[1][3..6], ["100", "16", "sid_0"].map(str::to_owned));
@@ -186,11 +187,12 @@ fn conflicts_of_tvm_become_lifetimes_that_have_them() {
     }
     let answer = ringfence_with_input(&["plan", "-", "--json"], dump.to_string().as_bytes());
     let json: Value = serde_json::from_str(&answer.out).expect("it is JSON");
-    // 200 at 304, above 300, or a similar layout: 300 is not a multiple of 16.
+    // 200 is at 304 above 300, because 300 is not a multiple of 16, or in another plan of the same height.
     assert_eq!((json["load_bytes"].as_u64(), json["rows"].as_u64()), (Some(500), Some(5)));
 }
 
-/// Returns the same with pools: a node for each, and the candidates of each buffer, the preferred one first.
+/// As [`tvm`], with pools: a node for each pool, and for each buffer the pools that it may use, the preferred one
+/// first.
 fn tvm_with_pools(buffers: &[(u64, u64, &[usize])], pools: &[&str], candidates: &[&[usize]]) -> Value {
     let mut dump = tvm(buffers);
     let nodes = dump["nodes"].as_array_mut().expect("a list");
@@ -209,7 +211,7 @@ fn tvm_with_pools(buffers: &[(u64, u64, &[usize])], pools: &[&str], candidates: 
     dump
 }
 
-/// Returns two weights and two activations; activations conflict only with each other.
+/// Returns a dump of two weights and two activations. Activations conflict only with each other.
 fn two_pools() -> Value {
     let buffers: [(u64, u64, &[usize]); 4] = [(100, 16, &[2]), (64, 16, &[3]), (200, 16, &[0]), (32, 16, &[1])];
     tvm_with_pools(&buffers, &["weights", "work"], &[&[0], &[1], &[0], &[1, 0]])
@@ -230,16 +232,17 @@ fn pools_of_tvm_are_heaps_of_their_own() {
         assert!(answer.is_success(), "{}", answer.err);
         serde_json::from_str(&answer.out).expect("it is JSON")
     };
-    // 200 followed by 100 aligned to 16, or 100 followed by 200 at 112; 64 and 32.
+    // The first heap has 200 and 100, the upper one aligned to 16; the second has 64 and 32.
     let json = figures(&[]);
     let of = |heap: usize| (json["heaps"][heap]["pool"].as_str(), json["heaps"][heap]["peak_bytes"].as_u64());
     assert_eq!((of(0), of(1)), ((Some("weights"), Some(308)), (Some("work"), Some(96))));
-    // No plan is better. But the bound ignores preferences, and 32 may be placed beside the weights.
+    // No plan is better. The bound is lower, because it ignores preferences: the 32 bytes may be placed beside the
+    // weights.
     assert_eq!((&json["is_proven"], json["lower_bound_bytes"].as_u64()), (&true.into(), Some(300)));
     assert_eq!(figures(&["--heap", "1KiB", "--heap", "100"])["heaps"][1]["capacity_bytes"], 100);
     let one = ringfence_with_input(&["plan", "-", "--heap", "1KiB"], two_pools().to_string().as_bytes());
     assert!(one.err.contains("expected --heap once for each of its 2 pools, found 1"), "{}", one.err);
-    // The output can be planned again; with one pool there is no column for it.
+    // The output can be used as input. With one pool it has no column for pools.
     let again: Vec<String> = rows.iter().map(|row| row.join(",")).collect();
     assert_eq!(planned(&["--offsets", "replace"], &(again.join("\n") + "\n")), rows);
     let single = tvm_with_pools(&[(8, 1, &[1]), (8, 1, &[0])], &["all"], &[&[0], &[0]]);
@@ -248,7 +251,7 @@ fn pools_of_tvm_are_heaps_of_their_own() {
 
 #[test]
 fn conflicts_of_tvm_across_pools_need_no_lifetimes() {
-    // A cycle of four, two of each pool: considered separately, each pool is a pair in conflict.
+    // The conflicts are a cycle of four buffers, two in each pool. Within each pool, the two buffers conflict.
     let ring: [(u64, u64, &[usize]); 4] = [(8, 1, &[1, 3]), (8, 1, &[0, 2]), (8, 1, &[1, 3]), (8, 1, &[2, 0])];
     let dump = tvm_with_pools(&ring, &["weights", "work"], &[&[0], &[0], &[1], &[1]]);
     let rows = planned(&[], &dump.to_string());
@@ -258,7 +261,8 @@ fn conflicts_of_tvm_across_pools_need_no_lifetimes() {
 #[test]
 fn rows_of_tvm_come_in_the_order_of_the_roots_list() {
     let mut dump = tvm(&[(100, 16, &[1]), (200, 16, &[0]), (300, 16, &[0])]);
-    // Numbers of nodes: a buffer that is not listed has no row and no conflict.
+    // The root's list has the numbers of two nodes. The third buffer is not in the list, so it has no row and no
+    // conflict.
     dump["nodes"][1]["data"] = json!([12, 2]);
     let rows = planned(&[], &dump.to_string());
     let names: Vec<&str> = rows[1..].iter().map(|row| row[5].as_str()).collect();
@@ -305,12 +309,11 @@ fn what_is_wrong_with_a_dump_of_tvm_is_named() {
     assert!(answer.err.contains(&format!("standard input:{line}: node 2")), "{}", answer.err);
 }
 
-/// A small residual network, and one with two pools, the first small; both dumped by TVM 0.16.
+/// Dumps of TVM 0.16: a small residual network, and a network with two pools, the first of which is small.
 const RESIDUAL: &str = include_str!("dumps/tvm_residual.json");
 const TWO_POOLS: &str = include_str!("dumps/tvm_two_pools.json");
 
-/// Returns `true` if buffers that conflict in the dump do not overlap in a shared heap. Reads the conflicts from the
-/// dump.
+/// Returns `true` if buffers that conflict in the dump have no common bytes in a heap.
 fn is_apart(dump: &str, rows: &[Vec<String>]) -> bool {
     let dump: Value = serde_json::from_str(dump).expect("it is JSON");
     let node = |field: &Value| &dump["nodes"][field.as_str().expect("a number").parse::<usize>().expect("a number")];
@@ -321,7 +324,7 @@ fn is_apart(dump: &str, rows: &[Vec<String>]) -> bool {
         let [offset, size] = ["offset", "size"].map(|name| field(name).parse::<u64>().expect("a number"));
         (field("heap").to_owned(), offset, offset + size)
     };
-    // Further lifetimes have the offset of the first.
+    // The further lifetimes of a buffer have the offset of the first.
     let again = column("again_of");
     let firsts = (places.len() + 1..rows.len()).map(|row| rows[row][again.expect("there is one")].parse::<usize>());
     let same = firsts.enumerate().all(|(more, first)| at(places.len() + more) == at(first.expect("a number")));
@@ -335,7 +338,7 @@ fn is_apart(dump: &str, rows: &[Vec<String>]) -> bool {
     })
 }
 
-/// The heights are 3904 and 5696 with 12288, those of hill climbing, the best of TVM's three algorithms.
+/// The heights 3904, and 5696 with 12288, are those of hill climbing, the best of TVM's three algorithms.
 #[test]
 fn dumps_made_by_tvm_are_planned_as_low_as_by_its_best_algorithm() {
     let peaks = |text: &str| -> Vec<(String, u64)> {
@@ -350,11 +353,11 @@ fn dumps_made_by_tvm_are_planned_as_low_as_by_its_best_algorithm() {
     for text in [RESIDUAL, TWO_POOLS] {
         let rows = planned(&[], text);
         assert!(is_apart(text, &rows), "{rows:?}");
-        // The output can be planned again; it does not contain the pool's size.
+        // The output can be used as input; it does not contain the sizes of the pools.
         let again: Vec<String> = rows.iter().map(|row| row.join(",")).collect();
         assert!(is_apart(text, &planned(&["--offsets", "replace"], &(again.join("\n") + "\n"))));
     }
-    // Several calls of one function: two residuals.
+    // The network has two residuals, which call the same function. So some buffers have several lifetimes.
     let rows = planned(&[], RESIDUAL);
     assert_eq!(rows[0][8], "again_of");
     assert_eq!(rows[1..].iter().filter(|row| !row[8].is_empty()).count(), rows.len() - 1 - 19);
@@ -374,7 +377,8 @@ fn rows_of_one_buffer_have_one_offset() {
     };
     assert_eq!(peak(&[]), (Some(12), Some(5)));
     assert_eq!(peak(&["--heap", "12"]), (Some(12), Some(5)));
-    // As if w were alive in between: more than necessary, so not proven.
+    // With two heaps, buffer w is planned as if it were alive between its two lifetimes. This needs more than
+    // necessary, so the plan is not proven.
     let json = ringfence_with_input(&["plan", "-", "--json", "--heap", "100", "--heap", "100"], text.as_bytes()).out;
     let json: Value = serde_json::from_str(&json).expect("it is JSON");
     let bound = (json["lower_bound_bytes"].as_u64(), json["is_proven"].as_bool());
@@ -393,7 +397,7 @@ fn rows_of_one_buffer_have_one_offset() {
     }
 }
 
-/// Real lifetimes as conflicts in TVM's format have a plan as low as that of the lifetimes.
+/// If recorded lifetimes are converted to conflicts in TVM's format, their plan is as low as the plan of the lifetimes.
 #[test]
 fn real_networks_of_tvm_come_out_as_low_from_their_conflicts() {
     let Some(folder) = cases() else { return };
@@ -420,8 +424,8 @@ fn real_networks_of_tvm_come_out_as_low_from_their_conflicts() {
     }
 }
 
-/// A file with minimal columns, like MiniMalloc's, is read as CSV. A dump that is too long to be shown whole is
-/// planned.
+/// A file with few columns, like MiniMalloc's, is read as CSV, also if it has many rows. With `--format csv`, a dump is
+/// rejected.
 #[test]
 fn csv_is_never_taken_for_a_dump() {
     let mut text = "id,lower,upper,size\n".to_owned();

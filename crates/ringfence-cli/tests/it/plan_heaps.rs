@@ -40,7 +40,7 @@ fn rows_lie_where_they_are_pinned_and_in_the_heap_they_prefer_while_it_holds_the
     assert_eq!((&small["heaps"][0]["peak_bytes"], &small["heaps"][0]["rows"]), (&768.into(), &2.into()));
     let large = json(&["--heap", "4096", "--heap", "1MiB"]);
     assert_eq!((&large["fallback_bytes"], &large["heaps"][0]["rows"]), (&0.into(), &3.into()));
-    // A heap that no row names may stay empty; the output can be planned again.
+    // A heap that no row names may be empty. The output can be used as input.
     let again: Vec<String> = rows.iter().map(|row| row.join(",")).collect();
     let arguments = ["--offsets", "replace", "--heap", "1024", "--heap", "1MiB"];
     assert_eq!(planned(&arguments, &(again.join("\n") + "\n")), rows);
@@ -109,7 +109,7 @@ fn a_capacity_that_the_heaps_together_do_not_meet_is_exit_code_2() {
 #[test]
 fn heaps_that_are_too_small_say_so_as_json_where_that_was_asked() {
     let rows = "id,lower,upper,size\na,0,2,3\nb,1,3,3\n";
-    // Too small for both at once; too small for one alone.
+    // The heaps are too small for both rows together, or for one row.
     for (heap, why) in [("5", "alive"), ("2", "expected one of its heaps to hold 3")] {
         let out = folder("plan-heaps-not-met").join("out.csv");
         let path = out.to_str().expect("a plain path");

@@ -1,4 +1,4 @@
-//! `ringfence replay`, as its users run it.
+//! `ringfence replay`, started as users start it.
 
 use crate::command;
 
@@ -18,7 +18,8 @@ fn a_small_trace_gives_the_figures_that_one_can_count_by_hand() {
     assert_eq!(names, ["tlsf", "buddy", "free-list", "first-fit", "pools"]);
     for line in allocators {
         assert_eq!(line["failures"], 0, "{line}");
-        // Aligned to 256 after 50 live bytes, or before them: 456 bytes at best, for strategies that do not round.
+        // The 200 bytes are aligned to 256. They are at 256, above the live 50 bytes (456 bytes in total), or at 0, if
+        // a strategy that rounds has placed the 50 bytes at 256 (306 bytes).
         let smallest = line["smallest_capacity_bytes"].as_u64().expect("it is found");
         assert!(smallest >= 306, "{line}");
         assert!(line["ns_per_operation"].as_f64().is_some_and(|ns| ns > 0.0), "{line}");
@@ -34,7 +35,7 @@ fn a_byte_order_mark_is_no_part_of_a_trace() {
         (json["operations"].as_u64(), json["peak_live_bytes"].as_u64())
     };
     assert_eq!(figures(&format!("\u{feff}{SMALL}")), figures(SMALL));
-    // The first line of a VMA recording is as long as the examined prefix.
+    // The first line of a VMA recording has the length of the prefix from which the format is detected.
     let vma = "Vulkan Memory Allocator,Calls recording\n1,8\nConfig,Begin\nConfig,End\n\
         12,0.2,1,vmaCreateBuffer,0,1024,3,0,0,1,0,0,0,00000A,00000B,\n";
     assert_eq!(figures(&format!("\u{feff}{vma}")), figures(vma));
@@ -49,7 +50,7 @@ fn quoted_fields_are_read_as_by_plan() {
     assert_eq!((json["operations"].as_u64(), json["peak_live_bytes"].as_u64()), (Some(3), Some(96)));
 }
 
-/// Assumptions are listed under the table; for bad input, standard error has only one line.
+/// If the input is bad, standard error has one line. Assumptions about the trace are printed under the table instead.
 #[test]
 fn a_damaged_trace_is_named_in_one_line() {
     let path = command::folder("replay-damaged").join("run.rft");
@@ -116,8 +117,8 @@ fn a_recording_by_vma_is_read() {
     let answer = ringfence_with_input(&["replay", "-", "--json", "--allocator", "tlsf"], recording.as_bytes());
     assert!(answer.is_success(), "{}", answer.err);
     let json: serde_json::Value = serde_json::from_str(&answer.out).expect("it is JSON");
-    // 100 × 100 texels of four bytes, a buffer, and plain memory; a call that failed in the recording is not an
-    // allocation.
+    // The recording has an image of 100 × 100 texels of four bytes, a buffer, and memory without a resource. A call
+    // that failed in the recording is not an allocation.
     assert_eq!(json["peak_live_bytes"].as_u64(), Some(40_000 + 768 + 4096));
     assert_eq!(json["operations"].as_u64(), Some(4));
     assert_eq!(json["notes"].as_array().map(Vec::len), Some(3), "{}", json["notes"]);
@@ -126,7 +127,7 @@ fn a_recording_by_vma_is_read() {
     assert!(answer.err.contains("standard input:5: expected a buffer's size above 0"), "{}", answer.err);
 }
 
-/// One call allocates and frees any number of allocations of one size.
+/// One call of VMA can allocate or free several allocations of one size.
 #[test]
 fn pages_of_a_recording_by_vma_are_read() {
     let recording = "Vulkan Memory Allocator,Calls recording\n1,8\nConfig,Begin\nConfig,End\n\

@@ -1,4 +1,4 @@
-//! `ringfence report`, `completions`, `man`, and conventions of all subcommands, as their users run them.
+//! `ringfence report`, `completions`, `man`, and rules for all subcommands, started as users start them.
 
 use crate::command;
 
@@ -26,7 +26,7 @@ fn a_demo_writes_a_snapshot_and_the_report_of_it_says_its_figures() {
         assert!(html.contains(&format!("data-figure=\"{name}\" data-value=\"{value}\"")), "{name} is {value}");
     }
     assert!(html.contains("<title>demo</title>"));
-    // The same through pipes.
+    // The same report, with pipes as input and output.
     let json = std::fs::read(&snapshot).expect("it is there");
     let piped = ringfence_with_input(&["report", "-", "--output", "-", "--title", "demo"], &json);
     assert!(piped.is_success() && piped.out == html, "{}", piped.err);
@@ -97,7 +97,7 @@ fn a_reader_that_stops_ends_the_command_without_a_word() {
     }
 }
 
-/// Runs the command with `COLUMNS` set to this width; with `None`, the width is unknown.
+/// Runs the command with the variable `COLUMNS` set to a width; if `columns` is `None`, the variable is not set.
 fn in_columns(columns: Option<usize>, arguments: &[&str]) -> Answer {
     let mut command = command();
     command.args(arguments).env_remove("COLUMNS");
@@ -129,7 +129,7 @@ fn tables_and_help_are_as_wide_as_the_terminal_and_no_wider_than_100_without_one
         for (columns, width) in [(Some(80), 80), (Some(100), 100), (None, 100)] {
             let answer = in_columns(columns, &arguments);
             assert!(answer.is_success() && !answer.out.is_empty(), "{arguments:?}: {}", answer.err);
-            // A word, such as the name of a file, is never broken.
+            // A word, such as the name of a file, is never broken, so a line of one word may be too long.
             let is_too_wide = |line: &&str| line.chars().count() > width && line.trim().contains(' ');
             let first_word_fits = |line: &str| line.split(' ').all(|word| word.chars().count() <= width / 2);
             let wide = answer.out.lines().filter(|line| first_word_fits(line)).find(is_too_wide);
@@ -140,7 +140,7 @@ fn tables_and_help_are_as_wide_as_the_terminal_and_no_wider_than_100_without_one
     assert!(wide.contains("device_local host_visible host_coherent"), "where there is room, it is used: {wide}");
 }
 
-/// Numbers have the same style on the page and in the terminal.
+/// Numbers have the same style on the page and in the terminal: groups of three digits with commas.
 #[test]
 fn numbers_are_in_groups_of_three_digits_with_commas_everywhere() {
     let page = folder("report-numbers").join("page.html");
@@ -219,7 +219,7 @@ fn of_a_snapshot_that_is_cut_off_a_page_is_made_and_the_cut_is_named() {
     assert_eq!((answer.code, answer.err.lines().count()), (Some(1), 1), "{}", answer.err);
     assert!(answer.err.contains("demo.json: the file is cut off in line "), "{}", answer.err);
     let html = std::fs::read_to_string(&page).expect("what could be read is shown");
-    assert!(html.contains("The file is damaged; here is what could be read"));
+    assert!(html.contains("The file is damaged, and the page shows the part that could be read"));
 }
 
 #[cfg(target_os = "linux")]

@@ -1,5 +1,5 @@
-//! The soak test: the demo for `RINGFENCE_SOAK_FRAMES` frames (few without the variable). Host memory is constant once
-//! the run is warm, fragmentation does not drift, and every byte is right.
+//! The soak test: runs the demo for `RINGFENCE_SOAK_FRAMES` frames, or few if the variable is not set. After a warm-up,
+//! host memory does not grow, fragmentation does not increase, and every byte is right.
 
 use crate::command;
 
@@ -9,7 +9,7 @@ use command::command;
 use serde_json::Value;
 
 const FRAMES: u64 = 1200;
-/// Number of samples that a run needs.
+/// Minimum number of samples of resident memory for a comparison.
 const LOOKS: usize = 12;
 
 /// Returns the resident memory of a process in KiB; `None` if unknown, or if the process has ended.
@@ -57,7 +57,7 @@ fn run(frames: u64) -> End {
 fn a_long_run_takes_no_more_host_memory_and_fragments_no_more_than_a_short_one() {
     let frames = std::env::var("RINGFENCE_SOAK_FRAMES").ok().and_then(|text| text.parse().ok()).unwrap_or(FRAMES);
     let (quarter, mut whole) = (run(frames / 4), run(frames));
-    // Resident memory is sampled at intervals; a run that ends soon has too few samples to compare.
+    // Resident memory is sampled at intervals. If a run ends soon, it has too few samples, and a longer one is run.
     let mut more = frames;
     while cfg!(target_os = "linux") && whole.resident.len() < LOOKS && more < 64 * frames {
         more *= 2;

@@ -1,4 +1,4 @@
-//! A demo that records a trace, and the commands that read it.
+//! The demo records a trace, and the other commands read it.
 
 use crate::command;
 
@@ -47,7 +47,7 @@ fn a_recorded_demo_is_replayed_to_the_same_end_state() {
     assert_eq!(sorted(&replayed), sorted(&written));
     let types = |snapshot: &Snapshot| {
         let mut types = snapshot.types.clone();
-        // The allocator, which serves small sizes from pools, counts chunks; a trace counts ranges.
+        // The allocator counts whole chunks of slots, a trace counts ranges.
         types.iter_mut().for_each(|held| held.statistics.range_bytes_high_water = 0);
         types
     };
@@ -55,14 +55,14 @@ fn a_recorded_demo_is_replayed_to_the_same_end_state() {
     assert_eq!(replayed.retired_count, written.retired_count);
     assert_eq!(replayed.device, written.device);
     assert!(!written.rings.is_empty());
-    // The demo's files are equal in every run, so they contain no times.
+    // The snapshot of the demo contains no times, so that it is equal in every run.
     let rings: Vec<_> = replayed.rings.iter().map(|ring| RingSnapshot { wait_ns: 0, ..ring.clone() }).collect();
     assert_eq!(rings, written.rings);
     let reserved = |snapshot: &Snapshot| snapshot.heaps.iter().map(|heap| heap.reserved_bytes).collect::<Vec<_>>();
     assert_eq!(reserved(&replayed), reserved(&written));
     let mut calls = written.calls;
     calls.wait = 0;
-    // Objects in a transient heap share bytes and have no event; the heap has one.
+    // Objects in a transient heap are not counted as placed ranges in a trace; the heap is counted once.
     let aliased = calls.placed - replayed.calls.placed;
     assert!((1..100).contains(&aliased) && calls.create_object - replayed.calls.create_object <= aliased);
     (calls.placed, calls.create_object) = (replayed.calls.placed, replayed.calls.create_object);
@@ -136,11 +136,11 @@ fn report_shows_a_trace_over_time_and_what_is_left_of_one() {
     assert!(
         fs::read_to_string(&page)
             .expect("what could be read is shown")
-            .contains("The trace is damaged; here is what could be read")
+            .contains("The trace is damaged, and the page shows the part that could be read")
     );
 }
 
-/// The page of a recorded demo shows its trace and its frames, and both use the same block numbers.
+/// The page of a recorded demo shows the trace and the frames, with the same block numbers in both.
 #[test]
 fn a_demo_that_is_recorded_shows_its_trace_on_its_page() {
     let folder = folder("trace-and-report");
@@ -162,7 +162,7 @@ fn a_demo_that_is_recorded_shows_its_trace_on_its_page() {
     };
     assert_eq!(blocks(&html), blocks(&of_trace), "by number, in the same order");
     assert_eq!(html.matches(">frame 1<").count(), html.matches(">frame ").count(), "frames have one number each");
-    // The chart and the table show the same mark.
+    // The chart and the table have the same high-water mark.
     let ring = html.split_once("id=\"chart-ring\"").expect("there is a chart").1.split_once("</ul>").expect("a key").0;
     let rings = html.split_once("Upload rings when the snapshot was taken</caption>").expect("a table").1;
     let row = rings.split_once("<th scope=\"row\">staging</th>").expect("its ring").1;
@@ -174,7 +174,7 @@ fn a_demo_that_is_recorded_shows_its_trace_on_its_page() {
     assert_eq!(distinct.len(), titles.len(), "no two drawings have one title: {titles:?}");
 }
 
-/// A trace that cannot be read again does not prevent the page.
+/// If the trace is written to a device, which cannot be read again, the page is written without it.
 #[cfg(unix)]
 #[test]
 fn a_demo_whose_trace_goes_to_a_device_has_a_page_without_it() {
@@ -185,7 +185,7 @@ fn a_demo_whose_trace_goes_to_a_device_has_a_page_without_it() {
     assert!(!fs::read_to_string(page).expect("the page is there").contains("id=\"history\""));
 }
 
-/// Resources that a damaged file has lost must not look as if the program had freed them.
+/// If a damaged file lacks resources, the comparison must not look as if the program had freed them.
 #[test]
 fn report_says_of_both_files_that_it_compares_what_is_damaged() {
     let folder = folder("trace-compared");
@@ -200,7 +200,10 @@ fn report_says_of_both_files_that_it_compares_what_is_damaged() {
         let answer = ringfence(&["report", one, "--compare", other, "-o", &page]);
         assert_eq!((answer.code, answer.err.lines().count()), (Some(1), 1), "{}", answer.err);
         let html = fs::read_to_string(&page).expect("what could be read is shown");
-        (answer.err, html.contains("The file to compare with is damaged; here is what could be read"))
+        (
+            answer.err,
+            html.contains("The file to compare with is damaged, and the page shows the part that could be read"),
+        )
     };
     for cut in [&cut_trace, &cut_snapshot] {
         let (said, is_shown) = compare(&snapshot, cut);

@@ -1,4 +1,4 @@
-//! `ringfence world`: a seed always gives the same world, and the other commands read its trace.
+//! `ringfence world`: a seed always gives the same world, and the other commands can read the trace of a world.
 
 use crate::command;
 

@@ -1,43 +1,44 @@
-//! Maxima of heaps, rings and descriptors at the ends of frames since the last moment. No peak is lost if a moment
-//! stands for many frames.
+//! Maxima of heaps, rings and descriptors since the last moment, so that peaks stay visible if a moment stands for many
+//! frames.
 
 use std::collections::HashMap;
 
-/// A ring in the frames since the previous moment.
+/// Figures of a ring in the frames since the previous moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct RingMoment {
-    /// Maximum bytes in use at the end of a frame.
+    /// Maximum number of bytes in use at the end of a frame.
     pub used_bytes: u64,
     /// Maximum capacity, in bytes.
     pub capacity_bytes: u64,
 }
 
-/// The descriptors of a shader-visible heap, or of an allocator of CPU-only descriptors, since the previous moment.
+/// Figures of a shader-visible descriptor heap, or of an allocator of CPU-only descriptors, in the frames since the
+/// previous moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct DescriptorMoment {
-    /// Maximum number in use at the end of a frame, including those in tables of single frames.
+    /// Maximum number of slots in use at the end of a frame, including those of frame tables.
     pub used_count: u64,
-    /// Maximum number in use for tables of single frames.
+    /// Maximum number of slots in use for frame tables (descriptor tables of a single frame).
     pub frame_count: u64,
     /// Maximum number of slots.
     pub slot_count: u64,
 }
 
-/// A heap in the frames since the previous moment.
+/// Figures of a memory heap in the frames since the previous moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct HeapMoment {
-    /// Maximum bytes of ranges at the end of a frame.
+    /// Maximum total size of the ranges in use at the end of a frame, in bytes.
     pub used_bytes: u64,
-    /// Maximum bytes of memory objects at the end of a frame.
+    /// Maximum total size of the memory objects at the end of a frame, in bytes.
     pub reserved_bytes: u64,
-    /// The last budget that the driver reported, in bytes.
+    /// The last budget that the driver reported, in bytes; `None` if it reported none.
     pub budget_bytes: Option<u64>,
 }
 
-/// Figures with recorded maxima.
+/// Figures with maxima.
 pub(super) trait Most: Copy + Default {
-    /// Returns the maximum of each amount of `self` and `other`. Values that are not amounts are taken from `self`, the
-    /// later one.
+    /// Returns the larger one of each amount in `self` and `other`. A value that is not an amount (the budget) is taken
+    /// from `self`, which is the later one.
     fn most(self, other: Self) -> Self;
 }
 
@@ -70,7 +71,7 @@ impl Most for DescriptorMoment {
     }
 }
 
-/// The current and maximum figures of numbered items while a trace is read.
+/// Current figures and maxima of numbered items (rings, heaps) while a trace is read.
 #[derive(Default)]
 pub(super) struct Peaks<M> {
     places: HashMap<u64, usize>,
@@ -79,7 +80,7 @@ pub(super) struct Peaks<M> {
 }
 
 impl<M: Most> Peaks<M> {
-    /// Adds an item with this number. A number that is reused stands for a new item.
+    /// Adds an item with this number. If an earlier item had the number, the number now refers to the new item.
     pub(super) fn add(&mut self, number: u64) {
         self.places.insert(number, self.now.len());
         self.now.push(M::default());
@@ -96,26 +97,26 @@ impl<M: Most> Peaks<M> {
         }
     }
 
-    /// Ends a frame: updates the maxima with the current figures.
+    /// Called at the end of a frame: updates the maxima with the current figures.
     pub(super) fn settle(&mut self) {
         self.most.iter_mut().zip(&self.now).for_each(|(most, now)| *most = most.most(*now));
     }
 
-    /// Resets the current figures of all items for which `is_there` returns `false`.
+    /// Sets the current figures of each item for which `is_there` returns `false` to zero.
     pub(super) fn keep(&mut self, is_there: impl Fn(u64) -> bool) {
         for (_, place) in self.places.iter().filter(|(number, _)| !is_there(**number)) {
             self.now[*place] = M::default();
         }
     }
 
-    /// Returns the maxima at the ends of frames since the last call.
+    /// Returns the maxima since the last call, and resets them.
     pub(super) fn take(&mut self) -> Vec<M> {
         let none = vec![M::default(); self.most.len()];
         std::mem::replace(&mut self.most, none)
     }
 }
 
-/// Stores the maximum of each pair of elements in `into`.
+/// Replaces each element of `into` by the maximum of it and the element of `other` with the same index.
 pub(super) fn fold<M: Most>(into: &mut Vec<M>, other: &[M]) {
     into.resize(into.len().max(other.len()), M::default());
     into.iter_mut().zip(other).for_each(|(into, other)| *into = into.most(*other));

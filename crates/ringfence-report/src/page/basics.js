@@ -34,7 +34,7 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-// Resolves a colour of the style sheet in the current theme.
+// Returns a colour of the style sheet as it is in the current theme.
 function colour(value) {
   const probe = element("i");
   probe.style.color = value;

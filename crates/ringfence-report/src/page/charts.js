@@ -1,4 +1,4 @@
-// The charts and the drawings over frames are part of the HTML. This script makes their values readable frame by frame.
+// The charts and the drawings over frames are part of the HTML. This script shows their values for one frame at a time.
 
 function prepareCharts() {
   for (const chart of document.querySelectorAll(".chart")) prepareChart(chart);

@@ -1,6 +1,6 @@
-// Drawing of the memory map: visible rows only. Wide ranges are drawn separately, narrow ones are summed by column.
+// Drawing of the memory map: visible rows only. Each wide range is drawn on its own. Narrow ranges are added up by pixel column.
 
-const NARROW = 3; // A range of fewer device pixels is not drawn itself: its columns show how full they are.
+const NARROW = 3; // If a range has fewer device pixels, only the fullness of its columns is drawn.
 
 function watchRows() {
   const watcher = new IntersectionObserver((entries) => {
@@ -55,7 +55,7 @@ function paint(row) {
   row.stale = false;
 }
 
-// Adds to each column the share of it that a narrow range covers.
+// Adds to each column the share of the column that a narrow range covers.
 function spread(columns, left, wide) {
   const first = Math.floor(left);
   for (let column = first; column < left + wide && column < columns.length; column += 1) {
@@ -71,7 +71,7 @@ function paintNarrow(pen, columns, height) {
   });
 }
 
-// Found ranges are at least two pixels wide.
+// Ranges that the search found are drawn at least two pixels wide.
 function paintHits(pen, { block, hits }, perByte, height, sharp) {
   pen.globalAlpha = 1;
   pen.fillStyle = ink().hit;

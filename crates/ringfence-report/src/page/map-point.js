@@ -11,8 +11,8 @@ function firstAfter(ranges, byte) {
   return low;
 }
 
-// Returns the index of the range at `byte`, or of one that is less than a pixel away, or -1; and the number of ranges
-// that share the pixel.
+// Returns the index of the range at `byte`, else of a range less than a pixel away, else -1; and the number of ranges in
+// the same pixel.
 function rangeAt({ ranges }, byte, pixelBytes) {
   const after = firstAfter(ranges, byte);
   const before = ranges[after - 1];

@@ -1,7 +1,7 @@
 // The memory map: one row per block. The block's ranges are drawn to scale on a canvas when the row comes into view.
 //
 // A row is { index, block, hits, element, bar, canvas, cursor, at, seen, stale }: `hits` has a 1 for each range that
-// the search found, or is null without a search; `at` is the index of the range that the arrow keys selected.
+// the search found, or is null without a search; `at` is the index of the range that the arrow keys have selected.
 
 const TALL = 60; // A map with more rows than this scrolls in its own box.
 const CLASSES = { buffers: "blue", textures: "orange", "render targets": "green", all: "purple" };
@@ -78,7 +78,7 @@ function makeGroup(number, type, rows) {
   return group;
 }
 
-// Writes the totals of the map, counted from the same data that is drawn.
+// Writes the totals of the map, which are computed from the data that is drawn.
 function writeSummary() {
   const ranges = map.rows.reduce((sum, row) => sum + row.block.ranges.length, 0);
   const reserved = map.rows.reduce((sum, row) => sum + row.block.bytes, 0);

@@ -1,4 +1,4 @@
-// Start of the page: builds the parts that the script adds, and installs the listeners.
+// Start of the page: creates the parts that need the script, and installs the listeners.
 
 function prepareSearch() {
   let waiting = 0;

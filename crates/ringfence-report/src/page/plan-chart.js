@@ -3,7 +3,7 @@
 // The rows are stored as columns of equal length. `lower` and `upper` are indices into `moments`.
 const plan = report;
 const rowCount = plan.size.length;
-// Moments beyond 2^53 are strings, so that their text is exact. Their positions are computed from rounded numbers.
+// A moment above 2^53 is a string, so that its text is exact. Its position is computed from a rounded number.
 const times = Float64Array.from(plan.moments, Number);
 const whole = { x: 0, y: 0, width: plan.width, height: plan.height };
 const view = { ...whole };
@@ -56,7 +56,7 @@ function paintChart() {
     for (let row = at; row < rowCount; row += LOOKS.length) {
       const [left, top, wide, high] = box(row);
       if (left > canvas.width || top > canvas.height || left + wide < 0 || top + high < 0) continue;
-      // Leaves a pixel between neighbours, if they are large enough.
+      // If a rectangle is large enough, it is drawn a pixel smaller, so that neighbours can be distinguished.
       const edge = Math.min(wide, high) > 4 * sharp ? sharp : 0;
       pen.fillRect(left, top, Math.max(wide - edge, least), Math.max(high - edge, least));
     }
@@ -95,8 +95,8 @@ function label(pen, sharp, canvas, box) {
   }
 }
 
-// Returns the same numbers as `axis.rs`: both ends, and round numbers between them that keep their distance from the
-// ends.
+// Returns the numbers to label, as `ticks` of `axis.rs` does: both ends, and round numbers between them that are not too
+// close to an end.
 function ticks(first, last) {
   const span = last - first;
   if (!(span > 0)) return [first];

@@ -16,7 +16,7 @@ function momentBefore(time) {
   return low;
 }
 
-// Returns the rows that are alive at a moment, by offset.
+// Returns the rows that are alive at a moment, ordered by offset.
 function aliveAt(moment) {
   const rows = [];
   for (let row = 0; row < rowCount; row += 1) {
@@ -77,7 +77,7 @@ function goTo(moment) {
   list(rows);
 }
 
-// Paints the bytes from 0 to the peak at the current moment.
+// Draws the bytes from 0 to the peak at the current moment: used and free.
 function paintStrip(rows) {
   const canvas = byId("strip");
   const { pen, sharp } = penOf(canvas);

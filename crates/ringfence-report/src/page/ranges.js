@@ -1,4 +1,4 @@
-// The ranges as a table: those that the search found, or else those of the selected block.
+// The table of ranges: the ranges that the search found, or without a search the ranges of the selected block.
 
 const PAGE = 200;
 const list = { row: null, shown: 0 };

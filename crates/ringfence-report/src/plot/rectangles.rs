@@ -1,5 +1,6 @@
-//! Time by offset: a rectangle for each resource. Resources that share bytes appear one after the other. If there is
-//! room, each rectangle contains its name, or else a number that a list below explains.
+//! A chart of passes and offsets with a rectangle for each resource. Resources that share bytes are drawn side by side
+//! at the same height. If a rectangle has room for a name, it contains the name of its resource; otherwise it contains
+//! a number, and a list below the chart has the name for this number.
 
 use std::fmt::Write;
 
@@ -9,11 +10,11 @@ use crate::chart::Unit;
 use crate::html::text;
 use crate::units;
 
-/// Maximum number of rectangles that a reader can distinguish; the largest are drawn.
+/// Maximum number of rectangles, because readers cannot distinguish more. The largest ones are drawn.
 const DRAWN_MAX: usize = 400;
 /// Number of fill styles.
 const LOOK_COUNT: usize = 5;
-/// Approximate width of a letter.
+/// Approximate width of a letter, in points of the drawing.
 const LETTER: f64 = 6.6;
 /// Maximum number of names in the list below the drawing, and the layout of the list.
 const LISTED_MAX: usize = 24;
@@ -30,7 +31,7 @@ pub(crate) struct Rectangle {
     pub high: u64,
 }
 
-/// Converts passes and bytes to positions.
+/// Converts passes and bytes to positions in the drawing.
 struct Scale {
     pass_count: u64,
     end: u64,
@@ -46,7 +47,7 @@ impl Scale {
     }
 }
 
-/// Returns the drawing, `pass_count` passes wide and `height_bytes` high.
+/// Returns the chart of a heap of `height_bytes` over `pass_count` passes.
 pub(crate) fn rectangles(id: &str, title: &str, pass_count: u64, height_bytes: u64, all: &[Rectangle]) -> Drawing {
     let scale = Scale { pass_count, end: Unit::Bytes.scale_end(height_bytes) };
     let mut elements = String::new();
@@ -83,7 +84,7 @@ fn byte_marks(elements: &mut String, scale: &Scale) {
     }
 }
 
-/// Draws a rectangle; returns `true` if its name fits.
+/// Draws a rectangle. Returns `true` if its name fits into it.
 fn put(elements: &mut String, scale: &Scale, at: usize, held: &Rectangle) -> bool {
     let (left, top) = (scale.x(held.from as f64), scale.y(held.high));
     let (width, height) = ((scale.x(held.to as f64) - left).max(0.5), (scale.y(held.low) - top).max(0.5));
@@ -104,7 +105,7 @@ fn put(elements: &mut String, scale: &Scale, at: usize, held: &Rectangle) -> boo
     has_room
 }
 
-/// Draws the line at the heap's end, and the key.
+/// Draws the dashed line at the end of the heap, and its explanation above the chart.
 fn level(elements: &mut String, scale: &Scale, height_bytes: u64) {
     let (level, right) = (scale.y(height_bytes), WIDTH - RIGHT);
     let _ = write!(
@@ -116,8 +117,8 @@ fn level(elements: &mut String, scale: &Scale, height_bytes: u64) {
     );
 }
 
-/// Returns the names of the rectangles that have no room for a name, from left to right and upwards, each with its
-/// rectangles; and the number of rectangles whose names are not listed.
+/// Returns the names to list below the chart, each with its rectangles, ordered from left to right and upwards; and the
+/// number of rectangles whose names do not fit in the list.
 fn names_of(mut unnamed: Vec<&Rectangle>) -> (Vec<(&str, Vec<&Rectangle>)>, usize) {
     unnamed.sort_by_key(|held| (held.from, held.low));
     let (mut names, mut more): (Vec<(&str, Vec<&Rectangle>)>, usize) = (Vec::new(), 0);
@@ -131,7 +132,7 @@ fn names_of(mut unnamed: Vec<&Rectangle>) -> (Vec<(&str, Vec<&Rectangle>)>, usiz
     (names, more)
 }
 
-/// Writes numbers into rectangles, and their names below the drawing. Returns the height of the list.
+/// Writes the numbers into the rectangles, and the list of names below the chart. Returns the height of the list.
 fn list(elements: &mut String, scale: &Scale, names: &[(&str, Vec<&Rectangle>)], more: usize, left_out: usize) -> f64 {
     let rows = names.len().div_ceil(LIST_COLUMNS);
     for (at, (name, all)) in names.iter().enumerate() {

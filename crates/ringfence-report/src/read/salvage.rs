@@ -1,18 +1,19 @@
-//! Repair of truncated JSON: the text is cut after a complete element and closed.
+//! Repair of truncated JSON: the text is cut off after a complete element, and its open brackets are closed.
 //!
 //! ```text
 //!   {"version":1,"blocks":[{"bytes":4,"ranges":[{"offset":0,"bytes":2},{"offs        truncated
 //!   {"version":1,"blocks":[{"bytes":4,"ranges":[{"offset":0,"bytes":2}]}]}           cut and closed
 //! ```
 
-/// Nesting limit. All supported files are less deep.
+/// Maximum nesting depth. All supported files have a smaller one.
 const DEPTH_MAX: usize = 16;
 
-/// Returns repaired texts to try, the deepest cut first, each with the number of bytes of `text` that it contains.
-/// O(bytes).
+/// Returns repaired texts to try in this order, the most deeply nested cut first. Each has the number of bytes of
+/// `text` that it contains. O(bytes).
 ///
-/// For each nesting depth, the scan records the last position at which a list, or the outermost object, had received a
-/// complete element. The deepest cut is not always usable, because the object around it may lack required fields.
+/// For each nesting depth, the scan records the last position after which a list, or the outermost object, had only
+/// complete elements. The most deeply nested cut is not always usable, because the objects around it may lack required
+/// fields.
 pub(super) fn candidates(text: &[u8]) -> impl Iterator<Item = (Vec<u8>, usize)> {
     let (mut open, mut last) = (Vec::new(), [0; DEPTH_MAX]);
     let (mut is_text, mut is_escaped) = (false, false);

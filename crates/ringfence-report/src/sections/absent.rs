@@ -1,4 +1,4 @@
-//! The parts that this page does not have, and how to get them.
+//! The section about data that this page does not have, and how to get it.
 
 use super::nothing;
 use crate::{Report, Source};

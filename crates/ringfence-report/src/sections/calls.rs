@@ -1,4 +1,4 @@
-//! Driver calls: those that were made, and those that a program without Ringfence would have made.
+//! Driver calls: the calls that were made, and the calls that a program without Ringfence would have made too.
 
 use ringfence_trace::DriverCalls;
 

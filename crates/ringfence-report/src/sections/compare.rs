@@ -1,4 +1,4 @@
-//! Two snapshots side by side: figures, and changes by name.
+//! Comparison of two snapshots: figures side by side, and changes by name.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ fn figures(then: &Report, now: &Compared) -> String {
     table.html()
 }
 
-/// Returns the changes by the beginning of the names, the largest first. Unchanged names are left out.
+/// Returns the table of changes by name prefix, the largest change first. Prefixes without a change are left out.
 fn names(then: &Snapshot, now: &Compared) -> String {
     let mut both: BTreeMap<String, (Consumer, Consumer)> = BTreeMap::new();
     for one in consumers(then) {
@@ -73,7 +73,7 @@ fn names(then: &Snapshot, now: &Compared) -> String {
         ]
     });
     let table = Table {
-        caption: "Changes by the beginning of the name",
+        caption: "Changes by name prefix",
         headings: &["Name begins with", "Then", "Now", "Change", "Ranges"],
         numbers: &[false, true, true, true, true],
         rows: rows.collect(),

@@ -1,4 +1,4 @@
-//! The largest consumers of memory, by the beginning of the names.
+//! The largest consumers of memory, by name prefix.
 
 use ringfence_trace::Snapshot;
 
@@ -9,7 +9,7 @@ use crate::table::Table;
 use crate::units;
 use crate::units::{bytes, count};
 
-/// Maximum number of rows. One more row sums up the rest.
+/// Maximum number of rows. One more row has the sum of all other consumers.
 const ROW_COUNT_MAX: usize = 25;
 
 pub(super) fn html(snapshot: &Snapshot) -> String {
@@ -37,7 +37,7 @@ pub(super) fn html(snapshot: &Snapshot) -> String {
         rows.push(vec![name, bytes(sum), share(sum), count(ranges), bytes(largest)]);
     }
     let table = Table {
-        caption: "Use by the beginning of the name, up to a / : . # or a digit",
+        caption: "Memory by name prefix: the part of the name before a / : . # or a digit",
         headings: &["Name begins with", "Bytes", "Share", "Ranges", "Largest"],
         numbers: &[false, true, true, true, true],
         rows,

@@ -1,5 +1,5 @@
-//! Descriptors: each region of slots as a bar, and all regions as a table. A bar shows the slots in use and the slots
-//! that wait for the device; its length is the region's size, and a mark shows the high-water mark.
+//! Descriptors: each region of slots as a bar, and all regions as a table. The length of a bar is the size of the
+//! region. Its parts are the slots in use and the slots that wait for the device; a tick shows the high-water mark.
 
 use ringfence_trace::DescriptorSnapshot;
 

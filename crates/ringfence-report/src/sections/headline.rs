@@ -12,7 +12,8 @@ struct Figure {
     note: String,
 }
 
-/// Returns the figures. `is_exact` is `false` if the peak does not include dedicated memory that is already freed.
+/// Returns the figures as HTML. `is_exact` is `true` if the peak of reserved bytes includes dedicated memory that is
+/// freed by now.
 pub(super) fn html(figures: &Figures, source: Source, is_exact: bool) -> String {
     let all = memory(figures, is_exact).into_iter().chain(objects(figures, source));
     format!("<dl class=\"figures\">\n{}</dl>\n", all.map(|figure| figure.html()).collect::<String>())

@@ -1,5 +1,5 @@
-//! Each memory heap as a bar: bytes used by resources, other bytes of blocks, bytes used by the rest of the process,
-//! and the driver's budget as a mark. A bar's length is the heap's size.
+//! Each memory heap as a bar. The length of a bar is the size of the heap. Its parts are bytes used by resources, other
+//! bytes of blocks, and bytes used by the rest of the process; a tick shows the driver's budget.
 
 use ringfence_trace::{HeapSnapshot, Snapshot};
 
@@ -28,7 +28,7 @@ pub(super) fn html(snapshot: &Snapshot) -> String {
 const KEY: &str = "<ul class=\"key\"><li><i class=\"used\"></i>used</li><li><i class=\"free\"></i>free in blocks</li>\
     <li><i class=\"others\"></i>rest of the process</li><li><i class=\"budget\"></i>budget</li></ul>\n";
 
-/// Returns the bytes of ranges in each heap.
+/// Returns the total size of the ranges in each heap, in bytes.
 fn used_bytes(snapshot: &Snapshot) -> Vec<u64> {
     let mut used = vec![0_u64; snapshot.heaps.len()];
     for block in &snapshot.blocks {

@@ -28,7 +28,7 @@ pub(super) fn html(history: Option<&History>) -> String {
     )
 }
 
-/// Returns the charts, which also become files.
+/// Returns the charts of a history. `ringfence report --svg` writes them as files.
 pub(crate) fn drawings(history: &History) -> Vec<Drawing> {
     let frames: Vec<u64> = history.moments.iter().map(|moment| moment.frame).collect();
     let heap_count = history.moments.first().map_or(0, |moment| moment.heaps.len());
@@ -57,7 +57,7 @@ fn of_heap(history: &History, frames: &[u64], heap: usize) -> Drawing {
         Series { name: "used".into(), look: Look::Area, values: values(|heap| Some(heap.used_bytes)) },
         Series { name: "reserved".into(), look: Look::Line, values: values(|heap| Some(heap.reserved_bytes)) },
     ];
-    // A budget of many times the used bytes would flatten all other lines, so it is only mentioned in the title.
+    // A budget of many times the used bytes would make all other lines flat, so only the title mentions it.
     let budget: Vec<Option<u64>> = values(|heap| heap.budget_bytes);
     let reserved = history.moments.iter().map(|moment| moment.heaps[heap].reserved_bytes).max().unwrap_or(0);
     let least = budget.iter().flatten().min().copied();
@@ -66,7 +66,7 @@ fn of_heap(history: &History, frames: &[u64], heap: usize) -> Drawing {
         Some(least) if least / 20 < reserved => {
             series.push(Series { name: "budget".into(), look: Look::Dashes, values: budget });
         }
-        Some(least) => title.push_str(&format!(" (the budget is off the scale: at least {})", bytes(least))),
+        Some(least) => title.push_str(&format!(" (budget of at least {}, outside the scale)", bytes(least))),
         None => title.push_str(" (the driver reports no budget)"),
     }
     over_frames(&format!("heap-{heap}"), &title, Unit::Bytes, frames, &series)
@@ -100,7 +100,7 @@ fn of_descriptors(history: &History, frames: &[u64], heap: usize) -> Drawing {
     over_frames(&format!("descriptors-{heap}"), &format!("Descriptors: {name}"), Unit::Count, frames, &series)
 }
 
-/// Returns a name. Empty names and names that occur several times get their index appended.
+/// Returns the name with index `at`. If the name is empty or occurs several times, the index is added.
 fn distinct(names: &[String], at: usize) -> String {
     let name = &names[at];
     match names.iter().filter(|other| *other == name).count() {
@@ -110,7 +110,7 @@ fn distinct(names: &[String], at: usize) -> String {
     }
 }
 
-/// Charts the objects in transient heaps. Many of them share bytes, so the sum of their sizes exceeds the size of their
+/// Draws the total size of the objects in transient heaps. Objects share bytes, so this size can exceed the size of the
 /// heaps.
 fn of_transients(history: &History, frames: &[u64]) -> Drawing {
     let values: Vec<_> = history.moments.iter().map(|moment| Some(moment.transient_bytes)).collect();
@@ -118,7 +118,7 @@ fn of_transients(history: &History, frames: &[u64]) -> Drawing {
     over_frames("transients", "Objects in transient heaps", Unit::Bytes, frames, &series)
 }
 
-/// Draws the bytes of each resource in each pass.
+/// Draws a plan: the bytes of each resource over the passes that use it.
 fn of_plan(at: usize, plan: &FramePlan) -> Drawing {
     let row = |row: &FramePlanRow| Rectangle {
         note: format!(
@@ -163,7 +163,7 @@ fn fragmentation(history: &History, frames: &[u64]) -> Drawing {
             values: values(|moment| moment.free_percent),
         },
         Series {
-            name: "share of it outside the longest free range".into(),
+            name: "share of the free bytes outside the longest free range".into(),
             look: Look::Line,
             values: values(|moment| moment.fragmentation_percent),
         },
@@ -185,7 +185,7 @@ fn live(history: &History, frames: &[u64]) -> Drawing {
     over_frames("ranges", "Ranges", Unit::Count, frames, &series)
 }
 
-/// Draws the heaviest lifetimes, by bytes × frames.
+/// Draws the lifetimes with the most bytes × frames.
 fn lifetimes(history: &History) -> Drawing {
     let last = history.frame_count.max(1);
     let end = |one: &Lifetime| one.freed.unwrap_or(last);
@@ -255,7 +255,7 @@ fn moments(history: &History) -> String {
     table.folded()
 }
 
-/// Returns the table of objects in transient heaps at the end.
+/// Returns the table of the objects that existed in transient heaps at the end.
 fn transients(history: &History) -> String {
     let (made, there) = (history.transient_made_count, history.transient_count);
     if made == 0 {
@@ -285,7 +285,8 @@ fn transients(history: &History) -> String {
     )
 }
 
-/// Returns the table of ranges that were owned when the trace ended. They are leaks only if the program ended there.
+/// Returns the table of the ranges that had an owner when the trace ended. These are leaks only if the program ended
+/// there too.
 fn left(history: &History) -> String {
     let count_left = history.left_count;
     if count_left == 0 {

@@ -1,4 +1,4 @@
-//! The memory map's table of all blocks. `page/map.js` draws the map.
+//! The section of the memory map: an empty map that `page/map.js` draws, and a table of all blocks.
 
 use ringfence_trace::{BlockSnapshot, Snapshot};
 
@@ -43,7 +43,7 @@ fn row(snapshot: &Snapshot, block: &BlockSnapshot) -> Vec<String> {
     ]
 }
 
-/// Returns the class of a block's resources in words. `page/map.js` writes the same.
+/// Returns the class of a block's resources as text. `page/map.js` writes the same text.
 fn class(block: &BlockSnapshot) -> &str {
     if block.class == "all" { "any kind" } else { &block.class }
 }

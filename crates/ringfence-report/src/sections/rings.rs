@@ -28,7 +28,7 @@ fn row(index: usize, ring: &RingSnapshot) -> Vec<String> {
         bytes(ring.written_bytes),
         count(ring.wait_count),
         match (ring.wait_count, ring.wait_ns) {
-            // Waits for the simulated device take no time.
+            // On the simulated device, waits take no time.
             (1.., 0) => "not measured".into(),
             (_, time) => nanoseconds(time),
         },

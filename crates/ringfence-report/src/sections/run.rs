@@ -9,7 +9,7 @@ use crate::table::Table;
 use crate::units::{bytes, count};
 use crate::{FrameSample, Report};
 
-/// Maximum number of rows, because longer tables are not read. In a longer run, each row stands for several frames.
+/// Maximum number of rows, because longer tables are hard to read. In a longer run, each row stands for several frames.
 const ROW_COUNT_MAX: usize = 100;
 /// Maximum number of points that a reader can distinguish.
 const POINT_COUNT_MAX: usize = 500;

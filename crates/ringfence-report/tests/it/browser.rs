@@ -1,6 +1,6 @@
-//! Tests of the page in a real browser: its script draws without an error and shows the figures of the snapshot.
+//! Tests of the page in a real browser: the page's script runs without an error and shows the figures of the snapshot.
 //!
-//! Without a browser the tests print a note and pass, unless `RINGFENCE_REQUIRE_BROWSER` is set.
+//! If there is no browser, the tests print a note and pass, unless `RINGFENCE_REQUIRE_BROWSER` is set.
 
 use crate::made_up;
 mod plan;
@@ -16,7 +16,7 @@ use ringfence_report::{Figures, History, Report};
 
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// A script that acts like a visitor of the page and writes the results into attributes of the root element.
+/// A script that acts like a reader of the page, and writes the results into attributes of the root element.
 const VISITOR: &str = include_str!("browser/visitor.html");
 
 #[test]
@@ -108,8 +108,11 @@ fn shows_a_trace_over_time_and_another_snapshot() {
         assert!(page.dom.contains(&format!("id=\"drawing-{drawing}\"")), "{drawing}");
     }
     assert!(!page.dom.contains("drawing-heap-1"), "a heap without memory objects");
-    assert!(page.dom.contains("Changes by the beginning of the name"));
-    assert!(page.text("class=\"damage\"").starts_with("The trace is damaged; here is what could be read"));
+    assert!(page.dom.contains("Changes by name prefix"));
+    assert!(
+        page.text("class=\"damage\"")
+            .starts_with("The trace is damaged, and the page shows the part that could be read")
+    );
 }
 
 /// The values of descriptors and transient objects, read frame by frame with the keyboard, equal those of the trace.
@@ -171,7 +174,7 @@ fn opens_a_hundred_thousand_ranges() {
     println!("ready after {} ms in the browser", page.root("data-ready-ms"));
 }
 
-/// A page after the browser ran its script.
+/// A page, after the browser has run its script.
 struct Page {
     dom: String,
 }
@@ -205,8 +208,8 @@ fn attribute<'a>(tag: &'a str, name: &str) -> &'a str {
     value.unwrap_or_else(|| panic!("{tag} has no {name}"))
 }
 
-/// Opens `report` with `extra` at the end of the page, and checks that no error occurred. Returns `None` without a
-/// browser.
+/// Opens the page of `report` with the HTML `extra` at its end, and checks that no error occurred. Returns `None` if
+/// there is no browser.
 fn open(name: &str, report: &Report, extra: &str) -> Option<Page> {
     open_html(name, &report.to_html(), extra)
 }
@@ -239,7 +242,7 @@ fn browser() -> Option<PathBuf> {
     all.into_iter().find(|path| path.is_file())
 }
 
-/// Returns the page after its script has run, and the browser's log.
+/// Returns the document after the page's script has run, and the browser's log.
 fn visit(browser: &Path, page: &Path, profile: &Path) -> (String, String) {
     let arguments = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync \
                      --disable-background-networking --disable-component-update --disable-dev-shm-usage \

@@ -1,4 +1,5 @@
-//! Reading a damaged file returns a page or a one-line error, and never panics. The part before a cut is read.
+//! Reading a damaged file returns a report or a one-line error, and never panics. If a file is cut off, the part before
+//! the cut is read.
 
 use crate::made_up;
 
@@ -17,7 +18,8 @@ impl Dice {
     }
 }
 
-/// Damages `bytes`: cuts, flips, repeats or removes bytes, and inserts digits and brackets.
+/// Returns `bytes` with random damage: parts are cut off, changed, repeated or removed, and digits and brackets are
+/// inserted.
 fn damaged(dice: &mut Dice, bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..=dice.roll(3) {
@@ -46,7 +48,7 @@ fn damaged(dice: &mut Dice, bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Checks that reading `bytes` returns a complete page or a one-line error.
+/// Checks that reading `bytes` returns a report with a complete page, or a one-line error.
 fn look(bytes: &[u8]) {
     match Report::from_json(bytes) {
         Ok(report) => assert!(report.to_html().ends_with("</html>\n") && !report.to_svgs().is_empty()),
@@ -83,7 +85,8 @@ fn no_damage_to_json_panics() {
     }
 }
 
-/// Replaces numbers by `number` where `chance` says so. Versions and indices stay, so that the file can still be read.
+/// Replaces each number by `number` if `chance` returns `true`. Versions and indices are not replaced, so that the file
+/// can still be read.
 fn enlarge(value: &mut serde_json::Value, number: u64, mut chance: impl FnMut() -> bool + Copy) {
     match value {
         serde_json::Value::Object(parts) => {
@@ -131,10 +134,12 @@ fn of_a_snapshot_that_is_cut_off_what_stands_before_the_cut_is_read() {
         let count = Figures::of(&read).allocation_count;
         assert!(count >= most, "a later cut keeps at least as much");
         most = count;
-        assert!(report_of(read).to_html().contains("The file is damaged; here is what could be read"));
+        assert!(
+            report_of(read).to_html().contains("The file is damaged, and the page shows the part that could be read")
+        );
     }
     assert_eq!(most, Figures::of(&whole).allocation_count, "a cut after the blocks");
-    // Damage in the middle of the file.
+    // The file is damaged in its second half.
     let mut damaged = bytes.clone();
     let half = bytes.len() / 2;
     let at = half + bytes[half..].windows(8).position(|part| part == b"\"offset\"").expect("there are ranges");
@@ -143,7 +148,8 @@ fn of_a_snapshot_that_is_cut_off_what_stands_before_the_cut_is_read() {
     assert!(report.damage.expect("it is damaged").contains("damaged in line 1"));
 }
 
-/// A trace with a missing chunk and a duplicated one is reported as damaged, although its event count is right.
+/// If a trace lacks a chunk and has another one twice, it is reported as damaged, although the number of its events is
+/// right.
 #[test]
 fn a_trace_whose_events_cannot_follow_each_other_is_damaged() {
     let trace = |blocks: [u64; 3]| {
@@ -203,7 +209,7 @@ fn checksum(bytes: impl Iterator<Item = u8>) -> u32 {
     })
 }
 
-/// Returns a trace with valid checksums and arbitrary events.
+/// Returns a trace of one chunk with `count` events, the given payload and a valid checksum.
 fn trace(count: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = b"\x89RFT\r\n\x1a\n\x01\0\0\0".to_vec();
     let head: Vec<u8> = [payload.len() as u32, count].iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -226,7 +232,7 @@ fn a_trace_of_events_that_cannot_be_makes_a_page_or_a_line_and_never_a_panic() {
                 .flatten()
                 .collect();
             payload.push(codes[dice.roll(codes.len())]);
-            // Mostly small numbers, so that events refer to the same blocks and ranges, and sometimes a huge one.
+            // Most numbers are small, so that events refer to the same blocks and ranges. Some are huge.
             for _ in 0..dice.roll(7) {
                 match dice.roll(9) {
                     0 => payload.extend([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]),

@@ -1,4 +1,4 @@
-//! Tests of dumps of other allocators, read as snapshots.
+//! Tests of the import of snapshots from other allocators.
 
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ fn a_dump_becomes_heaps_types_and_blocks() {
     assert_eq!(snapshot.blocks[2].ranges[0].name, "pool mine: x");
 }
 
-/// A dump contains no calls and no retired objects: the page shows them as unknown, not as 0.
+/// A dump contains no driver calls and no retired objects, so the page shows these as unknown, not as 0.
 #[test]
 fn what_a_dump_does_not_hold_is_unknown() {
     let report = Report::from_json(small().to_string().as_bytes()).expect("it is a dump");

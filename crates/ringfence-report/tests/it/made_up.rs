@@ -1,4 +1,4 @@
-//! Generated reports of any size, the same in each run: blocks of several kinds, ranges with gaps between them, hostile
+//! Generated reports of any size, equal in each run: blocks of several kinds, ranges with gaps between them, hostile
 //! names, and a run of frames.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
@@ -62,14 +62,14 @@ fn blocks(numbers: &mut Numbers, block_count: u64, range_count: u64) -> Vec<Bloc
         blocks.push(shared_block(numbers, index, shared_ranges / shared_count + extra));
     }
     blocks.extend((0..dedicated_count).map(|index| dedicated_block(numbers, index)));
-    // The numbers have gaps, as if other blocks had been freed.
+    // The block numbers have gaps, as if other blocks had been freed.
     (0..).zip(&mut blocks).for_each(|(index, block)| block.number = 3 + 2 * index);
     blocks
 }
 
 fn shared_block(numbers: &mut Numbers, index: u64, range_count: u64) -> BlockSnapshot {
     let bytes = [64, 128, 256][numbers.next(3) as usize] * MIB;
-    // Sizes over several powers of two, followed by gaps: few gaps in some blocks, many in others.
+    // Sizes from several powers of two, and gaps after the ranges: few in some blocks, many in others.
     let size = |_| {
         let least = 256 << numbers.next(9);
         least + numbers.next(least)
@@ -237,7 +237,7 @@ fn facts() -> Vec<(String, String)> {
     .into()
 }
 
-/// Returns a history as a trace could record it: frames, and lifetimes, some with hostile names.
+/// Returns a history like one from a trace: moments of frames, and lifetimes, some with hostile names.
 pub fn history(frame_count: u64, lifetime_count: u64) -> History {
     let mut numbers = Numbers(77);
     let moment = |frame: u64| Moment {
@@ -289,7 +289,7 @@ pub fn history(frame_count: u64, lifetime_count: u64) -> History {
     }
 }
 
-/// Returns a plan of ten resources in twelve passes, in which each reuses the bytes of the resource two before it.
+/// Returns a plan of ten resources in twelve passes. Each resource reuses the bytes of the resource two before it.
 fn plan() -> FramePlan {
     let row = |at: u64| FramePlanRow {
         name: HOSTILE[at as usize].into(),
@@ -303,7 +303,7 @@ fn plan() -> FramePlan {
     FramePlan { frame: 1, plan: 1, heap: 0, height_bytes, lower_bound_bytes, pass_count: 12, rows }
 }
 
-/// Returns another snapshot to compare with.
+/// Returns a snapshot for the comparison with that of [`report`].
 pub fn compared() -> Compared {
     Compared { title: HOSTILE[2].into(), snapshot: report(10, 500, 0).snapshot, ..Compared::default() }
 }

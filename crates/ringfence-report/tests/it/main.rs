@@ -1,4 +1,4 @@
-//! Tests of the pages, in one program. The tests in `browser` open pages in Chromium.
+//! The tests of the pages, as one program. The tests in `browser` open pages in Chromium.
 
 mod browser;
 mod corrupt;

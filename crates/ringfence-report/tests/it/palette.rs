@@ -9,8 +9,8 @@ const FILLS: [&str; 5] = ["blue", "sky", "orange", "green", "purple"];
 
 type Color = [f64; 3];
 
-/// Matrices that convert linear light to the perception of each kind of dichromat: Machado, Oliveira and Fernandes
-/// 2009, severity 1.
+/// Matrices that convert linear light to the perception of each kind of dichromat (Machado, Oliveira and Fernandes
+/// 2009, severity 1).
 const SIGHTS: [(&str, [Color; 3]); 4] = [
     ("all", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
     (
@@ -27,7 +27,7 @@ const SIGHTS: [(&str, [Color; 3]); 4] = [
     ),
 ];
 
-/// Returns the colour of each variable in the light theme and in the dark one, as linear light.
+/// Returns for each colour variable its value in the light theme and in the dark theme, as linear light.
 fn palette() -> HashMap<&'static str, [Color; 2]> {
     let pairs = STYLE.lines().filter_map(|line| {
         let (name, rest) = line.trim().strip_prefix("--")?.split_once(": light-dark(")?;
@@ -96,7 +96,7 @@ fn text_and_marks_stand_out_from_what_they_are_on() {
         for (name, least) in [("text", 7.0), ("quiet", 4.5), ("warn", 3.0), ("hit", 7.0)] {
             assert!(on_card(name) >= least, "theme {theme}: {name} at {:.2}", on_card(name));
         }
-        // Each fill can be distinguished from free space beside it.
+        // Each fill differs enough from the colour of free space beside it.
         for name in FILLS {
             let apart = distance(palette[name][theme], palette["free"][theme]);
             assert!(apart >= 19.0, "theme {theme}: {name} and free are {apart:.1} apart");

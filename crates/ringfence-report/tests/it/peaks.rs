@@ -1,4 +1,5 @@
-//! A peak of a single frame appears in the charts and in the figures, for every kind of memory.
+//! If a figure has a peak in a single frame, the peak appears in the charts and in the figures, for every kind of
+//! memory.
 
 use ringfence_report::{History, Report, bytes};
 use ringfence_trace::{Chunk, Event, Writer};
@@ -6,8 +7,8 @@ use ringfence_trace::{Chunk, Event, Writer};
 const MIB: u64 = 1 << 20;
 const FRAMES: u64 = 4_001;
 
-/// Returns a trace with 4 MiB of blocks, and 1 GiB of dedicated memory in one frame, which lasts to the frame's end or
-/// is freed within the frame.
+/// Returns a trace with 4 MiB of blocks, and 1 GiB of dedicated memory in frame `in_frame`. If `outlives_its_frame`,
+/// the dedicated memory exists until the end of that frame; otherwise it is freed within the frame.
 fn trace(in_frame: u64, outlives_its_frame: bool) -> Vec<u8> {
     let (mut bytes, mut chunk) = (Vec::new(), Chunk::default());
     let made = |block, dedicated, bytes| Event::BlockMade { block, memory_type: 0, dedicated, bytes, class: "buffers" };
@@ -41,7 +42,8 @@ fn trace(in_frame: u64, outlives_its_frame: bool) -> Vec<u8> {
 
 #[test]
 fn dedicated_memory_of_one_frame_is_in_the_chart_of_its_heap_and_in_the_headline() {
-    // A frame before the thinning of the moments, and a frame without its own moment.
+    // Frame 1501 gets a moment that thinning removes later. Frame 2501 gets none, because a moment then stands for two
+    // frames.
     for (in_frame, outlives_its_frame) in [(1501, true), (2501, true), (1501, false), (2501, false)] {
         let (history, snapshot) = History::read(&trace(in_frame, outlives_its_frame)[..]).expect("a trace");
         assert_eq!((history.frame_count, history.damage.as_ref()), (FRAMES, None));
@@ -60,7 +62,7 @@ fn dedicated_memory_of_one_frame_is_in_the_chart_of_its_heap_and_in_the_headline
     }
 }
 
-/// The titles of the heaps of one frame's plan differ, although they share the plan's number.
+/// If a frame's plan has several heaps, their titles differ, although the heaps have the same plan number.
 #[test]
 fn plans_of_a_frame_have_titles_that_differ_by_their_heaps() {
     let (mut bytes, mut chunk) = (Vec::new(), Chunk::default());

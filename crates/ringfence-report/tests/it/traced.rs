@@ -1,4 +1,5 @@
-//! A recorded run with descriptors and transient objects, and its moments, read without the report.
+//! A recorded run with descriptors and transient objects, and the states at the ends of its frames, computed without
+//! the report.
 
 use ringfence::descriptor::{CpuDescriptorHeap, CpuHeapDesc, ShaderVisibleDesc, ShaderVisibleHeap, View};
 use ringfence::device::descriptors::{BufferView, BufferViewKind};
@@ -9,8 +10,8 @@ use ringfence::{AllocationDesc, Allocator, AllocatorDesc};
 use ringfence_testkit::fixture::Recording;
 use ringfence_trace::{DescriptorUse, Event, Reader, State};
 
-/// Records `count` frames in which persistent descriptors are allocated and freed, tables of single frames grow and
-/// shrink, and three targets share a heap.
+/// Records `count` frames. Persistent descriptors are allocated and freed, frame tables grow and shrink, and three
+/// targets share a heap.
 pub fn frames(count: u32) -> Vec<u8> {
     let device = Device::new(Profile::h200(), SimOptions::default());
     let memory = Allocator::over(device.clone(), AllocatorDesc::default());
@@ -68,7 +69,7 @@ pub fn frames(count: u32) -> Vec<u8> {
     recording.bytes()
 }
 
-/// The state at the end of a frame.
+/// Numbers of descriptors and transient objects at the end of a frame.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Moment {
     pub frame: u64,
@@ -77,7 +78,7 @@ pub struct Moment {
     pub transient_bytes: u64,
 }
 
-/// Returns the moments at each frame's end and at the trace's end.
+/// Returns the states at the end of each frame and at the end of the trace.
 pub fn moments(trace: &[u8]) -> Vec<Moment> {
     let (mut state, mut moments) = (State::new(), Vec::new());
     let moment = |state: &State| {

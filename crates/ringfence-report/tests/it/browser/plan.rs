@@ -1,4 +1,4 @@
-//! Tests of a plan's page: the slider shows for each moment the same figures as a direct sum over the rows.
+//! Tests of a plan's page: for each moment, the slider shows figures that equal direct sums over the rows.
 
 use ringfence_report::{PlanPage, PlannedRow};
 use serde_json::Value;
@@ -38,7 +38,7 @@ fn large(many: u64) -> PlanPage {
     PlanPage { title: "large".into(), rows, height: 6400, lower_bound: 6000, capacity: None, ..Default::default() }
 }
 
-/// Compares the figures of the slider with the rows.
+/// Compares the figures that the slider shows with sums over the rows.
 fn compare(page: &Page, plan: &PlanPage) {
     let text = page.root("data-moments").replace("&quot;", "\"").replace("&nbsp;", "\u{a0}");
     let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
@@ -80,7 +80,8 @@ fn the_slider_says_what_is_alive_at_each_moment_of_five_rows() {
     assert_eq!(page.root("data-ends"), "25 40 50 60 75");
     assert_eq!(page.root("data-back"), "0 0 1000 560");
     let ink: f64 = page.root("data-ink").parse().expect("a share");
-    // 400 x 100, 300 x 50, 200 x 50, 400 x 20 and 100 x 10 of 1000 x 100, minus a pixel between neighbours.
+    // The area of the five rectangles (400 x 100, 300 x 50, 200 x 50, 400 x 20 and 100 x 10 of 1000 x 100), minus a
+    // pixel between neighbours.
     assert!((ink - 0.74).abs() < 0.02, "{ink}");
 }
 

@@ -1,7 +1,7 @@
-//! Tests of all numbers in the page's tables and figures: they are read back from the browser's document and compared
-//! with direct sums over the snapshot, the frames and the trace.
+//! Tests of all numbers in the page's tables and figures: they are read from the browser's document and compared with
+//! direct sums over the snapshot, the frames and the trace.
 //!
-//! The texts are rounded to three digits, so a text must equal the exact number rounded to the text's last digit.
+//! The texts on the page are rounded to three digits. So a test rounds the exact number to the last digit of the text.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use ringfence_trace::{BlockSnapshot, Snapshot};
 
 use super::{made_up, open};
 
-/// The expected content of a cell.
+/// The expected value of a cell.
 enum Cell {
     Text(String),
-    /// Bytes, nanoseconds or a count, in the smallest unit that a text may use.
+    /// Bytes, nanoseconds or a count.
     Number(u64),
     Percent(f64),
     /// A change from one number to another.
@@ -37,7 +37,7 @@ fn every_number_of_every_table_is_the_snapshots() {
         ("Upload rings when the snapshot was taken", rings(snapshot)),
         ("Descriptors as a table", descriptors(snapshot)),
         ("Blocks as a table", blocks(snapshot)),
-        ("Use by the beginning of the name, up to a / : . # or a digit", consumers(snapshot)),
+        ("Memory by name prefix: the part of the name before a / : . # or a digit", consumers(snapshot)),
         ("Frames as a table", frames(&report)),
         ("The trace as a table", moments(&report)),
         ("Figures compared", compared(&report)),
@@ -239,7 +239,7 @@ fn largest_free(block: &BlockSnapshot) -> u64 {
     begins.zip(ends).map(|(begin, end)| begin - end).max().unwrap_or(0)
 }
 
-/// Returns the texts of the table with this caption, row by row, without its heading.
+/// Returns the texts of the table with this caption, row by row, without the row of headings.
 fn rows(dom: &str, caption: &str) -> Vec<Vec<String>> {
     let table = dom.split_once(&format!("<caption>{caption}</caption>")).unwrap_or_else(|| panic!("no {caption}")).1;
     let body = table.split_once("<tbody>").and_then(|(_, rest)| rest.split_once("</tbody>")).expect("it has a body").0;
@@ -248,7 +248,7 @@ fn rows(dom: &str, caption: &str) -> Vec<Vec<String>> {
     body.split("<tr>").skip(1).map(row).collect()
 }
 
-/// Undoes the browser's escaping.
+/// Replaces the browser's escapes by the characters that they stand for.
 fn plain(text: &str) -> String {
     let escapes = [("&nbsp;", "\u{a0}"), ("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&amp;", "&")];
     escapes.iter().fold(text.to_owned(), |text, (escape, letter)| text.replace(escape, letter))
@@ -262,7 +262,7 @@ fn compare(caption: &str, found: &[Vec<String>], expected: &Rows) {
         for (found, expected) in found.iter().zip(expected) {
             let place = format!("{caption}, row {line}: {found}");
             match *expected {
-                // Browsers treat control characters differently.
+                // Control characters are not compared, because browsers treat them differently.
                 Text(ref text) if text.contains(char::is_control) => {}
                 Text(ref text) => assert_eq!(found, text, "{place}"),
                 Number(exact) => says(found, exact as f64, &place),
@@ -278,7 +278,7 @@ fn compare(caption: &str, found: &[Vec<String>], expected: &Rows) {
     }
 }
 
-/// Checks that `text` is `exact` in its unit, rounded to its last digit.
+/// Checks that `text` is the number `exact` in the text's unit, rounded to the text's last digit.
 fn says(text: &str, exact: f64, place: &str) {
     let (digits, unit) = text.split_once('\u{a0}').unwrap_or((text, ""));
     let one = match unit {
