@@ -157,7 +157,7 @@ fn a_compacted_block_takes_the_ranges_of_other_blocks() {
 
 /// A move reports if it stays inside its block.
 #[test]
-fn a_move_into_another_block_is_told_from_one_inside() {
+fn a_move_reports_if_it_stays_inside_its_block() {
     let mut world = World::new(&[&["aaaa............", "bbbbbbbb........"]]);
     let (passes, figures) = world.run(DefragDesc::default());
     assert_eq!(passes, [[('a', 0, 8, false)]], "the emptier block goes");
