@@ -58,6 +58,8 @@ struct Compacting {
     round: Option<Round>,
     /// Rounds that were planned. They are judged once the device has completed their copies.
     planned: Vec<Round>,
+    /// `true` if a block was compacted in this cycle.
+    has_compacted: bool,
 }
 
 /// A round in a block: each of its ranges is tried once.
@@ -278,7 +280,7 @@ impl<D: Device> ArenaRun<D> {
         facts.retain(|facts| is_scattered(facts) && facts.movable_count > 0 && !facts.is_evicted);
         facts.sort_by_key(|facts| facts.free - facts.largest_free);
         let order = facts.iter().map(|facts| (facts.id, 0)).collect();
-        self.phase = Phase::Compacting(Compacting { order, round: None, planned: Vec::new() });
+        self.phase = Phase::Compacting(Compacting { order, round: None, planned: Vec::new(), has_compacted: false });
         true
     }
 
@@ -310,10 +312,11 @@ impl<D: Device> ArenaRun<D> {
             let is_over = into.is_empty() && self.old.is_empty();
             if is_over {
                 let rounds = std::mem::take(&mut compacting.planned);
+                compacting.has_compacted |= !rounds.is_empty();
                 compacting.order =
                     rounds.iter().filter_map(|round| self.judge(shared, desc, round, statistics)).collect();
                 if compacting.order.is_empty() {
-                    return self.begin_cycle(!rounds.is_empty());
+                    return self.begin_cycle(compacting.has_compacted);
                 }
             }
             is_over
@@ -365,3 +368,6 @@ impl<D: Device> ArenaRun<D> {
 fn is_scattered(facts: &BlockFacts) -> bool {
     facts.free.saturating_sub(facts.largest_free) >= facts.bytes / COMPACT_SHARE
 }
+
+#[cfg(test)]
+mod tests;

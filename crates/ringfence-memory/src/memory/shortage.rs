@@ -438,3 +438,6 @@ pub fn retry_after_eviction<T>(mut work: impl FnMut() -> Result<T, Error>) -> Re
     }
     unreachable!("the callback is called a limited number of times")
 }
+
+#[cfg(test)]
+mod tests;

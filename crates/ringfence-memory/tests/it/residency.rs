@@ -1,5 +1,7 @@
 //! Residency on the simulated device: the order of eviction, pressure from budgets, failures, and deliberate hazards.
 
+mod rules;
+
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
