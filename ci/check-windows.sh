@@ -9,7 +9,7 @@ install_packages "${BUILD_PACKAGES[@]}"
 # In a copy, because another version changes Cargo.lock.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-cp -r Cargo.toml Cargo.lock crates "$scratch"
+cp -r Cargo.toml Cargo.lock crates planner "$scratch"
 cd "$scratch"
 cargo update --quiet -p windows --precise 0.58.0
 windows_cargo check --quiet -p ringfence-testkit --no-default-features --features d3d12 --tests

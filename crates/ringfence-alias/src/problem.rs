@@ -103,7 +103,7 @@ impl Problem {
     /// Returns `true` if there are no items.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.sizes.len() == 0
+        self.sizes.is_empty()
     }
 
     /// Returns the problem with this load, if sections are larger than the sets of items that are alive at one moment.

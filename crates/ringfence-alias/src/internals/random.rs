@@ -9,6 +9,7 @@
 /// The state, which must not be 0.
 pub struct Random(pub u64);
 
+#[allow(clippy::should_implement_trait, reason = "the numbers do not end, so there is no `Option`")]
 impl Random {
     /// Returns the next number, from 0 to below 1.
     #[inline]

@@ -23,6 +23,11 @@ impl Sizes {
         self.size.len()
     }
 
+    /// Returns `true` if there are no items.
+    pub fn is_empty(&self) -> bool {
+        self.size.is_empty()
+    }
+
     pub fn pairs(&self) -> impl ExactSizeIterator<Item = (u64, u64)> {
         self.size.iter().copied().zip(self.alignment.iter().copied())
     }
