@@ -34,13 +34,11 @@
 //!    it released memory, all steps are repeated, at most 8 times.
 //! 10. A typed error with size, usage, budget and the steps that were tried.
 //!
-//! The allocator remembers if the driver was out of memory. Until memory is freed in the heap or its budget changes, a
-//! request of the same size or larger skips the driver call and continues with the next step. Before a request fails,
-//! every step is tried without this shortcut.
+//! If the driver was out of memory, a request of the same size or larger skips the call until memory is freed in the
+//! heap or its budget changes. Before a request fails, every step is tried without this shortcut.
 //!
-//! Budgets: if a block would exceed the budget, the next smaller size is tried, as if the driver had refused the block.
-//! The smallest size is requested even if it exceeds the budget, unless the request is
-//! [`within_budget`](crate::AllocationDesc::within_budget). A limit that the caller has set is never exceeded.
+//! If a block would exceed the budget, the next smaller size is tried. The smallest size may exceed the budget, unless
+//! the request is [`within_budget`](crate::AllocationDesc::within_budget). No block exceeds a limit that the caller set.
 //!
 //! # Blocks
 //!
@@ -51,9 +49,9 @@
 //! [`maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background) a thread creates the next block
 //! before it is needed. With [`reserve`](crate::memory::MemoryBudgets::reserve) a program announces future requests.
 //!
-//! If the device allows few memory objects, the last three quarters of them are used sparingly. A resource gets the
-//! dedicated memory that the driver prefers only if its size is at least the device's memory divided by the number of
-//! allowed objects. Blocks are large enough that the remaining objects can hold the remaining memory.
+//! If the device allows few memory objects, the last three quarters of them are used sparingly: dedicated memory that the
+//! driver only prefers is for resources of at least the device's memory divided by the number of objects. Blocks are so
+//! large that the remaining objects can hold the remaining memory.
 
 mod arena;
 mod block_memory;

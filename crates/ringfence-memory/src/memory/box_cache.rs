@@ -1,10 +1,8 @@
-//! A per-thread free list of the boxes of handles. So a steady frame allocates no host memory.
+//! A per-thread free list of the boxes of handles. So a steady frame allocates no host memory. All operations are O(1).
 //!
 //! ```text
 //!   made ◀── Box<PlacedObject> ◀── this thread's shells, by kind ◀── Box<PlacedObject>, empty ◀── destroyed
 //! ```
-//!
-//! All operations are O(1): an exchange, and one move of the value.
 
 use std::mem::{self, MaybeUninit};
 use std::ptr;

@@ -6,8 +6,7 @@ bitflags::bitflags! {
     /// Steps of the fallback order that were tried.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
     pub struct Tried: u32 {
-        /// Retired objects that the device was done with were destroyed, and empty blocks of the heap were freed (of
-        /// every heap, if memory objects were short).
+        X
         const TRIM = 1 << 0;
         /// A block of 1/2, 1/4 or 1/8 of the normal size was requested.
         const SMALLER_BLOCK = 1 << 1;

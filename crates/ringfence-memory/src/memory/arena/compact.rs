@@ -23,8 +23,7 @@ use super::{Arena, State};
 use crate::device::Device;
 use crate::memory::block_memory::BlockMemory;
 use crate::memory::memory_object::Memory;
-use crate::memory::request::RangeInfo;
-use crate::memory::request::Request;
+use crate::memory::request::{RangeInfo, Request};
 use crate::memory::residency_state::ResidencyState;
 use ringfence_lockfree::ticket::{Moves, Standing, Ticket};
 

@@ -16,10 +16,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::panic::Location;
 use std::sync::{Arc, Weak};
 
-use super::DebugDesc;
 use super::guard::{Guards, Margins, fill};
 use super::watched::Watched;
-use super::{Finding, GuardCheck, Leak, MemoryAddress, Operation, OperationKind, Overrun};
+use super::{DebugDesc, Finding, GuardCheck, Leak, MemoryAddress, Operation, OperationKind, Overrun};
 use crate::device::Mapped;
 use crate::observe::unlocked::Lock;
 use crate::observe::{Event, Warning, slow_paths};
