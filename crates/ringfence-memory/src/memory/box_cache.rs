@@ -1,7 +1,7 @@
 //! A per-thread free list of the boxes of handles. So a steady frame allocates no host memory. All operations are O(1).
 //!
 //! ```text
-//!   made ◀── Box<PlacedObject> ◀── this thread's shells, by kind ◀── Box<PlacedObject>, empty ◀── destroyed
+//!   made ◀── Box<PlacedObject> ◀── this thread's empty boxes, by kind ◀── Box<PlacedObject>, empty ◀── destroyed
 //! ```
 
 use std::mem::{self, MaybeUninit};

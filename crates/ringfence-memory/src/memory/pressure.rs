@@ -6,7 +6,7 @@ bitflags::bitflags! {
     /// Steps of the fallback order that were tried.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
     pub struct Tried: u32 {
-        X
+        /// Completed retired objects were destroyed, and empty blocks were freed (of every heap if objects were short).
         const TRIM = 1 << 0;
         /// A block of 1/2, 1/4 or 1/8 of the normal size was requested.
         const SMALLER_BLOCK = 1 << 1;
