@@ -4,12 +4,12 @@
 use std::fmt::Display;
 use std::num::NonZeroUsize;
 
-use ringfence_planner as planner;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PySequence, PyString, PyTuple};
+use ringfence_planner as planner;
 
 const BUFFER: &str = "(lower, upper, size) or (lower, upper, size, alignment), integers from 0 to 2**64 - 1";
 const PLACE: &str = "(heap, offset), integers from 0 to 2**64 - 1";

@@ -5,11 +5,11 @@ mod arguments;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use ringfence_planner as planner;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use ringfence_planner as planner;
 
 /// Time between two checks for Ctrl-C.
 const SIGNALS_EVERY: Duration = Duration::from_millis(50);
