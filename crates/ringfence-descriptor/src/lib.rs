@@ -21,7 +21,7 @@
 //!   [`Allocator::reclaim`](ringfence_memory::Allocator) frees both.
 //! - *A CPU-only descriptor is a value*: it may be written, copied and released at any time. If it has a driver object
 //!   (Vulkan's image views and samplers), the object lives until no pending submission can use it.
-//! - *A device implements only the mechanism* ([`device::descriptors`](crate::device::descriptors)). This crate
+//! - *A device implements only the mechanism* ([`device::descriptors`]). This crate
 //!   implements the policy, which is the same for every device.
 //!
 //! # Models

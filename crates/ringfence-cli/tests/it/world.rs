@@ -33,7 +33,7 @@ fn many_worlds_and_bad_requests() {
         (&["--count", "0"], "--count"),
         (&["--count", "-1"], "invalid value '-1' for '--count"),
         (&["--steps", "0"], "--steps"),
-        (&["--seed", "18446744073709551615", "--count", "2"], "--seed and --count"),
+        (&["--seed", "18446744073709551615", "--count", "2"], "2 worlds from seed 18446744073709551615"),
     ] {
         let refused = ringfence(&[&["world"], arguments].concat());
         assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""), "{arguments:?}");

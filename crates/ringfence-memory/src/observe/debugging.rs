@@ -1,4 +1,5 @@
-//! Debugging: checks that the program turns on at run time, in any build, with [`AllocatorDesc::debug`].
+//! Debugging: checks that the program turns on at run time, in any build, with
+//! [`AllocatorDesc::debug`](crate::AllocatorDesc::debug).
 //!
 //! ```text
 //!   a range of a block   │ guard │ the owner's bytes             │ guard │
@@ -29,7 +30,6 @@
 //! without debugging, an object of another allocator, or of a frame that has ended, is refused by a typed error
 //! ([`FrameError`](crate::FrameError), `UploadError`, [`Error`](crate::Error)). The simulated device also detects the
 //! use of objects of the API after their destruction (`Hazard`).
-//! [`AllocatorDesc::debug`]: crate::AllocatorDesc::debug
 
 mod guard;
 mod registry;
