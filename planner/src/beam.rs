@@ -76,9 +76,9 @@ struct Partial<U> {
 /// Second criterion among plans with equal least slack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Favour {
-    /// Sum of the slack.
+    /// Sum of the slack over all sections; a larger sum is better.
     Slack,
-    /// Area of the placed items.
+    /// Area of the placed items; a larger area is better.
     Placed,
 }
 

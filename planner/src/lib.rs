@@ -7,7 +7,7 @@
 //!         └─┴───────┴─────────┴─────────┴─▶ time
 //! ```
 //!
-//! A compiler for neural networks plans its tensors with it. The problem is known as dynamic storage allocation, or
+//! A compiler for neural networks can use it to place tensors. The problem is known as dynamic storage allocation, or
 //! offset assignment with fixed lifetimes. It is NP-hard. `docs/measured.md` beside this crate measures 21 frames,
 //! networks and challenges; for 19 of them the planner finds a plan and proves that it is optimal. A renderer can use
 //! `ringfence-alias`, which this crate is built on: it makes a plan by size for the resources of a frame, with less

@@ -207,7 +207,8 @@ struct Beams<U> {
     beam: Beam<U>,
     width: usize,
     favour: Favour,
-    /// Distance above the bound at which a plan is searched: 0 until the bound is refuted.
+    /// The next search is for a plan of at most `lower_bound + reach`. Grows to 1, 3, 7, … after each height that is
+    /// refuted. Reset to 0 when a plan is found or the beam is widened.
     reach: u64,
 }
 
@@ -253,16 +254,17 @@ struct Portfolio<'s, S: Shape, U: Unit> {
     is_mixed: bool,
 }
 
-/// A strategy, with the failures of its attempts.
+/// A strategy with its random seed, the failures of its attempts and the limits of the next ones. Not a thread of the
+/// operating system.
 struct Thread {
     strategy: Strategy,
     /// Number of failures of each section.
     failures: Vec<u32>,
-    /// Seed of the noise in its order, the same in all its attempts.
+    /// Seed of the random part of the item order, the same in all attempts.
     seed: u64,
-    /// Number of decisions of the next attempt.
+    /// Maximum number of decisions of the next attempt.
     decisions: u64,
-    /// Decisions since the last reset, and the number after which it is reset.
+    /// Sum of the limits of the attempts since the last reset. If it exceeds `spent_max`, the next reset follows.
     spent: u64,
     spent_max: u64,
 }
@@ -283,8 +285,8 @@ impl Thread {
         self.spent_max = 64 * self.decisions;
     }
 
-    /// Extends the next attempt. After many attempts, resets the thread and doubles the number of decisions until the
-    /// next reset.
+    /// Raises the decision limit of the next attempt by a quarter. If `spent` exceeds `spent_max`, resets the thread
+    /// and doubles `spent_max`.
     fn extend(&mut self, items: usize) {
         self.spent += self.decisions;
         self.decisions += self.decisions / 4;

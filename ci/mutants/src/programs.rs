@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// A run of a test program: its package and target (`lib` for the unit tests), and the names of its tests; all if
-/// empty.
+/// A run of a test program. `package` and `target` identify the program (`lib`: the unit tests). `filters` are its
+/// arguments: names of tests and `--skip=…`. If there are no filters, all tests run.
 pub struct Stage {
     pub package: &'static str,
     pub target: &'static str,
@@ -18,7 +18,7 @@ const fn stage(package: &'static str, target: &'static str, filters: &'static [&
     Stage { package, target, filters }
 }
 
-/// Stages of every crate above the core: the simulated device, from fast to slow.
+/// Stages for the crates without a list of their own, from fast to slow. All of them use the simulated device.
 const ABOVE: &[Stage] = &[
     stage("ringfence-memory", "it", &["--skip=there_is_no_memory", "--skip=_campaign::"]),
     stage("ringfence", "it", &["--skip=there_is_no_memory"]),
@@ -79,7 +79,7 @@ pub fn folder(name: &str) -> PathBuf {
     if name == "ringfence-planner" { "planner".into() } else { Path::new("crates").join(name) }
 }
 
-/// Returns the stages of a crate, its own unit tests first.
+/// Returns the stages of a crate in the order in which they run.
 pub fn of_crate(name: &str) -> Vec<&'static Stage> {
     let own: &[Stage] = match name {
         "ringfence-upload" => &const { [stage("ringfence-upload", "lib", &[])] },

@@ -7,7 +7,7 @@
 //!         └─┴───────┴─────────┴─────────┴─▶ time
 //! ```
 //!
-//! A renderer plans the render targets of a frame with it. The problem is known as dynamic storage allocation, or
+//! A renderer can use it to place the render targets of a frame. The problem is known as dynamic storage allocation, or
 //! offset assignment with fixed lifetimes. It is NP-hard. This crate makes the plan by size and repairs it: on the three
 //! frames that `planner/docs/measured.md` of the repository measures, the plan by size is at most 0.26 % above the best
 //! plan. The crate `ringfence-planner` searches for better plans, for more items and for several heaps, and is useful to

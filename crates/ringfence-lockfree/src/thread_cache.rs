@@ -105,7 +105,8 @@ pub struct Account {
 /// The cache of one thread: items of `CLASSES` classes, owners and an account.
 pub struct ThreadCache<T, O = (), const CLASSES: usize = 1> {
     classes: [ClassCache<T>; CLASSES],
-    /// References that keep the pool alive, for the next users. Not stored if `O` has size 0.
+    /// Owners for items that are taken later; each keeps the pool alive. Empty if `O` has size 0, because then the
+    /// items keep the pool alive.
     owners: Vec<O>,
     account: Account,
     /// `true` if the cache was used after the last sweep.

@@ -469,30 +469,29 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         }
     }
 
-    /// Returns `true` if a [`Defrag`](crate::defrag::Defrag) may move it.
+    /// Returns `true` if a [`Defrag`](crate::defrag::Defrag) may move the resource.
     #[must_use]
     pub fn is_movable(&self) -> bool {
         self.bound.place.ticket().is_some_and(|ticket| !ticket.is_pinned())
     }
 
-    /// Releases it at once: keeps it for recycling, or destroys it and frees its memory.
+    /// Releases the resource at once: keeps it for recycling, or destroys it and frees its memory.
     ///
     /// # Safety
-    /// No submission that is under way uses it.
+    /// No submission under way uses the resource.
     pub unsafe fn destroy_now(self) {
         let (owner, bound) = self.into_bound();
         // SAFETY: the caller promises that the device does not use it, and it has one owner.
         unsafe { Shared::destroy_now(owner, K::item(bound)) };
     }
 
-    /// Releases it once `points` have passed. Other submissions do not delay this.
+    /// Retires the resource. It is released once all of `points` have passed; other submissions do not delay this.
     ///
     /// # Panics
-    /// If a point belongs to a timeline of another allocator, or to none. The resource is then retired as if it were
-    /// dropped.
+    /// If a point belongs to no timeline of this allocator. The resource is then retired as if it were dropped.
     ///
     /// # Safety
-    /// Only submissions that complete with these points use it.
+    /// Every submission that uses the resource is complete once `points` have passed.
     pub unsafe fn retire_after(self, points: &SyncSet) {
         let (owner, bound) = self.into_bound();
         Shared::retire_item_after(owner, points, K::item(bound));

@@ -33,7 +33,8 @@ pub struct SimGpu {
     gate_awaited: Arc<AtomicU64>,
     /// The last value that the fence of each queue will reach.
     submitted: Vec<u64>,
-    /// Buffer that the closure draws into. A copy then moves the picture to the texture.
+    /// Buffer that the kernel of [`drawing`] writes the picture to. A second command copies the picture to the target
+    /// texture.
     canvas: SimBuffer,
     canvas_memory: Option<Memory>,
 }

@@ -198,7 +198,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         }
     }
 
-    /// While there is no plan, moves the item that was left over forward and tries again.
+    /// While there is no plan, moves the first item that did not fit forward in the order, and tries again.
     fn push_forward(&mut self, mut order: Vec<u32>) {
         let mut tries = 0;
         let most = (PUSHED_STEPS_MAX / self.steps()).min(FRUITLESS_MAX as u64) as usize;
@@ -215,7 +215,8 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         }
     }
 
-    /// Places the items by an order. Returns the item that was left over.
+    /// Places the items in the given order, and keeps the plan if it is the best so far. Returns the first item that
+    /// did not fit; `None` if all items fit or if the caller stopped the search.
     fn offer(&mut self, order: &[u32]) -> Option<usize> {
         let mut asked = 0;
         let placed = self.place(order, &mut asked);
@@ -238,7 +239,8 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         left
     }
 
-    /// Places the items by an order. Returns `None` if it was stopped. Adds the steps that were counted to `asked`.
+    /// Places the items in the given order. Returns `None` if the caller stopped the search. Adds the steps that were
+    /// reported to the caller to `asked`.
     fn place(&mut self, order: &[u32], asked: &mut u64) -> Option<Result<Candidate, LeftOver>> {
         let problem = self.problem;
         let mut go_on = |steps| {

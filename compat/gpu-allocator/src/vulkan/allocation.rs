@@ -10,7 +10,7 @@ use ringfence::vulkan::Device;
 
 use crate::pool::Ticket;
 
-/// A pointer to mapped memory, as a plain value until it is used.
+/// A pointer to mapped memory that can be sent to and shared with other threads. Only accesses through it are `unsafe`.
 #[derive(Clone, Copy, Debug)]
 struct MappedPtr(NonNull<c_void>);
 
@@ -41,10 +41,10 @@ unsafe impl Sync for MappedPtr {}
 ///
 /// After the allocator is dropped, no slab can be created, and existing slabs panic when they are used.
 ///
-/// # Safety of doing so
+/// # Safety of writing
 ///
-/// The library cannot check that the GPU does not use the bytes meanwhile, nor that the allocator is not dropped during
-/// a write or while a slice of the slab exists. The program must ensure both.
+/// During a write, and while a slice of the slab exists, the program must ensure that the GPU does not use the bytes
+/// and that the allocator is not dropped. The library cannot check this.
 #[derive(Debug)]
 pub struct Allocation {
     /// `None` for a null allocation.
@@ -74,8 +74,8 @@ impl Allocation {
         self.ticket
     }
 
-    /// Returns the allocation as a slab to write to; `None` if it is not mapped, or larger than a slice can be. See the
-    /// [note on safety](Self#safety-of-doing-so).
+    /// Returns the allocation as a slab to write to; `None` if the allocation is null, not mapped or larger than
+    /// `isize::MAX` bytes, or if its allocator was dropped. See the [note on safety](Self#safety-of-writing).
     pub fn try_as_mapped_slab(&mut self) -> Option<MappedAllocationSlab<'_>> {
         let start = self.start()?;
         let size = slab_size(self.size)?;
@@ -129,8 +129,9 @@ impl Allocation {
         self.mapped.map(|MappedPtr(pointer)| pointer)
     }
 
-    /// Returns the bytes of the allocation; `None` if it is not mapped, larger than a slice can be, or its allocator is
-    /// dropped. The signature is gpu-allocator's, with the feature `mapped-slice`.
+    /// Returns the bytes of the allocation; `None` if the allocation is null, not mapped or larger than `isize::MAX`
+    /// bytes, or if its allocator was dropped. Available with the feature `mapped-slice`; the signature is that of the
+    /// original crate.
     ///
     /// Prefer [`Allocation::try_as_mapped_slab`]: this function is safe to call, but relies on conditions that it
     /// cannot check. While the slice exists, neither the GPU nor a copy of [`Allocation::mapped_ptr`] may write to the

@@ -299,8 +299,8 @@ fn bad_rows_are_named_with_their_line_and_what_was_expected() {
     }
 }
 
-/// Returns rows that are the pieces of a rectangle of time and bytes, which was cut repeatedly. Placing them in the
-/// rectangle again needs a search.
+/// Returns CSV rows for 160 items: the pieces of one rectangle (200 moments × 1 MiB) that is cut at random. A plan of 1
+/// MiB therefore exists, but is hard to find.
 fn hard_rows(seed: u64) -> String {
     let mut state = seed;
     let mut below = |end: u64| {

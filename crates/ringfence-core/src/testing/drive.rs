@@ -65,7 +65,8 @@ impl<'a> Feed<'a> {
         Some(number % bound.max(1))
     }
 
-    /// Returns the next number of up to 64 bits; `None` at the end of the bytes. Each number of bits is equally likely.
+    /// Returns a number with a random width of 1 to 64 bits, each width equally likely; `None` if too few bytes are
+    /// left.
     pub fn any(&mut self) -> Option<u64> {
         let bits = self.byte()? % 64;
         let mut number = 0;

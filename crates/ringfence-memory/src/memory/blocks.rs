@@ -1,5 +1,6 @@
-//! Creating blocks for an arena: the arena returns the sizes that it needs, the driver is called with no lock held that
-//! an allocation in an existing block needs, and the arena adds the block.
+//! Creates blocks for an arena. The arena returns the sizes that would serve the request, largest first; the driver is
+//! called; the arena adds the block. During the driver call `growth` (for slots also `chunks`) is held, but not the
+//! lock of the arena's state, so other threads can allocate in existing blocks.
 //!
 //! ```text
 //!   arena.range ── Granted ──▶ a range
@@ -56,8 +57,8 @@ impl<D: Device> Shared<D> {
     ) -> Option<Found<D>> {
         let class = arena.slot_class(&request, true)?;
         let slot = arena.slots.allocate(class).or_else(|| {
-            // A thread that needs a chunk waits for another that creates one, because the chunk serves both. It does
-            // not wait for a thread that creates a block.
+            // A thread that needs a chunk waits for a thread that creates one, because the chunk serves both. It waits
+            // for a thread that creates a block only if no existing block has room for the chunk.
             let _making = arena.chunks.lock();
             let found = arena.slots.allocate_thorough(class);
             let found = found.or_else(|| arena.grow_slots(class, |request| arena.range(request)));
@@ -151,7 +152,8 @@ impl<D: Device> Shared<D> {
         std::iter::repeat_with(|| self.make_ahead(arena)).take_while(|made| *made).count()
     }
 
-    /// Creates the next block if free bytes are below the mark.
+    /// Creates a block if the arena's free bytes are below its low-water mark. Returns `true` if a block was created.
+    /// If the creation fails, clears `wants_block`: the next attempt follows the next order.
     fn make_ahead<A: Cutter, O>(&self, arena: &Arena<D, A, O>) -> bool {
         let _growing = arena.growth.lock();
         let Some(size) = arena.wanted_ahead(self.block_bytes_min(arena)) else { return false };
@@ -228,7 +230,7 @@ impl<D: Device> Shared<D> {
         // Allows one trim of the heap, and one of every heap if memory objects are short.
         let (mut may_trim, mut failure) = ([constraints.may_trim; 2], Failure::NoType);
         while let Some(size) = sizes.next() {
-            // Only the smallest size may exceed the budget or the limit of a window.
+            // Only the last (smallest) size may exceed the budget or `window_bytes_max`, if the request allows that.
             let object = ObjectRequest::block(memory_type, size, constraints.reach(sizes.peek().is_none()));
             let make = |attempt: &mut Attempt| {
                 self.make_within(object, attempt, || self.allocate_memory(&arena.block_desc(size, alignment)))

@@ -25,13 +25,13 @@ pub trait ReclaimHeap<D: Device>: Send + Sync {
     /// Calls with `is_short` are extra calls in a frame and must not count as age.
     fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, is_short: bool) -> bool;
 
-    /// Adds its regions to a snapshot.
+    /// Appends a [`DescriptorSnapshot`] to `into` for each region of the heap (persistent, frame, bindless, CPU-only).
     fn snapshot(&self, into: &mut Vec<DescriptorSnapshot>);
 
     /// Destroys all remaining objects.
     ///
     /// # Safety
-    /// No pending work uses it, and it is not used afterwards.
+    /// No pending work uses the heap, and the heap is not used afterwards.
     unsafe fn destroy(&self, shared: &Shared<D>);
 }
 

@@ -367,24 +367,24 @@ impl<D: Device> Allocation<D> {
         self.place = ManuallyDrop::new(Place { offset, arena, hold });
     }
 
-    /// Releases it once `points` have passed. Other submissions do not delay this.
+    /// Retires the allocation. Its memory is freed once all of `points` have passed; other submissions do not delay
+    /// this.
     ///
     /// # Panics
-    /// If a point belongs to a timeline of another allocator, or to none. The allocation is then retired as if it were
-    /// dropped.
+    /// If a point belongs to no timeline of this allocator. The allocation is then retired as if it were dropped.
     ///
     /// # Safety
-    /// Only submissions that complete with these points use it.
+    /// Every submission that uses the allocation is complete once `points` have passed.
     pub unsafe fn retire_after(self, points: &SyncSet) {
         let (shared, place) = self.into_parts();
         // SAFETY: the place belonged to this value alone; the caller promises the rest.
         unsafe { shared.retire_after(points, None, place) };
     }
 
-    /// Frees its bytes at once.
+    /// Frees the memory of the allocation at once.
     ///
     /// # Safety
-    /// No submission that is under way uses it, and resources that the program has bound to it are destroyed.
+    /// No submission under way uses the allocation, and the resources that the program bound to it are destroyed.
     #[inline]
     pub unsafe fn destroy_now(self) {
         // SAFETY: the caller promises the same.

@@ -142,24 +142,23 @@ impl<D: Device> SmallBuffer<D> {
         self.host().read(offset, into)
     }
 
-    /// Releases it at once: keeps it for recycling, or frees its bytes.
+    /// Releases the buffer at once: keeps it for recycling, or frees its bytes.
     ///
     /// # Safety
-    /// No submission that is under way uses it.
+    /// No submission under way uses the buffer.
     pub unsafe fn destroy_now(self) {
         let (owner, bound) = self.into_bound();
         // SAFETY: the caller promises that the device does not use it, and it has one owner.
         unsafe { Shared::destroy_now(owner, Item::Small(bound)) };
     }
 
-    /// Releases it once `points` have passed. Other submissions do not delay this.
+    /// Retires the buffer. It is released once all of `points` have passed; other submissions do not delay this.
     ///
     /// # Panics
-    /// If a point belongs to a timeline of another allocator, or to none. The buffer is then retired as if it were
-    /// dropped.
+    /// If a point belongs to no timeline of this allocator. The buffer is then retired as if it were dropped.
     ///
     /// # Safety
-    /// Only submissions that complete with these points use it.
+    /// Every submission that uses the buffer is complete once `points` have passed.
     pub unsafe fn retire_after(self, points: &SyncSet) {
         let (owner, bound) = self.into_bound();
         Shared::retire_item_after(owner, points, Item::Small(bound));

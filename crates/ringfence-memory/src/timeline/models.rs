@@ -1,5 +1,5 @@
-//! The points that a release waits for, while frames begin and end on other threads: the rule at the top of
-//! `ringfence_lockfree::retire_bin`.
+//! Loom models of the points that a retired item waits for while frames begin and end on other threads. They check the
+//! section "Proof that no item is released too early" of `ringfence_lockfree::retire_bin`.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-memory --lib --release models`
 
@@ -25,7 +25,8 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        // Each thread retires into its own queue.
+        // With thread slot 0, this thread retires into the shard of that slot. No other thread of the models retires
+        // items.
         ringfence_lockfree::thread_slot::take_slot(0);
         let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
         let lifetimes = Lifetimes::new();

@@ -1,4 +1,5 @@
-//! Buffers and textures in their memory.
+//! Conformance tests of memory allocation: contents of buffers and textures, dedicated memory, invalid descriptions,
+//! host access, names, statistics.
 
 use crate::{Command, Gpu};
 use ringfence::device::{
@@ -99,7 +100,7 @@ pub fn multisampled_targets_lie_in_blocks_aligned_for_them<G: Gpu>(rig: &mut Rig
 pub fn bad_descriptions_are_typed_errors_and_change_nothing<G: Gpu>(rig: &mut Rig<G>) {
     let before = rig.memory.snapshot();
     let usage = BufferUsage::COPY_DST;
-    // Each request is refused by name when it is described, measured or placed.
+    // Each invalid request returns a typed error, from `describe` or from the creation of the resource.
     let buffer = |size| -> Result<_, Error> {
         let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size, usage })?;
         rig.memory.create_buffer(&info, AllocationDesc::default())

@@ -385,7 +385,8 @@ fn a_shutdown_removes_the_eviction_callback() {
     world.finish();
 }
 
-/// Memory that another process takes is noticed after a few dozen memory objects of any kind, within one frame.
+/// If another process takes memory, the driver's budget shrinks. Without a call of `reclaim`, the allocator reads the
+/// new budget after 32 memory objects of any kind (`ASK_AFTER`): blocks, dedicated memory, heaps for users.
 #[test]
 fn the_drivers_budget_is_asked_for_again_while_memory_is_made() {
     let allocator = AllocatorDesc { device_block_bytes_max: MIB, ..Default::default() };

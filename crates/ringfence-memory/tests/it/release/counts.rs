@@ -84,7 +84,7 @@ fn a_shutdown_counts_all_that_it_frees() {
     world.finish();
 }
 
-/// A part of the program that works in each reclaim, step by step.
+/// A registered heap whose `reclaim` runs one step, the last of `steps` first. It closes when no step is left.
 struct Late {
     steps: Mutex<Vec<Step>>,
 }

@@ -1,4 +1,4 @@
-//! Recycled textures. Their owners leave them in their initial state.
+//! Recycling of textures and buffers on Direct3D 12, where a recycled texture must be in its initial state.
 
 use ringfence::d3d12::{Backing, Device, ResourceInfo, backing};
 use ringfence::device::{
@@ -21,8 +21,8 @@ fn info(device: &Device, usage: TextureUsage, state: D3D12_RESOURCE_STATES, retu
     ResourceInfo { initial_state: state, returns_to_initial_state: returns, ..described }
 }
 
-/// A texture is recycled if its owner leaves it in its initial state. The commands of the test kit start and end in the
-/// common state.
+/// A texture is recycled if it was described with `returns_to_initial_state` and its initial state is `COMMON`. Each
+/// command of the test kit returns its textures to `COMMON`, so the promise holds.
 #[test]
 fn a_texture_that_is_left_in_its_initial_state_is_recycled_and_holds_what_each_owner_writes() {
     let Some(mut gpu) = super::open(1) else { return };

@@ -48,7 +48,7 @@ impl Drop for Sink {
     }
 }
 
-/// Calls of the `Write` itself to the recording: they fail or succeed, but never block.
+/// Stops and starts the recording from inside the recording's own `Write`. Each call succeeds or fails; none may block.
 fn stop_and_start(memory: &Allocator<Device>) {
     let _ = memory.trace().stop();
     let _ = memory.trace().start(io::sink());
