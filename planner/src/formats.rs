@@ -66,14 +66,14 @@ struct Dump {
     heap_bytes: Vec<u64>,
 }
 
-/// The content of a dump, or an error text that begins with the line.
+/// The content of a dump, or an error text that begins with `:LINE: `, or with `: ` if no line is at fault.
 type Read = Result<Dump, String>;
 
 /// Returns the rows of a dump; `None` for CSV.
 ///
 /// # Errors
-/// The text is not in this format. The message begins with the line, if there is one, and a colon: the caller writes the
-/// name of the input before it.
+/// The text is not in this format. The message begins with `:LINE: ` or `: `, so that the caller can put the name of
+/// the input before it.
 pub fn read(format: Format, text: &[u8]) -> Result<Option<Rows>, String> {
     // Some editors and shells write a byte order mark before UTF-8 text.
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);

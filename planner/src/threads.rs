@@ -4,8 +4,9 @@
 //!   worker 0   ├──── steps ──────┤         ├─ …       each worker searches on its own, with its own seed
 //!   worker 1   ├──── steps ──────┤ lowest  ├─ …
 //!   worker 2   ├──── steps ──────┤ plan    ├─ …       the number of workers depends only on the number of items;
-//!   …                            ▲                    `threads` of them run at a time
-//!                        end of a round: all take the lowest plan, the first worker's if equal, and the highest bound
+//!   …                            ▲                    at most `threads` of them run at a time
+//!                        end of a round: all continue with the lowest plan (of equal ones, that of the first worker)
+//!                                        and the highest lower bound
 //! ```
 //!
 //! Each worker has its own thread, which waits while others run, so that it can continue in the middle of its search.
@@ -26,8 +27,8 @@ use std::thread;
 pub struct PlanDesc {
     /// Number of threads that search at a time. The result does not depend on it.
     ///
-    /// More threads are started: one per worker, which is sixteen for up to 1,536 items, eight for up to 100,000 and
-    /// four for more. `threads` of them run at a time; the others wait.
+    /// One thread is started per worker: 16 for up to 1,536 items, 8 for up to 100,000 and 4 for more. At most
+    /// `threads` of them run at a time; the others wait.
     pub threads: NonZeroUsize,
     /// Seed of the random numbers. No value is better than another.
     pub seed: u64,
@@ -39,7 +40,8 @@ impl Default for PlanDesc {
     }
 }
 
-/// Largest number of items, and the workers for it: a worker's host memory grows with the items.
+/// Pairs of a maximum number of items and the number of workers up to it. There are fewer workers for more items,
+/// because each worker's host memory grows with the items.
 const WORKERS: [(usize, usize); 3] = [(1_536, 16), (100_000, 8), (usize::MAX, 4)];
 /// Steps of a worker in the first round. Each later round has twice as many, up to `STEPS_MAX`.
 const STEPS_FIRST: u64 = 2_000;
@@ -51,14 +53,16 @@ const PATIENCE: Duration = Duration::from_millis(1);
 
 /// Plans as [`plan`](super::plan) does, on several threads.
 ///
-/// One thread runs the first stage: greedy policies, and for more than 1,536 items the fullest moments. Then there are
-/// rounds, in which each worker takes a number of steps. The number of workers depends on the number of items. The
-/// closure is called at the end of each round with the steps of all workers. Within a round it is called about once per
-/// millisecond with 0 steps, so that it can read a clock. If it then returns `false`, the round is cut short.
+/// First, the calling thread tries greedy policies; for more than 1,536 items, it also plans the moments with the most
+/// live bytes. Then the workers search in rounds of a limited number of steps. The number of workers depends on the
+/// number of items. The closure is called at the end of each round with the steps of all workers. Within a round it is
+/// called about once per millisecond with 0 steps, so that it can read a clock. If it then returns `false`, the round
+/// is cut short.
 ///
-/// *Determinism*: the same problem, seed and number of rounds give the same plan for any number of threads. So does a
-/// closure that counts steps or reads heights and bounds, but does not read a clock or count its calls. If a round is
-/// cut short, the result is the lowest plan found by then, which depends on time.
+/// *Determinism*: the plan depends only on the problem, the seed and the number of rounds, not on `threads`. A closure
+/// that decides by steps, heights and bounds ends after the same number of rounds each time; one that reads a clock or
+/// counts its calls does not. If a round is cut short, the result is the lowest plan found by then, which depends on
+/// time.
 ///
 /// With a single thread, [`plan`](super::plan) is faster, because the thread has to do the work of all workers.
 ///
@@ -108,8 +112,9 @@ struct State {
     best: AliasPlan,
     /// Plan of each worker that has finished the round.
     found: Vec<Option<AliasPlan>>,
-    /// Number of the round, and the steps of a worker in it.
+    /// Number of the round.
     round: u64,
+    /// Number of steps that a worker takes in this round.
     quota: u64,
     /// Steps of all workers in the round.
     steps: u64,
@@ -228,7 +233,8 @@ impl Meeting {
 }
 
 impl State {
-    /// Takes the lowest of the workers' plans, the first worker's if equal, and the highest bound.
+    /// Continues with the lowest of the workers' plans (of equal plans, that of the first worker) and the highest lower
+    /// bound.
     fn take_lowest(&mut self) {
         for found in self.found.iter().flatten() {
             let bound = self.best.lower_bound.max(found.lower_bound);

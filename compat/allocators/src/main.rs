@@ -1,12 +1,12 @@
-//! gpu-allocator 0.28 and Ringfence's facade with the same requests, on a Vulkan device, in turns.
+//! Runs the same requests on gpu-allocator 0.28 and on Ringfence's replacement for it, alternately, on a Vulkan device.
 //!
 //! ```text
 //! allocators [REPETITIONS [TRACE]]
 //! ```
 //!
-//! The peak of reserved memory depends on single blocks, so it is also reported as the mean over several seeds.
+//! The peak of reserved memory changes by whole blocks, so the mean over `SEEDS` seeds is reported too.
 //!
-//! Times are the CPU time of the thread if the system reports it, so that other programs do not count.
+//! Times are CPU times of the thread, so that other programs do not affect them.
 
 #[path = "../../wgpu/src/random.rs"]
 #[allow(dead_code, reason = "the programs use all of it")]
@@ -30,7 +30,8 @@ trait Contender: Sized {
     fn capacity(&self) -> u64;
 }
 
-/// The sizes that wgpu sets for its two hints, in MiB: device min, device max, host min, host max.
+/// Name of a memory hint of wgpu, and its block sizes in MiB: smallest and largest for device memory, smallest and
+/// largest for host memory.
 #[derive(Clone, Copy)]
 struct Hints(&'static str, [u64; 4]);
 
@@ -154,7 +155,7 @@ const SEED: u64 = 5;
 /// Number of seeds for the mean, starting with `SEED`.
 const SEEDS: u64 = 8;
 
-/// Returns the mean of [`peak`] over the traces of one name, in MiB.
+/// Returns the mean of [`peak`] over `traces`, which differ in their seeds only, in MiB.
 fn mean_peak<C: Contender>(gpu: &VulkanGpu, hints: Hints, traces: &[Trace]) -> f64 {
     let sum: u64 = traces.iter().map(|trace| peak::<C>(gpu, hints, trace)).sum();
     sum as f64 / traces.len() as f64 / f64::from(1 << 20)

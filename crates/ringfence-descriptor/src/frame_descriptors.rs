@@ -75,9 +75,11 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
     /// returns that table.
     ///
     /// # Errors
-    /// There is no source; a source has another kind or allocator, or was never written; or the frame region is full.
-    /// If it is full, wait until frames are complete, or create the heap with a larger region
-    /// ([`VisibleStatistics`](super::VisibleStatistics)).
+    /// - `sources` has no descriptors, or more than `u32::MAX`.
+    /// - The kind, the view types or the allocator of a source differ from those of the heap.
+    /// - A descriptor of a source was never written.
+    /// - The frame region is full. Wait until frames are complete, or create the heap with a larger region
+    ///   ([`VisibleStatistics`](super::VisibleStatistics)).
     pub fn table(&mut self, sources: &[TableSource<'_, D>]) -> Result<Table, DescriptorError> {
         let heap_owner = Arc::clone(&self.heap_owner);
         let (shared, state) = (&heap_owner.shared, &heap_owner.state);

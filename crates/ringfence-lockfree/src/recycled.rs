@@ -546,8 +546,8 @@ impl<T: Recyclable, O> Recycled<T, O> {
         (0..CLASSES).for_each(|class| store.take_class(class, &kinds, &mut gone));
     }
 
-    /// Takes out all objects and passes them to `gone`. No object is kept afterwards. Called when the last handle of
-    /// the allocator is dropped.
+    /// Takes out all objects and passes them to `gone`. Objects that are put in later are refused. Called when the last
+    /// handle of the allocator is dropped.
     pub fn close(&self, mut gone: impl FnMut(T)) {
         self.is_closed.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);

@@ -47,7 +47,7 @@ impl fmt::Display for JsonError {
 
 impl std::error::Error for JsonError {}
 
-const EXPECTED: &str = "expected a snapshot or a trace of this library, or a JSON dump of the Vulkan Memory Allocator";
+const EXPECTED: &str = "expected a snapshot or a report of this library, or a JSON dump of the Vulkan Memory Allocator";
 
 impl Report {
     /// Reads a snapshot, a report or a dump of VMA from JSON. O(bytes).
@@ -89,7 +89,7 @@ fn whole(bytes: &[u8], value: &Value) -> Result<Report, JsonError> {
     }
 }
 
-/// If a snapshot has no block numbers, which old ones lack, numbers its blocks in order from 0.
+/// If all block numbers are 0, numbers the blocks in order from 0: snapshots of older versions have no block numbers.
 fn number_blocks(snapshot: &mut Snapshot) {
     if snapshot.blocks.iter().all(|block| block.number == 0) {
         (0..).zip(&mut snapshot.blocks).for_each(|(number, block)| block.number = number);

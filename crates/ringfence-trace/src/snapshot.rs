@@ -27,7 +27,7 @@ pub struct Snapshot {
     pub descriptors: Vec<DescriptorSnapshot>,
     /// Number of objects that wait for the device before they are destroyed.
     pub retired_count: u64,
-    /// Calls to the driver.
+    /// Numbers of driver calls, and of requests that needed none.
     pub calls: DriverCalls,
 }
 

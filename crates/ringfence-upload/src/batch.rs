@@ -312,8 +312,9 @@ impl<D: Device> UploadBatch<D> {
     /// Adds a copy of the staged bytes to `offset` of a buffer, which must have the usage `COPY_DST`. O(1) expected.
     ///
     /// # Errors
-    /// - The size is 0, or the copy writes outside the destination.
-    /// - The batch copies to the source or from the destination, or both are the same buffer.
+    /// - [`BatchError::ZeroSize`], or [`BatchError::OutOfRange`] if the copy writes outside the destination.
+    /// - [`BatchError::WritesSource`] if the batch also copies from the destination.
+    /// - [`BatchError::ReadsTarget`] if the batch also copies to the source, or if both are the same buffer.
     /// - [`BatchError::FrameOver`] or [`BatchError::Foreign`].
     pub fn copy(&mut self, from: &Staged<D>, to: &Buffer<D>, offset: u64) -> Result<(), BatchError> {
         self.copy_as(from, to, offset, false)

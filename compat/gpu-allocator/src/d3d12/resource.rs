@@ -50,7 +50,7 @@ pub struct ResourceCreateDesc<'a> {
     pub resource_desc: &'a D3D12_RESOURCE_DESC,
     /// Formats of later views; needs a barrier layout and `ID3D12Device12`.
     pub castable_formats: &'a [DXGI_FORMAT],
-    /// The colour or depth with optimized clears.
+    /// The colour, or the depth and stencil, for which Direct3D optimizes clears; `None` for none.
     pub clear_value: Option<&'a D3D12_CLEAR_VALUE>,
     /// Initial state or barrier layout.
     pub initial_state_or_layout: ResourceStateOrBarrierLayout,

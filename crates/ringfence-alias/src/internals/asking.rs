@@ -51,7 +51,7 @@ mod tests {
     use crate::problem::{Problem, Relation};
     use alloc::vec::Vec;
 
-    /// Items that are all alive at once, so that placing them takes millions of visits.
+    /// Returns items that are all alive at once, so that placing them takes millions of visits.
     fn crowd() -> (Problem, Vec<u32>) {
         let items: Vec<Item> = (0..4_000).map(|item| Item::new(1 + item, 0, 1)).collect();
         (Problem::new(&items).unwrap(), (0..4_000).collect())

@@ -260,7 +260,8 @@ impl Stacks {
         }
     }
 
-    /// Adds a level: a large item on top of each stack, and then any small items.
+    /// Adds a level: puts the large item `item` on the stack of each set of the last level, then computes the least
+    /// height of each set with further small items above `item`.
     fn put(&mut self, item: u32, left_over: u64) {
         let mut heights = Vec::new();
         if let Some(last) = self.levels.last() {

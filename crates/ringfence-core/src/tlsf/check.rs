@@ -88,7 +88,7 @@ impl Tlsf {
         Invalid::unless(sentinel.prev() == previous, "the last span is before the sentinel", self.capacity)?;
         Invalid::unless(free == self.free, "the free size is the sum of the free and deferred spans", free)?;
         let used = walked.count - walked.free_count - walked.deferred_count;
-        Invalid::unless(used == self.live, "the live count is that of the used spans", used as u64)?;
+        Invalid::unless(used == self.live, "the live count is the number of used spans", used as u64)?;
         Ok(walked)
     }
 
@@ -101,13 +101,13 @@ impl Tlsf {
         let bits = self.lists.words.iter().map(|bits| bits.count_ones()).sum::<u32>();
         let heads = links[..base as usize].iter().enumerate();
         let filled = heads.clone().filter(|&(class, head)| head.low as usize != class).count();
-        Invalid::unless(bits as usize == filled, "only classes with a block have a bit", bits.into())?;
+        Invalid::unless(bits as usize == filled, "only classes with a span have a bit", bits.into())?;
         let mut listed = 0;
         for (class, head) in heads {
             let bit = self.lists.words[class / 64] >> (class % 64) & 1 == 1;
             Invalid::unless(
                 bit == (head.low as usize != class),
-                "a class has its bit iff it has a block",
+                "a class has its bit iff it has a span",
                 class as u64,
             )?;
             let (mut before, mut at) = (class as u32, head.low);
@@ -117,12 +117,12 @@ impl Tlsf {
                 Invalid::unless(!node.is_used(), "a free list has free spans only", node.offset)?;
                 Invalid::unless(link.high == before, "list links are symmetric", node.offset)?;
                 let size = self.node(node.next).offset - node.offset;
-                Invalid::unless(class_of(size) as usize == class, "a block is in the list of its class", node.offset)?;
+                Invalid::unless(class_of(size) as usize == class, "a span is in the list of its class", node.offset)?;
                 listed += 1;
                 Invalid::unless(listed < self.nodes.len(), "the free lists have no cycle", node.offset)?;
                 (before, at) = (at, link.low);
             }
-            Invalid::unless(head.high == before, "a head links to the last block", class as u64)?;
+            Invalid::unless(head.high == before, "a head links to the last span", class as u64)?;
         }
         Ok(listed)
     }

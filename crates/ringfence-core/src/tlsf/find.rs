@@ -27,7 +27,7 @@ pub const NEAR_MISSES: u32 = 32;
 /// Maximum number of free spans that [`Tlsf::allocate_below`] tries.
 pub(super) const LOOKS_BELOW: u32 = 64;
 
-/// A free span (here called a block) and the position of a request in it.
+/// A free span (called `block` in this type) and the position of a request in it.
 pub(super) struct Place {
     pub(super) slot: u32,
     /// Size of the free span, in units.

@@ -3,7 +3,8 @@
 use ringfence_core::range::{Allocate, Peek, Range, RangeAllocator};
 use ringfence_core::tlsf::Tlsf;
 
-/// A span of at least the size plus the largest padding is found, for any number of shorter spans before it.
+/// If a free span has at least `size + alignment - 1` units, a request finds it, even if its class has many shorter
+/// free spans.
 #[test]
 fn a_span_that_holds_a_request_wherever_it_begins_is_found() {
     // Each span of 10 or 11 units begins one unit after a multiple of four: 8 units aligned to four fit in 11 units,

@@ -5,8 +5,8 @@
 //!   a later request of as many bytes or more, in the same epoch ──▶ refused without a call
 //!   an object of the heap is freed or evicted, or the driver reports more left ──▶ the next epoch: notes expire
 //!
-//!   a trim that released nothing ──▶ a note with a mark of everything that could be released
-//!   the same mark ──▶ no further trim
+//!   a trim that released nothing ──▶ a note of `trim_mark`, a hash of the counters of released objects
+//!   the same `trim_mark` ──▶ no further trim
 //! ```
 //!
 //! A note saves driver calls, but never fails a request: if every step of a request was refused, the request starts
@@ -29,7 +29,7 @@ const BYTES: u64 = (1 << BYTES_BITS) - 1;
 #[derive(Default)]
 struct HeapMarks {
     epoch: AtomicU64,
-    /// The mark of the last trim that released nothing.
+    /// Value of `trim_mark` before the last trim that released nothing; 0 if there was none.
     trimmed_at: AtomicU64,
 }
 
@@ -81,12 +81,13 @@ impl Refusals {
         self.heaps.iter().for_each(|heap| _ = heap.epoch.fetch_add(1, Ordering::SeqCst));
     }
 
-    /// Returns `true` if the last trim of the heap (of every heap, if `None`) that released nothing had this mark.
+    /// Returns `true` if the last trim of the heap (of every heap, if `None`) that released nothing had this
+    /// `trim_mark`.
     pub(crate) fn was_trimmed(&self, heap: Option<u32>, mark: u64) -> bool {
         self.marks(heap).trimmed_at.load(Ordering::Relaxed) == mark
     }
 
-    /// Records that a trim has released nothing. `mark` must have been taken before the trim.
+    /// Records that a trim has released nothing. `mark` must be the `trim_mark` before the trim.
     pub(crate) fn note_trimmed(&self, heap: Option<u32>, mark: u64) {
         self.marks(heap).trimmed_at.store(mark, Ordering::Relaxed);
     }

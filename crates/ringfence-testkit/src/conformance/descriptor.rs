@@ -247,7 +247,7 @@ pub fn seed_000_20_by_default_blocks_of_buddies_and_one_free_list<G: Gpu>(rig: &
     drop((three, sixteen, runs));
 }
 
-/// One test of the trait `Allocate` runs with every inner algorithm, in both kinds of heap.
+/// The same test of the trait `Allocate` passes with each slot allocator, in CPU-only and shader-visible heaps.
 pub fn seed_000_21_the_algorithm_inside_can_be_swapped<G: Gpu>(rig: &mut Rig<G>) {
     fn contract<T: Allocate<Error = DescriptorError>>(one: &mut T, other: &mut T) {
         let (first, second) = (one.allocate(2, 1).expect("room"), one.allocate(1, 1).expect("room"));

@@ -1,7 +1,7 @@
-//! Contents that were copied in this frame, indexed by content.
+//! A map from constants that were copied in this frame to their copies, so that equal constants share one copy.
 //!
 //! ```text
-//!   content ──hash──▶ index ──▶ entry { its range in `bytes`, its value } ──equal to the byte?──▶ found
+//!   content ──hash──▶ index ──▶ entry { its range in `bytes`, its value } ──all bytes equal?──▶ found
 //! ```
 //!
 //! A lookup compares the whole content, not only its hash. Finding and adding cost O(bytes), expected. Host memory is
@@ -51,8 +51,8 @@ impl<T> Shares<T> {
     }
 }
 
-/// Returns a hash of the bytes. Reads eight bytes at a time. It does not resist attacks, and need not: the content is
-/// the program's own, and a lookup compares the content too.
+/// Returns a hash of the bytes. Reads eight bytes at a time. Not resistant to chosen collisions: a collision costs a
+/// copy, not correctness, because a lookup compares the content.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     let fold = |hash: u64, word: u64| {

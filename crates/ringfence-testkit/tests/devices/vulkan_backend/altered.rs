@@ -32,7 +32,7 @@ impl Default for Altered {
     }
 }
 
-/// The recorded calls to the driver.
+/// The memory types that were allocated from, and the current and highest numbers of memory objects and samplers.
 #[derive(Clone, Default)]
 pub struct Noted {
     /// The memory type of each memory object.
