@@ -61,7 +61,7 @@ struct Partial<U> {
     placed: u64,
     /// Least slack of all sections, and the favoured quantity.
     slack: (U, i64),
-    /// Index of the plan that it extends, and the item that was placed.
+    /// Index of the plan that this plan extends, and the item that was added.
     parent: u32,
     item: u32,
     offset: U,
@@ -370,7 +370,7 @@ impl<U: Unit> Beam<U> {
         true
     }
 
-    /// Returns the plans with the most slack.
+    /// Returns the plans with the largest `slack`, at most `width`.
     fn best(&mut self, width: usize) -> Vec<u32> {
         let partials = &self.made.partials;
         let mut best: Vec<u32> = (0..partials.len() as u32).filter(|&at| !partials[at as usize].is_out).collect();

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 /// A run of a test program. `package` and `target` identify the program (`lib`: the unit tests). `filters` are its
-/// arguments: names of tests and `--skip=…`. If there are no filters, all tests run.
+/// arguments: name filters and `--skip=…`. If there are no filters, all tests run.
 pub struct Stage {
     pub package: &'static str,
     pub target: &'static str,

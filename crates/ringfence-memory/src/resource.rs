@@ -58,10 +58,10 @@ pub type Texture<D> = Resource<D, Textures>;
 
 /// A resource of the driver with its memory, owned by the holder of this value.
 ///
-/// Dropping it does not destroy it: it is *retired*, because the GPU may still use it. Once every submission that had
-/// begun before the drop is complete, the next [`Allocator::reclaim`](crate::Allocator::reclaim) destroys or recycles
-/// it ([`Allocator::create_buffer`](crate::Allocator::create_buffer)). If many objects are retired, a later drop does
-/// so, and if memory is short, a later request. A handle is two pointers.
+/// A drop only *retires* the resource, because the GPU may still use it. Once every submission that began before the
+/// drop is complete, the next [`Allocator::reclaim`](crate::Allocator::reclaim) destroys or recycles the resource (see
+/// [`Allocator::create_buffer`](crate::Allocator::create_buffer)). If many objects are retired, a later drop destroys
+/// them; if memory is short, a later request destroys them. A handle is two pointers.
 pub struct Resource<D: Create<K> + Device, K: ResourceKind> {
     shared: ManuallyDrop<Arc<Shared<D>>>,
     bound: ManuallyDrop<Box<PlacedObject<D, K>>>,
@@ -279,7 +279,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         }
     }
 
-    /// Returns its address in shaders, if it has one. One driver call.
+    /// Returns the address of the buffer in shaders, if it has one. One driver call.
     fn address(&self) -> Option<u64> {
         if !self.bound.has_address {
             return None;
@@ -292,7 +292,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.shared.note_moved(from, &self.bound.place, self.bound.placed.mapped, || self.address());
     }
 
-    /// Returns the description that it was created with, if that is complete.
+    /// Returns the description that the resource was created with, if that is complete.
     pub(crate) fn full_desc(&self) -> Option<&K::Desc> {
         self.bound.desc.as_ref().filter(|_| self.bound.is_desc_full)
     }
@@ -408,20 +408,20 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.location
     }
 
-    /// Returns the portable description that it was created with; `None` if the device has none ([`Create::portable`]).
+    /// Returns the portable description of the resource; `None` if the device has none ([`Create::portable`]).
     #[must_use]
     pub fn desc(&self) -> Option<&K::Desc> {
         self.bound.desc.as_ref()
     }
 
-    /// Returns the memory type that it is bound to, an index into
+    /// Returns the memory type that the resource is bound to, an index into
     /// [`memory_types`](crate::device::Capabilities::memory_types).
     #[must_use]
     pub fn memory_type(&self) -> u32 {
         self.shared.memory_of(&self.bound.place).memory_type
     }
 
-    /// Returns the driver's memory object that it is bound to.
+    /// Returns the driver's memory object that the resource is bound to.
     #[must_use]
     pub fn memory(&self) -> &D::Memory {
         &self.shared.memory_of(&self.bound.place).object
@@ -437,13 +437,13 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.place.offset
     }
 
-    /// Returns `true` if its memory is mapped.
+    /// Returns `true` if the memory of the resource is mapped.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         self.bound.placed.mapped.is_some()
     }
 
-    /// Returns its place in memory, for [`Debug::history_of`](crate::memory::Debug::history_of).
+    /// Returns the place of the resource in memory, for [`Debug::history_of`](crate::memory::Debug::history_of).
     #[must_use]
     pub fn memory_address(&self) -> MemoryAddress {
         MemoryAddress::Block { block: self.shared.memory_of(&self.bound.place).block, offset: self.bound.place.offset }
@@ -455,7 +455,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.user_data
     }
 
-    /// Returns `true` if it has a memory object of its own.
+    /// Returns `true` if the resource has a memory object of its own.
     #[must_use]
     pub fn is_dedicated(&self) -> bool {
         self.bound.place.is_dedicated()
@@ -522,7 +522,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Ok(())
     }
 
-    /// Returns its pool, in which a replacement is created; `None` without a pool, or if the pool was dropped.
+    /// Returns the pool in which a replacement is created; `None` without a pool, or if the pool was dropped.
     pub(crate) fn pool(&self) -> Option<Arc<PoolState<D>>> {
         let ArenaRef::Pool(pool) = &self.bound.place.arena else { return None };
         (!pool.is_closed.load(Ordering::Acquire)).then(|| Arc::clone(pool))
@@ -573,7 +573,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         HostBytes { shared: &self.shared, place: &self.bound.place, base: self.bound.placed.mapped, size: self.size() }
     }
 
-    /// Returns the allocator that it belongs to.
+    /// Returns the allocator that the resource belongs to.
     pub fn shared(&self) -> &Arc<Shared<D>> {
         &self.shared
     }
@@ -665,7 +665,7 @@ impl<D: Device> Buffer<D> {
 }
 
 impl<D: Device> Texture<D> {
-    /// Returns its extent, mips and layers, and the layout of its texels in a buffer; `None` for multi-planar formats.
+    /// Returns the extent, mips and layers, and the layout of the texels in a buffer; `None` for multi-planar formats.
     #[must_use]
     pub fn parts(&self) -> Option<&TextureParts> {
         self.bound.parts.as_ref()

@@ -28,8 +28,7 @@ const MANY: usize = 20_000;
 const UNASKED_STEPS_MANY: u64 = 1 << 16;
 /// Orders without an improvement after which the search ends.
 const FRUITLESS_MAX: usize = 2_000;
-/// Steps of orders in which the item that was left over moves forward, before there is a plan: some hundredths of a
-/// second.
+/// Maximum number of steps of `push_forward`: some hundredths of a second.
 const PUSHED_STEPS_MAX: u64 = 1 << 16;
 /// Steps of the planner of one heap for each heap, at first and in the end: some hundredths of a second, and some
 /// seconds.

@@ -93,7 +93,7 @@ impl Drop for Resource {
 pub struct CommittedAllocationStatistics {
     /// Number of resources.
     pub num_allocations: usize,
-    /// Their size in bytes.
+    /// Total size of the resources, in bytes.
     pub total_size: u64,
 }
 

@@ -33,8 +33,8 @@ use crate::observe::{Call, Event, RangeId};
 
 /// A range of memory, owned by the holder of this value; move-only.
 ///
-/// Dropping it retires it, as a [`Buffer`] is: once every submission that had begun before the drop is complete, the
-/// next [`Allocator::reclaim`](crate::Allocator::reclaim) frees its bytes.
+/// A drop retires the range, as for a [`Buffer`]: once every submission that had begun before the drop is complete, the
+/// next [`Allocator::reclaim`](crate::Allocator::reclaim) frees the bytes.
 pub struct Allocation<D: Device> {
     shared: Arc<Shared<D>>,
     place: ManuallyDrop<Place<D>>,
@@ -161,7 +161,7 @@ impl<D: Device> Allocation<D> {
         self.place.offset
     }
 
-    /// Returns its size in bytes, as requested.
+    /// Returns the size of the range in bytes, as requested.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
@@ -173,7 +173,7 @@ impl<D: Device> Allocation<D> {
         1 << self.alignment_log2
     }
 
-    /// Returns its memory type.
+    /// Returns the memory type of the range.
     #[must_use]
     pub fn memory_type(&self) -> u32 {
         self.shared.memory_of(&self.place).memory_type
@@ -191,7 +191,7 @@ impl<D: Device> Allocation<D> {
         self.location
     }
 
-    /// Returns `true` if it has a memory object of its own.
+    /// Returns `true` if the range has a memory object of its own.
     #[must_use]
     pub fn is_dedicated(&self) -> bool {
         self.place.is_dedicated()
@@ -203,7 +203,7 @@ impl<D: Device> Allocation<D> {
         self.user_data
     }
 
-    /// Returns its place in memory, for [`Debug::history_of`](crate::memory::Debug::history_of).
+    /// Returns the place of the range in memory, for [`Debug::history_of`](crate::memory::Debug::history_of).
     #[must_use]
     pub fn memory_address(&self) -> MemoryAddress {
         MemoryAddress::Block { block: self.shared.memory_of(&self.place).block, offset: self.place.offset }
@@ -476,7 +476,7 @@ impl<D: Device> Allocation<D> {
         }
     }
 
-    /// Sets its name for snapshots and traces; has no effect once resources alias it. A short lock, a host allocation.
+    /// Sets the name for snapshots and traces; has no effect once resources alias it. A short lock, a host allocation.
     pub fn set_name(&mut self, name: &str) {
         self.shared.rename(&mut self.place, name);
     }

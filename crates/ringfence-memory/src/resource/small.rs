@@ -45,7 +45,7 @@ const SHOWN: BufferUsage = BufferUsage::CONSTANT
 
 /// A buffer that shares a driver's buffer with others: bytes `offset..offset + size` of that buffer.
 ///
-/// Dropping it retires it, as a [`Buffer`] is; [`SmallBuffer::destroy_now`] and [`SmallBuffer::retire_after`] are for
+/// A drop retires the buffer, as for [`Buffer`]; [`SmallBuffer::destroy_now`] and [`SmallBuffer::retire_after`] are for
 /// callers that know which submissions use it.
 pub struct SmallBuffer<D: Device> {
     shared: ManuallyDrop<Arc<Shared<D>>>,
@@ -106,13 +106,13 @@ impl<D: Device> SmallBuffer<D> {
         self.bound.offset
     }
 
-    /// Returns its size in bytes.
+    /// Returns the size of the buffer in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.bound.size
     }
 
-    /// Returns `true` if its memory is mapped.
+    /// Returns `true` if the memory of the buffer is mapped.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         self.bound.mapped.is_some()

@@ -87,7 +87,7 @@ fn a_limit_of_the_callers_own_makes_the_card_smaller() {
     world.finish();
 }
 
-/// A card with a host-visible window into device memory, of the default size on PCI.
+/// By default, preferences for a small host-visible window (256 MiB, the PCI default) use at most half of the window.
 #[test]
 fn a_small_window_is_not_used_up_by_default() {
     let mut profile = Profile::h200();
@@ -190,7 +190,7 @@ fn seed_003_06_as_many_pools_as_are_set_and_no_more() {
     world.finish();
 }
 
-/// Budget, the caller's own limit, and usage: each heap has its own, and a request that fits exactly is within it.
+/// Each heap has its own budget, caller's limit and usage. A request that fits exactly is granted.
 #[test]
 fn seed_003_06_budgets_and_limits_hold_to_the_byte_for_each_heap() {
     // One heap of device memory, one of device memory that the host can access, and one of host memory.
@@ -328,7 +328,7 @@ fn seed_003_07_what_the_driver_refuses_is_said_after_a_few_calls() {
     }
 }
 
-/// Heaps outside the arenas: of transient resources, of an engine's pools, and of resources that share memory.
+/// A limit also holds for heaps outside the arenas: of transient resources, pools, and resources that share memory.
 #[test]
 fn a_limit_holds_for_heaps_of_every_kind() {
     let allocator = AllocatorDesc { heap_bytes_max: [8 * MIB; 16], ..Default::default() };

@@ -60,7 +60,7 @@ fn with<R>(run: impl FnOnce(&mut State) -> R) -> R {
     STATE.with_borrow_mut(|state| run(state.as_mut().expect("called within `with_altered_device` only")))
 }
 
-/// Returns the calls that were recorded so far.
+/// Returns the figures that were recorded so far.
 pub fn noted() -> Noted {
     with(|state| state.noted.clone())
 }

@@ -1,4 +1,4 @@
-//! The writer of a trace.
+//! Tests of a trace whose `Write` calls the allocator or panics.
 
 use std::io::{self, Write};
 use std::time::Duration;
