@@ -264,7 +264,7 @@ struct Thread {
     seed: u64,
     /// Maximum number of decisions of the next attempt.
     decisions: u64,
-    /// Sum of the limits of the attempts since the last reset. If it exceeds `spent_max`, the next reset follows.
+    /// Sum of the limits of the attempts since the last reset. If it exceeds `spent_max`, the thread is reset.
     spent: u64,
     spent_max: u64,
 }
