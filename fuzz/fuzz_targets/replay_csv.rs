@@ -7,6 +7,10 @@ mod failure {
 }
 
 #[allow(dead_code, reason = "the command uses the rest")]
+#[path = "../../crates/ringfence-cli/src/input.rs"]
+mod input;
+
+#[allow(dead_code, reason = "the command uses the rest")]
 #[path = "../../crates/ringfence-cli/src/replay"]
 mod replay {
     pub mod input;
@@ -15,6 +19,10 @@ mod replay {
     mod spool;
     mod vma;
 }
+
+#[allow(dead_code, reason = "the command uses the rest")]
+#[path = "../../crates/ringfence-cli/src/units.rs"]
+mod units;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let progress = indicatif::ProgressBar::hidden();
