@@ -17,9 +17,14 @@ off_windows() {
     cargo check --quiet -p ringfence --features d3d12
     cargo check --quiet -p ringfence-testkit --no-default-features --features d3d12 --tests
 }
+# Workspaces of their own, which .ci/run does not build.
+outside() {
+    cargo check --quiet --manifest-path bench/Cargo.toml --all-targets && cargo check --quiet --manifest-path fuzz/Cargo.toml
+}
 step bash ci/drivers.sh
 step bash ci/facade.sh --full
 step off_windows
+step outside
 step bash ci/row-mutants.sh
 step bash ci/fuzz.sh
 step bash ci/sanitizers.sh
