@@ -11,7 +11,7 @@ seconds=${2:-600}
 first=${3:-$((RANDOM * 1000000))}
 
 nice -n 19 cargo build --release -p ringfence-cli
-nice -n 19 cargo build --release -p ringfence-core --features testing --example campaign
+nice -n 19 cargo build --release -p ringfence-lockfree --features testing --example campaign
 nice -n 19 cargo build --release -p ringfence-planner --features testing --example alias_campaign
 echo "worlds from seed $first on"
 nice -n 19 target/release/ringfence world --count "$worlds" --seed "$first"

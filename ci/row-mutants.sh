@@ -97,7 +97,8 @@ extern "C" fn read() {
 static READ: extern "C" fn() = read;
 RUST
     { echo '#![allow(warnings)]'; cat "$source/lib.rs"; echo '#[doc(hidden)] pub mod row_mutant;'; } >"$out/lib.rs"
-    sed 's/^#\[cfg(any(test, feature = "testing"))\]$/#[cfg(all())]/' "$out/lib.rs" >"$source/lib.rs"
+    sed -e 's/^#\[cfg(any(test, feature = "testing"))\]$/#[cfg(all())]/' -e 's/^#!\[forbid(unsafe_code)\]$/#![deny(unsafe_code)]/' \
+        "$out/lib.rs" >"$source/lib.rs"
 done
 
 # Unchanged files keep their time stamps, so they are not built again.

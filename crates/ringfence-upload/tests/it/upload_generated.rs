@@ -6,6 +6,7 @@ use ringfence::{
     AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Staged, Timeline, UploadBatch, UploadDesc, UploadError,
     UploadRing,
 };
+use ringfence_core::testing::rng::Rng;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -35,26 +36,13 @@ impl Program {
     }
 }
 
-/// SplitMix64.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
-
 /// Merged copies have the same result as the model, which executes the copies one by one.
 #[test]
 fn merged_copies_do_what_the_copies_one_by_one_do() {
     const SIZE: usize = 2048;
     let program = Program::new(1);
     let (sources, targets) = ([(); 2].map(|()| program.buffer(8192)), [(); 3].map(|()| program.buffer(SIZE as u64)));
-    let mut dice = Dice(9);
+    let mut dice = Rng::new(9);
     let content: Vec<Vec<u8>> = (0..2).map(|_| (0..8192).map(|_| dice.below(256) as u8).collect()).collect();
     let mut batch = UploadBatch::new();
     for round in 0..400 {

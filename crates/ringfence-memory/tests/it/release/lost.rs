@@ -7,8 +7,9 @@ use ringfence::Frame;
 use ringfence::lifetime::RetireBin;
 use ringfence::memory::ShutdownError;
 use ringfence::sim::Command;
+use ringfence_core::testing::rng::Rng;
 
-use super::world::{BYTES, Dice, Program, QUEUES};
+use super::world::{BYTES, Program, QUEUES};
 
 /// Runs frames with drops until some work is pending.
 fn busy(seed: u64) -> Program {
@@ -201,7 +202,7 @@ fn a_dropped_frame_that_was_submitted_is_waited_for_at_the_end() {
 #[test]
 fn each_end_of_a_frame_holds_what_it_may_use() {
     for seed in 0..200 {
-        let mut dice = Dice(seed);
+        let mut dice = Rng::new(seed);
         let world = Program::new(seed);
         let timeline = world.timelines[0].clone();
         let fence = world.fences[0];

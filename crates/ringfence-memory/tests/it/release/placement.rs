@@ -5,8 +5,9 @@ use ringfence::device::{BufferUsage, TextureDesc, TextureUsage};
 use ringfence::placement::{BufferLocation, BufferRequest, Dynamism, Placement, PlacementDesc, TextureLocation};
 use ringfence::sim::{BufferLayout, Command, Device, Profile, SimOptions, TextureRegion};
 use ringfence::{Allocator, AllocatorDesc, FastWriter, Timeline};
+use ringfence_core::testing::rng::Rng;
 
-use super::world::{Dice, QUEUES, set};
+use super::world::{QUEUES, set};
 
 const FRAMES: u64 = 10_000;
 
@@ -47,7 +48,7 @@ fn run(profile: Profile, seed: u64) {
         ..Default::default()
     };
     let placement = Placement::new(&memory, desc).expect("a sound description");
-    let mut dice = Dice(seed);
+    let mut dice = Rng::new(seed);
     let (mut buffers, mut textures) =
         (Vec::<Held<BufferLocation<Device>>>::new(), Vec::<Held<TextureLocation<Device>>>::new());
     let target = BufferRequest { size: 1024, usage: BufferUsage::COPY_DST, ..Default::default() };
@@ -141,7 +142,7 @@ fn run(profile: Profile, seed: u64) {
 /// Creates a resource of a random kind, with content if the host can write it.
 fn make(
     placement: &Placement<Device>,
-    dice: &mut Dice,
+    dice: &mut Rng,
     buffers: &mut Vec<Held<BufferLocation<Device>>>,
     textures: &mut Vec<Held<TextureLocation<Device>>>,
 ) {

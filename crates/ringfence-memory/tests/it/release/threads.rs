@@ -8,8 +8,7 @@ use ringfence::device::{BufferDesc, BufferUsage, TextureDesc};
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
 use ringfence::sim::{Command, Device, Profile, SimOptions};
 use ringfence::{Allocator, AllocatorDesc, Buffer};
-
-use super::world::Dice;
+use ringfence_core::testing::rng::Rng;
 
 const THREADS: u64 = 4;
 const ROUNDS: u64 = 400;
@@ -117,7 +116,7 @@ fn what_has_passed_does_not_pile_up_between_frames_and_the_device_is_rarely_aske
 }
 
 fn work(placement: &Placement<Device>, device: &Device, working: &RwLock<()>, thread: u64) {
-    let mut dice = Dice(thread);
+    let mut dice = Rng::new(thread);
     let (queue, fence) = (thread as usize, device.create_fence(0));
     // SAFETY: the fence belongs to the device, and every submission signals its frame's value.
     let timeline = unsafe { placement.memory().timeline(fence) }.expect("the device is not lost");

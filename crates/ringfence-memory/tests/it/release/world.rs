@@ -5,23 +5,11 @@ use std::ops::Deref;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
 use ringfence::sim::{Command, Device, SimOptions};
 use ringfence::{AllocationDesc, Allocator, Buffer, Location, SyncPoint, SyncSet, Timeline};
+use ringfence_core::testing::rng::Rng;
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 pub const QUEUES: usize = 3;
 pub const BYTES: u64 = 64;
-
-/// SplitMix64.
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
 
 /// A buffer, with the last value of each queue that uses it.
 pub struct Used {
@@ -31,7 +19,7 @@ pub struct Used {
 
 pub struct Program {
     pub base: Fixture,
-    pub dice: Dice,
+    pub dice: Rng,
     /// Live buffers of the program.
     pub held: Vec<Used>,
     /// Copy destination of each queue.
@@ -53,7 +41,7 @@ impl Program {
         let options = SimOptions { seed, queues: QUEUES, ..Default::default() };
         let base = Fixture::new(FixtureDesc { options, timelines: QUEUES, ..Default::default() });
         let targets = (0..QUEUES).map(|_| buffer(&base.memory, Location::Device, BufferUsage::COPY_DST)).collect();
-        Self { base, dice: Dice(seed), held: vec![], targets, submitted: [0; QUEUES] }
+        Self { base, dice: Rng::new(seed), held: vec![], targets, submitted: [0; QUEUES] }
     }
 
     /// Creates a buffer with content.

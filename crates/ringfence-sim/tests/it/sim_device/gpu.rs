@@ -205,16 +205,3 @@ pub fn copy(src: Buffer, dst: Buffer, size: u64) -> Command {
 pub fn fill(dst: Buffer, size: u64, value: u8) -> Command {
     Command::FillBuffer { dst, offset: 0, size, value }
 }
-
-/// SplitMix64, for generated programs.
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}

@@ -3,9 +3,10 @@
 //! Waits are omitted at random. The device must report a hazard at exactly the steps where the graph has two unordered
 //! uses of a byte. While there is no hazard, each byte must match the model, for every seed.
 
-use super::gpu::{COPIED, Dice, Gpu, Owned, Point, QUEUES};
+use super::gpu::{COPIED, Gpu, Owned, Point, QUEUES};
 use ringfence::device::{BufferDesc, Buffers, Create};
 use ringfence::sim::{BufferRange, Command, Kernel, Profile};
+use ringfence_core::testing::rng::Rng;
 use std::ops::Range;
 
 /// Slots of the block, with one buffer each.
@@ -85,7 +86,7 @@ impl Twin {
 
 struct Program {
     gpu: Gpu,
-    dice: Dice,
+    dice: Rng,
     twin: Twin,
     block: Owned,
     slots: Vec<BufferRange>,
@@ -102,7 +103,7 @@ impl Program {
         let block = Owned { memory, buffer: slots[0].object, mapped: slots[0].mapped };
         let slots = slots.iter().map(|placed| BufferRange::new(placed.object, 0, SLOT)).collect();
         let twin = Twin { events: vec![], host: vec![], bytes: vec![0xcd; (SLOTS * SLOT) as usize] };
-        Self { gpu, dice: Dice(seed ^ 0x5eed), twin, block, slots, leave_out, conflicts: 0 }
+        Self { gpu, dice: Rng::new(seed ^ 0x5eed), twin, block, slots, leave_out, conflicts: 0 }
     }
 
     fn leaves_out(&mut self) -> bool {

@@ -1,8 +1,9 @@
 //! Work runs late and out of step, on a clock that depends only on the seed.
 
-use super::gpu::{Dice, Gpu, QUEUES, copy, fill};
+use super::gpu::{Gpu, QUEUES, copy, fill};
 use ringfence::device::{Buffers, Create, DeviceError, Driver, MemoryDesc, ResourceClass};
 use ringfence::sim::{BufferRange, Command, Device, Fence, HazardKind, Kernel, Profile, SimOptions};
+use ringfence_core::testing::rng::Rng;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -165,7 +166,7 @@ fn a_lost_device_says_so_everywhere_and_blames_no_one() {
 fn racy_program(seed: u64) -> (Vec<u8>, Vec<String>, Vec<u64>) {
     let mut gpu = Gpu::new(Profile::h200(), seed);
     let buffer = gpu.host_buffer("battlefield", 64);
-    let mut dice = Dice(99);
+    let mut dice = Rng::new(99);
     let mut polls = Vec::new();
     for step in 0..100 {
         let queue = dice.below(QUEUES as u64) as usize;
