@@ -1,6 +1,8 @@
 //! The description of a buffer or texture.
 
-use ringfence_hal::ClearValue;
+use super::describe::Shape;
+use super::device::Device;
+use ringfence_hal::{ClearValue, Describe, DeviceError};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 
@@ -54,5 +56,12 @@ impl From<D3D12_RESOURCE_DESC> for ResourceInfo {
             zeroed: false,
             is_cube: false,
         }
+    }
+}
+
+impl<K: Shape> Describe<Device, K> for ResourceInfo {
+    #[inline]
+    fn with_info<R>(&self, _: &Device, then: impl FnOnce(&Self) -> R) -> Result<R, DeviceError> {
+        Ok(then(self))
     }
 }

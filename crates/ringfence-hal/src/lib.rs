@@ -86,6 +86,7 @@
 
 mod api_result;
 mod capabilities;
+mod describe;
 pub mod descriptors;
 mod device;
 mod error;
@@ -105,6 +106,7 @@ pub use capabilities::{
     Capabilities, HeapBudget, HeapBudgets, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType, Priority,
     ResourceClass, common_alignment,
 };
+pub use describe::{Describe, Native};
 pub use device::{BufferInfo, Create, Device, Driver, InfoKey, RawBuffer, RawTexture, TextureInfo};
 pub use error::{DeviceError, Numbers, Reason};
 pub use format::{Format, TexelFormat, TextureAspect};

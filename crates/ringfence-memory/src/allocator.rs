@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::defrag::{Defrag, DefragDesc};
-use crate::device::{BufferDesc, BufferInfo, Create, Device, DeviceError, Kind, Requirements, TextureInfo};
+use crate::device::{BufferDesc, Buffers, Create, Describe, Device, DeviceError, Kind, Requirements, Textures};
 use crate::error::Error;
 use crate::memory::{
     AllocationDesc, AllocatorDesc, Debug, Handle, Location, MemoryBudgets, Planner, Reclaimed, Recording, Retirement,
@@ -103,7 +103,11 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     /// No memory, or no memory type for the location; or the driver refuses the description. An error changes nothing.
     #[track_caller]
-    pub fn create_buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Buffer<D>, Error> {
+    pub fn create_buffer(
+        &self,
+        info: &impl Describe<D, Buffers>,
+        desc: AllocationDesc<'_>,
+    ) -> Result<Buffer<D>, Error> {
         Buffer::create(&self.shared, info, desc, None)
     }
 
@@ -112,7 +116,11 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     /// As [`Allocator::create_buffer`].
     #[track_caller]
-    pub fn create_texture(&self, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Texture<D>, Error> {
+    pub fn create_texture(
+        &self,
+        info: &impl Describe<D, Textures>,
+        desc: AllocationDesc<'_>,
+    ) -> Result<Texture<D>, Error> {
         Texture::create(&self.shared, info, desc, None)
     }
 

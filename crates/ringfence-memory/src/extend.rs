@@ -23,7 +23,8 @@ pub use crate::resource::shared_alignment;
 pub use crate::timeline::{OpenFrame, Passed, WaitError};
 pub use crate::undo::Undo;
 
-/// Creates a buffer as [`Allocator::create_buffer`] does. Debugging shows `at` as the line that created it.
+/// Creates a buffer from the device's own description, as [`Allocator::create_buffer`] does. Debugging shows `at` as the
+/// line that created it.
 ///
 /// # Errors
 /// As [`Allocator::create_buffer`].
@@ -33,7 +34,5 @@ pub fn create_buffer_at<D: Device>(
     desc: AllocationDesc<'_>,
     at: &'static Location<'static>,
 ) -> Result<Buffer<D>, Error> {
-    let buffer = memory.create_buffer(info, desc)?;
-    buffer.note_made_at(at);
-    Ok(buffer)
+    Buffer::create_at(memory.shared(), info, desc, None, at)
 }

@@ -13,8 +13,8 @@ use ringfence_lockfree::recycled::Wanted;
 use crate::device::record::TextureParts;
 use crate::device::sharing::{Share, ShareKind};
 use crate::device::{
-    BufferInfo, BufferUsage, Buffers, Capabilities, Create, Device, Mapped, Placed, Priority, Requirements,
-    TextureDesc, Textures,
+    BufferUsage, Buffers, Capabilities, Create, Describe, Device, Mapped, Placed, Priority, Requirements, TextureDesc,
+    Textures,
 };
 use crate::error::{AccessError, Error};
 use crate::memory::{
@@ -72,36 +72,49 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     #[track_caller]
     pub(crate) fn create(
         shared: &Arc<Shared<D>>,
-        info: &<D as Create<K>>::Info<'_>,
+        info: &impl Describe<D, K>,
         desc: AllocationDesc<'_>,
         pool: Option<&Arc<PoolState<D>>>,
     ) -> Result<Self, Error> {
+        let at = panic::Location::caller();
+        info.with_info(&shared.device, |info| Self::create_at(shared, info, desc, pool, at))?
+    }
+
+    /// As `create`, for the device's own description, requested by line `at`.
+    #[inline]
+    pub(crate) fn create_at(
+        shared: &Arc<Shared<D>>,
+        info: &<D as Create<K>>::Info<'_>,
+        desc: AllocationDesc<'_>,
+        pool: Option<&Arc<PoolState<D>>>,
+        at: &'static panic::Location<'static>,
+    ) -> Result<Self, Error> {
         if desc.may_be_larger {
-            return Self::create_rounded(shared, info, desc, pool);
+            return Self::create_rounded(shared, info, desc, pool, at);
         }
-        Self::recycle_or_make(shared, info, desc, pool)
+        Self::recycle_or_make(shared, info, desc, pool, at)
     }
 
     /// Creates a resource that may be larger than described.
-    #[track_caller]
     fn create_rounded(
         shared: &Arc<Shared<D>>,
         info: &<D as Create<K>>::Info<'_>,
         desc: AllocationDesc<'_>,
         pool: Option<&Arc<PoolState<D>>>,
+        at: &'static panic::Location<'static>,
     ) -> Result<Self, Error> {
         let rounded = desc.rounded::<D, K>(&shared.device, info);
         let (info, added) = rounded.as_ref().map_or((info, 0), |(info, added)| (info, *added));
-        Ok(Self::recycle_or_make(shared, info, desc, pool)?.larger_by(added))
+        Ok(Self::recycle_or_make(shared, info, desc, pool, at)?.larger_by(added))
     }
 
     #[inline]
-    #[track_caller]
     fn recycle_or_make(
         shared: &Arc<Shared<D>>,
         info: &<D as Create<K>>::Info<'_>,
         desc: AllocationDesc<'_>,
         pool: Option<&Arc<PoolState<D>>>,
+        at: &'static panic::Location<'static>,
     ) -> Result<Self, Error> {
         let key = if pool.is_none() { shared.recycle_key::<K>(info, &desc) } else { None };
         let wanted = key.as_ref().map(|key| shared.recycled.wanted(key));
@@ -110,11 +123,10 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         {
             return Ok(Self { shared: ManuallyDrop::new(owner), bound: ManuallyDrop::new(bound) });
         }
-        Self::make(shared, info, &desc, pool, wanted.as_ref())
+        Self::make(shared, info, &desc, pool, wanted.as_ref(), at)
     }
 
     /// Not inlined: the path to a recycled object stays short.
-    #[track_caller]
     #[inline(never)]
     fn make(
         shared: &Arc<Shared<D>>,
@@ -122,6 +134,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         desc: &AllocationDesc<'_>,
         pool: Option<&Arc<PoolState<D>>>,
         wanted: Option<&Wanted<'_>>,
+        at: &'static panic::Location<'static>,
     ) -> Result<Self, Error> {
         let desc_of_pool;
         let desc = match pool {
@@ -166,7 +179,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             }
         })?;
         shared.name_new::<K>(resource.object(), desc.name);
-        resource.note_made_at(panic::Location::caller());
+        resource.note_made_at(at);
         shared.write_due();
         Ok(resource)
     }
@@ -517,7 +530,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// # Errors
     /// The new resource could not be created; nothing has changed then.
     #[track_caller]
-    pub fn replace(&mut self, info: &<D as Create<K>>::Info<'_>, desc: AllocationDesc<'_>) -> Result<(), Error> {
+    pub fn replace(&mut self, info: &impl Describe<D, K>, desc: AllocationDesc<'_>) -> Result<(), Error> {
         self.become_other(Self::create(&self.shared, info, desc, self.pool().as_ref())?, None);
         Ok(())
     }
@@ -620,7 +633,7 @@ impl<D: Device> Buffer<D> {
     pub fn resize(
         &mut self,
         frame: &Frame,
-        info: &BufferInfo<'_, D>,
+        info: &impl Describe<D, Buffers>,
         keep_bytes: u64,
         desc: AllocationDesc<'_>,
     ) -> Result<Option<BufferCopy<D>>, ReplaceError> {

@@ -186,10 +186,9 @@ impl<D: Device> Inner<D> {
         request: &BufferRequest<'_>,
         location: Location,
     ) -> Result<BufferLocation<D>, Error> {
-        let info = Create::<Buffers>::describe(self.memory.device(), &request.desc())?;
         let BufferRequest { name, alignment, .. } = *request;
         let desc = AllocationDesc { name, location, alignment, dedicated: Dedicated::Always, ..Default::default() };
-        let buffer = self.memory.create_buffer(&info, desc)?;
+        let buffer = self.memory.create_buffer(&request.desc(), desc)?;
         Ok(BufferLocation::own(buffer, request.size, Route::StandAlone))
     }
 

@@ -20,7 +20,7 @@ use super::inner::Inner;
 use super::location::{BufferLocation, TextureLocation};
 use super::range_pool::{PoolFigures, RangePool};
 use crate::device::record::TexelRegion;
-use crate::device::{Buffers, Create, Device, DeviceError, Requirements, TextureDesc, TextureInfo, Textures};
+use crate::device::{Device, DeviceError, Requirements, TextureDesc, TextureInfo};
 use ringfence_memory::extend::Shared;
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::Reclaimed;
@@ -220,8 +220,7 @@ impl<D: Device> Placement<D> {
     ) -> Result<ProvidedBuffer<D>, TransientError> {
         match graph {
             Some((execution, pass)) if request.dynamism == Dynamism::Static => {
-                let info = Create::<Buffers>::describe(execution.device(), &request.desc())?;
-                execution.acquire_buffer(&info, pass, request.name).map(Provided::Transient)
+                execution.acquire_buffer(&request.desc(), pass, request.name).map(Provided::Transient)
             }
             _ => Ok(Provided::Placed(self.create_buffer(request)?)),
         }
@@ -239,10 +238,7 @@ impl<D: Device> Placement<D> {
         graph: Option<(&mut Execution<'_, D>, Pass)>,
     ) -> Result<ProvidedTexture<D>, TransientError> {
         match graph {
-            Some((execution, pass)) => {
-                let info = Create::<Textures>::describe(execution.device(), desc)?;
-                execution.acquire_texture(&info, pass, name).map(Provided::Transient)
-            }
+            Some((execution, pass)) => execution.acquire_texture(desc, pass, name).map(Provided::Transient),
             None => Ok(Provided::Placed(self.create_texture(desc, name)?)),
         }
     }

@@ -9,7 +9,7 @@ use std::io::BufReader;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, TextureUsage, Textures};
+use ringfence::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
 use ringfence::sim;
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Texture};
 use ringfence_report::{Figures, History, Report};
@@ -97,14 +97,14 @@ fn make(memory: &Memory, roll: &mut impl FnMut(u64) -> u64) -> Result<Held, Fail
     if roll(40) == 0 {
         let side = 32 << roll(3);
         let desc = TextureDesc { width: side, height: side, usage: TextureUsage::SAMPLED, ..Default::default() };
-        let info = Create::<Textures>::describe(memory.device(), &desc)?;
+        let info = desc;
         let name = format!("{place} {}/albedo", roll(5000));
         return Ok(Held::Texture(memory.create_texture(&info, AllocationDesc { name: &name, ..Default::default() })?));
     }
     // Each power of two is equally likely, so most sizes are small, as in real programs.
     let least = 256 << roll(7);
     let desc = BufferDesc { size: least + roll(least), usage: BufferUsage::COPY_DST | BufferUsage::VERTEX };
-    let info = Create::<Buffers>::describe(memory.device(), &desc)?;
+    let info = desc;
     let part = PARTS[roll(PARTS.len() as u64) as usize];
     let name = format!("{place} {}/{part}", roll(5000));
     let location = if roll(12) == 0 { Location::Upload } else { Location::Device };

@@ -540,17 +540,18 @@ impl Disc {
 pub const BACKGROUND: u32 = 0xff20_1810;
 
 /// Draws the image of [`Command::Draw`] on the host: RGBA8, rows without padding. A texel has the colour of the last
-/// disc that covers it. All arithmetic uses integers, so every device produces the same bytes.
+/// disc that covers it. All arithmetic uses integers, so every device produces the same bytes. Accepts any disc: a
+/// planted bug can put other bytes in place of the discs.
 #[must_use]
 pub fn draw_reference(discs: &[Disc], width: u32, height: u32) -> Vec<u8> {
     let mut image: Vec<u8> = BACKGROUND.to_le_bytes().repeat(width as usize * height as usize);
     for disc in discs {
-        let rows = (disc.y - disc.radius).max(0)..(disc.y + disc.radius + 1).min(height as i32);
-        for y in rows {
-            let columns = (disc.x - disc.radius).max(0)..(disc.x + disc.radius + 1).min(width as i32);
-            for x in columns {
-                let (dx, dy) = (x - disc.x, y - disc.y);
-                if dx * dx + dy * dy <= disc.radius * disc.radius {
+        let [left, top, radius] = [disc.x, disc.y, disc.radius].map(i64::from);
+        let span = |center: i64, end: u32| (center - radius).max(0)..(center + radius + 1).min(end.into());
+        for y in span(top, height) {
+            for x in span(left, width) {
+                let (dx, dy) = (x - left, y - top);
+                if (dx * dx).saturating_add(dy * dy) <= radius * radius {
                     let at = (y as usize * width as usize + x as usize) * 4;
                     image[at..at + 4].copy_from_slice(&disc.colour.to_le_bytes());
                 }
@@ -558,6 +559,26 @@ pub fn draw_reference(discs: &[Disc], width: u32, height: u32) -> Vec<u8> {
         }
     }
     image
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn discs_of_any_numbers_are_drawn() {
+        let extremes = [i32::MIN, -1, 0, 1, i32::MAX];
+        for (x, y) in extremes.into_iter().flat_map(|x| extremes.map(|y| (x, y))) {
+            for radius in extremes {
+                let image = draw_reference(&[Disc { x, y, radius, colour: 0 }], 2, 2);
+                let covers = |x: i64, y: i64| radius >= 0 && x * x + y * y <= i64::from(radius).pow(2);
+                let covered = image.chunks(4).next().is_some_and(|texel| texel == [0; 4]);
+                // Both products fit: the coordinates have at most 32 bits.
+                let expected = (x, y) != (i32::MIN, i32::MIN) && covers(x.into(), y.into());
+                assert_eq!(covered, expected, "{x} {y} {radius}");
+            }
+        }
+    }
 }
 
 /// The example of the README, compiled as a test.

@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use crate::sim::SimGpu;
 use crate::{Command, GateOpener, Gpu, OpenError, Options, TextureRegion, Validation, report};
-use ringfence::device::{
-    BufferDesc, BufferUsage, Buffers, Create, Device, Driver, TextureDesc, TextureUsage, Textures,
-};
+use ringfence::device::{BufferDesc, BufferUsage, Device, Driver, TextureDesc, TextureUsage};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Frame, Location, Texture, Timeline};
 
 /// Timeout for work that must complete; longer than any machine needs for it.
@@ -81,7 +79,7 @@ impl<G: Gpu> Rig<G> {
     pub fn texture(&self, width: u32, height: u32, name: &str) -> Texture<G::Device> {
         let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
         let desc = TextureDesc { width, height, usage, ..Default::default() };
-        let info = Create::<Textures>::describe(self.memory.device(), &desc).expect("a plain texture");
+        let info = desc;
         self.memory.create_texture(&info, AllocationDesc { name, ..Default::default() }).expect("there is room")
     }
 
@@ -182,7 +180,7 @@ pub fn buffer<D: Device>(
     location: Location,
     name: &str,
 ) -> Buffer<D> {
-    let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size, usage }).expect("a plain buffer");
+    let info = BufferDesc { size, usage };
     memory.create_buffer(&info, AllocationDesc { name, location, ..Default::default() }).expect("there is room")
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::panic;
+use std::sync::Arc;
 
 use ringfence_alias::{PassOrder, PassUse, Progress};
 use ringfence_core::range::Invalid;
@@ -17,8 +18,8 @@ use super::handle::{Transient, TransientBuffer, TransientTexture};
 use super::heap::{Tenancy, TransientKind};
 use super::pass::{Clock, Pass, TransientId};
 use super::state::{State, Wanted};
-use crate::device::{BufferInfo, Buffers, Create, Device, RawBuffer, RawTexture, TextureInfo, Textures};
-use ringfence_memory::{Allocator, RawObject};
+use crate::device::{Buffers, Create, Describe, Device, RawBuffer, RawTexture, Textures};
+use ringfence_memory::{Allocator, Error, RawObject};
 
 /// Allocates aliased memory for the resources of graph executions. See the [module](super).
 pub struct TransientAllocator<D: Device>(State<D>);
@@ -299,7 +300,7 @@ impl<'a, D: Device> Execution<'a, D> {
     /// As [`Execution::acquire_texture`].
     pub fn acquire_buffer(
         &mut self,
-        info: &BufferInfo<'_, D>,
+        info: &impl Describe<D, Buffers>,
         pass: Pass,
         name: &str,
     ) -> Result<TransientBuffer, TransientError> {
@@ -319,7 +320,7 @@ impl<'a, D: Device> Execution<'a, D> {
     /// pass of its queue has already acquired a resource. After an error, nothing has changed.
     pub fn acquire_texture(
         &mut self,
-        info: &TextureInfo<'_, D>,
+        info: &impl Describe<D, Textures>,
         pass: Pass,
         name: &str,
     ) -> Result<TransientTexture, TransientError> {
@@ -327,6 +328,19 @@ impl<'a, D: Device> Execution<'a, D> {
     }
 
     fn acquire<K: TransientKind>(
+        &mut self,
+        info: &impl Describe<D, K>,
+        pass: Pass,
+        name: &str,
+    ) -> Result<Transient<K>, TransientError>
+    where
+        D: Create<K>,
+    {
+        let shared = Arc::clone(&self.transient.0.shared);
+        info.with_info(&shared.device, |info| self.acquire_described(info, pass, name)).map_err(Error::from)?
+    }
+
+    fn acquire_described<K: TransientKind>(
         &mut self,
         info: &<D as Create<K>>::Info<'_>,
         pass: Pass,

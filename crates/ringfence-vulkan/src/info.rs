@@ -2,7 +2,9 @@
 
 use ash::vk::{self, TaggedStructure};
 
+use super::device::Device;
 use super::pnext_chain::structures;
+use ringfence_hal::{Buffers, Describe, DeviceError, Textures};
 
 /// Description of a buffer to create.
 ///
@@ -21,7 +23,7 @@ impl BufferInfo<'static> {
     ///
     /// Accepts the usage flags of Vulkan 1.0 and those of the features and extensions that
     /// [`DeviceDesc`](super::DeviceDesc) lists as enabled. Other flags are refused with
-    /// [`DeviceError::InvalidInfo`](ringfence_hal::DeviceError::InvalidInfo) when the buffer is created.
+    /// [`DeviceError::InvalidInfo`] when the buffer is created.
     #[must_use]
     pub fn new(size: u64, usage: vk::BufferUsageFlags) -> Self {
         Self { raw: vk::BufferCreateInfo::default().size(size).usage(usage), check: true }
@@ -79,9 +81,9 @@ impl TextureInfo<'static> {
     ///
     /// Accepts the formats of Vulkan 1.0, the Y'CbCr formats of Vulkan 1.1, and the usage flags of Vulkan 1.0.
     ///
-    /// The creation of the image fails with [`DeviceError::InvalidInfo`](ringfence_hal::DeviceError::InvalidInfo) for
+    /// The creation of the image fails with [`DeviceError::InvalidInfo`] for
     /// other formats or flags, or if the description breaks a rule of valid usage. It fails with
-    /// [`DeviceError::Unsupported`](ringfence_hal::DeviceError::Unsupported) if the device does not support the image.
+    /// [`DeviceError::Unsupported`] if the device does not support the image.
     #[must_use]
     pub fn new(format: vk::Format, width: u32, height: u32, usage: vk::ImageUsageFlags) -> Self {
         let raw = vk::ImageCreateInfo::default()
@@ -97,11 +99,34 @@ impl TextureInfo<'static> {
         Self { raw, check: true }
     }
 
+    /// Describes a one-dimensional image; otherwise as [`TextureInfo::new`].
+    #[must_use]
+    pub fn d1(format: vk::Format, width: u32, usage: vk::ImageUsageFlags) -> Self {
+        let described = Self::new(format, width, 1, usage);
+        Self { raw: described.raw.image_type(vk::ImageType::TYPE_1D), ..described }
+    }
+
+    /// Describes a three-dimensional image of `[width, height, depth]` texels; otherwise as [`TextureInfo::new`].
+    #[must_use]
+    pub fn d3(format: vk::Format, [width, height, depth]: [u32; 3], usage: vk::ImageUsageFlags) -> Self {
+        let described = Self::new(format, width, height, usage);
+        let extent = vk::Extent3D { width, height, depth };
+        Self { raw: described.raw.image_type(vk::ImageType::TYPE_3D).extent(extent), ..described }
+    }
+
+    /// Describes a cube whose faces have `size` × `size` texels; otherwise as [`TextureInfo::new`]. It has six layers.
+    /// For an array of cubes, set a multiple of six with [`TextureInfo::layers`].
+    #[must_use]
+    pub fn cube(format: vk::Format, size: u32, usage: vk::ImageUsageFlags) -> Self {
+        let described = Self::new(format, size, size, usage).layers(6);
+        Self { raw: described.raw.flags(vk::ImageCreateFlags::CUBE_COMPATIBLE), ..described }
+    }
+
     /// Sets the number of mip levels.
     ///
-    /// This method, [`TextureInfo::layers`] and [`TextureInfo::samples`] are for descriptions from
-    /// [`TextureInfo::new`]. After a change, a description from [`TextureInfo::from_raw`] is refused if `new` and these
-    /// methods could not have produced it.
+    /// This method, [`TextureInfo::layers`] and [`TextureInfo::samples`] are for descriptions from the safe constructors.
+    /// After a change, a description from [`TextureInfo::from_raw`] is refused if these functions could not have produced
+    /// it.
     #[must_use]
     pub const fn mips(mut self, mips: u32) -> Self {
         self.raw.mip_levels = mips;
@@ -151,6 +176,20 @@ impl<'a> TextureInfo<'a> {
     /// queried.
     pub(super) const fn needs_check(&self) -> bool {
         self.check
+    }
+}
+
+impl Describe<Device, Buffers> for BufferInfo<'_> {
+    #[inline]
+    fn with_info<R>(&self, _: &Device, then: impl FnOnce(&Self) -> R) -> Result<R, DeviceError> {
+        Ok(then(self))
+    }
+}
+
+impl Describe<Device, Textures> for TextureInfo<'_> {
+    #[inline]
+    fn with_info<R>(&self, _: &Device, then: impl FnOnce(&Self) -> R) -> Result<R, DeviceError> {
+        Ok(then(self))
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
+use ringfence::device::{BufferDesc, BufferUsage};
 use ringfence::sim::{self, BufferRange, Command};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, UploadDesc, UploadRing};
 
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let upload = UploadRing::new(&memory, UploadDesc { capacity: 1 << 20, ..Default::default() })?;
 
     let desc = BufferDesc { size: 256, usage: BufferUsage::COPY_DST | BufferUsage::COPY_SRC };
-    let info = Create::<Buffers>::describe(memory.device(), &desc)?;
+    let info = desc;
     let target = memory.create_buffer(&info, AllocationDesc { name: "target", ..Default::default() })?;
     let back_desc = AllocationDesc { name: "back", location: Location::Readback, ..Default::default() };
     let back = memory.create_buffer(&info, back_desc)?;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::time::Duration;
 
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
+use ringfence::device::{BufferDesc, BufferUsage};
 use ringfence::sim::{self, Command};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, UploadDesc, UploadRing};
 
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for part in 0..4 {
             let bytes = vec![number as u8; 4096 << ((number + part) % 6)];
             let usage = BufferUsage::COPY_DST | BufferUsage::VERTEX;
-            let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: bytes.len() as u64, usage })?;
+            let info = BufferDesc { size: bytes.len() as u64, usage };
             let name = format!("terrain/tile {number}/{part}");
             let asset = memory.create_buffer(&info, AllocationDesc { name: &name, ..Default::default() })?;
             // If the ring is full, waits for the oldest frame only.

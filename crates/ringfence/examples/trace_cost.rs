@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::io::{self, Write};
 use std::time::Instant;
 
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
+use ringfence::device::{BufferDesc, BufferUsage};
 use ringfence::sim;
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, UploadDesc, UploadRing};
 
@@ -60,7 +60,7 @@ fn run(named: bool, to: Option<Box<dyn Write + Send>>) -> Result<Run, Box<dyn st
     if let Some(to) = to {
         memory.trace().start(to)?;
     }
-    let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: 4096, usage: BufferUsage::COPY_DST })?;
+    let info = BufferDesc { size: 4096, usage: BufferUsage::COPY_DST };
     let desc = AllocationDesc { name: if named { "terrain/tile" } else { "" }, ..Default::default() };
     let mut held = Vec::with_capacity(BUFFERS);
     let mut best = f64::MAX;

@@ -70,7 +70,7 @@
 //! let timeline = unsafe { memory.timeline(fence) }?;
 //!
 //! let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
-//! let info = Create::<Buffers>::describe(&device, &BufferDesc { size: 256, usage })?;
+//! let info = BufferDesc { size: 256, usage };
 //! let mut source = memory.create_buffer(&info, AllocationDesc { location: Location::Upload, ..Default::default() })?;
 //! let back = memory.create_buffer(&info, AllocationDesc { location: Location::Readback, ..Default::default() })?;
 //! source.write(0, &[7; 256])?;

@@ -11,9 +11,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::time::Instant;
 
-use ringfence::device::{
-    BufferDesc, BufferUsage, Buffers, Create, Device, Driver, RawBuffer, TextureDesc, TextureUsage, Textures,
-};
+use ringfence::device::{BufferDesc, BufferUsage, Device, Driver, RawBuffer, TextureDesc, TextureUsage};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Texture, Timeline, UploadBatch};
 use ringfence_report::FrameSample;
 use ringfence_testkit::{Command, Disc, Gpu};
@@ -344,13 +342,12 @@ fn create_buffer<D: Device>(
     usage: BufferUsage,
     name: &str,
 ) -> Result<Buffer<D>, StreamError> {
-    let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size, usage })?;
-    Ok(memory.create_buffer(&info, AllocationDesc { name, location: Location::Device, ..Default::default() })?)
+    let desc = AllocationDesc { name, location: Location::Device, ..Default::default() };
+    Ok(memory.create_buffer(&BufferDesc { size, usage }, desc)?)
 }
 
 fn create_texture<D: Device>(memory: &Allocator<D>, side: u32, name: &str) -> Result<Texture<D>, StreamError> {
     let usage = TextureUsage::COPY_DST | TextureUsage::COPY_SRC | TextureUsage::STORAGE;
     let desc = TextureDesc { width: side, height: side, usage, ..Default::default() };
-    let info = Create::<Textures>::describe(memory.device(), &desc)?;
-    Ok(memory.create_texture(&info, AllocationDesc { name, ..Default::default() })?)
+    Ok(memory.create_texture(&desc, AllocationDesc { name, ..Default::default() })?)
 }

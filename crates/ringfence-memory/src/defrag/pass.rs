@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::Defrag;
 use crate::device::record::{CopyRegion, Record, TextureCopy};
-use crate::device::{Buffers, Create, Device, RawTexture, Requirements, Textures};
+use crate::device::{Buffers, Create, Describe, Device, RawTexture, Requirements, Textures};
 use crate::error::Error;
 use crate::memory::{ArenaRef, Place, Prepared, Reserved, Shared, Ticket};
 use crate::observe::debugging::Margins;
@@ -198,7 +198,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// not cover: use [`DefragPass::copy_buffer_as`].
     pub fn copy_buffer(&mut self, buffer: &mut Buffer<D>) -> Result<BufferCopy<D>, MoveError> {
         let info = self.known_info(buffer)?;
-        self.copy_buffer_as(buffer, &info)
+        self.copy_described_buffer(buffer, &info)
     }
 
     /// Moves a buffer as [`DefragPass::copy_buffer`] does, with the description that the buffer was created with. For a
@@ -207,6 +207,15 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// # Errors
     /// As [`DefragPass::copy_buffer`], or the description does not match the buffer.
     pub fn copy_buffer_as(
+        &mut self,
+        buffer: &mut Buffer<D>,
+        info: &impl Describe<D, Buffers>,
+    ) -> Result<BufferCopy<D>, MoveError> {
+        let shared = Arc::clone(self.run.shared());
+        info.with_info(&shared.device, |info| self.copy_described_buffer(buffer, info)).map_err(Error::from)?
+    }
+
+    fn copy_described_buffer(
         &mut self,
         buffer: &mut Buffer<D>,
         info: &<D as Create<Buffers>>::Info<'_>,
@@ -241,7 +250,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         // Passing the description again would not help.
         texture.parts().ok_or(MoveError::UnknownFormat)?;
         let info = self.known_info(texture)?;
-        self.copy_texture_as(texture, &info)
+        self.copy_described_texture(texture, &info)
     }
 
     /// Moves a texture as [`DefragPass::copy_texture`] does, with the description that the texture was created with. On
@@ -251,6 +260,15 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// The description does not match the texture; or [`MoveError::UnknownFormat`], for example if the format has
     /// several planes: do not make such textures movable.
     pub fn copy_texture_as(
+        &mut self,
+        texture: &mut Texture<D>,
+        info: &impl Describe<D, Textures>,
+    ) -> Result<Vec<MipCopy<D>>, MoveError> {
+        let shared = Arc::clone(self.run.shared());
+        info.with_info(&shared.device, |info| self.copy_described_texture(texture, info)).map_err(Error::from)?
+    }
+
+    fn copy_described_texture(
         &mut self,
         texture: &mut Texture<D>,
         info: &<D as Create<Textures>>::Info<'_>,

@@ -19,7 +19,7 @@ use super::recycle::memory_of_kind;
 use super::request::{AllocationDesc, Request};
 use super::shared::Shared;
 use super::shortage::{Constraints, Failure, ObjectRequest};
-use crate::device::{BufferInfo, Buffers, Create, Device, Requirements, TextureInfo, Textures};
+use crate::device::{Buffers, Create, Describe, Device, Requirements, Textures};
 use crate::error::Error;
 
 /// The placement that a request would get.
@@ -213,7 +213,7 @@ impl<D: Device> Planner<'_, D> {
     ///
     /// # Errors
     /// As [`Planner::memory`]; or the driver refuses the description.
-    pub fn buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
+    pub fn buffer(&self, info: &impl Describe<D, Buffers>, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
         self.resource::<Buffers>(info, desc)
     }
 
@@ -221,7 +221,7 @@ impl<D: Device> Planner<'_, D> {
     ///
     /// # Errors
     /// As [`Planner::buffer`].
-    pub fn texture(&self, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
+    pub fn texture(&self, info: &impl Describe<D, Textures>, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
         self.resource::<Textures>(info, desc)
     }
 
@@ -233,11 +233,18 @@ impl<D: Device> Planner<'_, D> {
     }
 
     /// Plans the creation of a resource. On Vulkan the object is created, measured and destroyed.
-    fn resource<K: ItemKind>(&self, info: &<D as Create<K>>::Info<'_>, desc: AllocationDesc<'_>) -> Result<Plan, Error>
+    fn resource<K: ItemKind>(&self, info: &impl Describe<D, K>, desc: AllocationDesc<'_>) -> Result<Plan, Error>
     where
         D: Create<K>,
     {
         self.0.check_lost()?;
+        info.with_info(&self.0.device, |info| self.described::<K>(info, desc))?
+    }
+
+    fn described<K: ItemKind>(&self, info: &<D as Create<K>>::Info<'_>, desc: AllocationDesc<'_>) -> Result<Plan, Error>
+    where
+        D: Create<K>,
+    {
         let rounded = desc.rounded::<D, K>(&self.0.device, info);
         let info = rounded.as_ref().map_or(info, |(info, _)| info);
         let needs = desc.aligned(self.0.measure_as::<K>(info, desc.share)?)?;

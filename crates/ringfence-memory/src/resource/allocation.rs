@@ -21,7 +21,8 @@ use ringfence_lockfree::slots::{Ready, Slots};
 use super::host::HostBytes;
 use super::{Buffer, Resource, ResourceKind, Texture};
 use crate::device::{
-    BufferInfo, Create, Device, DeviceError, Kind, Mapped, MemoryProperties, Requirements, ResourceClass, TextureInfo,
+    Buffers, Create, Describe, Device, DeviceError, Kind, Mapped, MemoryProperties, Requirements, ResourceClass,
+    Textures,
 };
 use crate::error::{AccessError, Error};
 use crate::memory::{
@@ -259,7 +260,7 @@ impl<D: Device> Allocation<D> {
     /// As [`Allocation::create_aliasing_texture`].
     pub fn create_aliasing_buffer(
         &mut self,
-        info: &BufferInfo<'_, D>,
+        info: &impl Describe<D, Buffers>,
         offset: u64,
         name: &str,
     ) -> Result<Buffer<D>, Error> {
@@ -279,7 +280,7 @@ impl<D: Device> Allocation<D> {
     /// texture. An error changes nothing.
     pub fn create_aliasing_texture(
         &mut self,
-        info: &TextureInfo<'_, D>,
+        info: &impl Describe<D, Textures>,
         offset: u64,
         name: &str,
     ) -> Result<Texture<D>, Error> {
@@ -287,6 +288,20 @@ impl<D: Device> Allocation<D> {
     }
 
     fn create_aliasing<K>(
+        &mut self,
+        info: &impl Describe<D, K>,
+        offset: u64,
+        name: &str,
+    ) -> Result<Resource<D, K>, Error>
+    where
+        K: ResourceKind,
+        D: Create<K>,
+    {
+        let shared = Arc::clone(&self.shared);
+        info.with_info(&shared.device, |info| self.bind_aliasing(info, offset, name))?
+    }
+
+    fn bind_aliasing<K>(
         &mut self,
         info: &<D as Create<K>>::Info<'_>,
         offset: u64,

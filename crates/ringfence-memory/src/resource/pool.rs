@@ -11,7 +11,7 @@ use ringfence_core::blocks::BlocksDesc;
 use super::{Allocation, Buffer, Resource, Texture};
 use crate::device::sharing::ShareKind;
 use crate::device::{
-    BufferInfo, Device, DeviceError, MemoryProperties, Numbers, Priority, Requirements, ResourceClass, TextureInfo,
+    Buffers, Describe, Device, DeviceError, MemoryProperties, Numbers, Priority, Requirements, ResourceClass, Textures,
 };
 use crate::error::Error;
 use crate::memory::{
@@ -156,7 +156,11 @@ impl<D: Device> Pool<D> {
     /// As [`Allocator::create_buffer`](crate::Allocator::create_buffer); or the pool is full ([`Error::PoolFull`]), or
     /// has a memory type or class that the buffer cannot use.
     #[track_caller]
-    pub fn create_buffer(&self, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Buffer<D>, Error> {
+    pub fn create_buffer(
+        &self,
+        info: &impl Describe<D, Buffers>,
+        desc: AllocationDesc<'_>,
+    ) -> Result<Buffer<D>, Error> {
         Resource::create(&self.shared, info, desc, Some(&self.state))
     }
 
@@ -165,7 +169,11 @@ impl<D: Device> Pool<D> {
     /// # Errors
     /// As [`Pool::create_buffer`].
     #[track_caller]
-    pub fn create_texture(&self, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Texture<D>, Error> {
+    pub fn create_texture(
+        &self,
+        info: &impl Describe<D, Textures>,
+        desc: AllocationDesc<'_>,
+    ) -> Result<Texture<D>, Error> {
         Resource::create(&self.shared, info, desc, Some(&self.state))
     }
 

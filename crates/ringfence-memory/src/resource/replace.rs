@@ -13,9 +13,11 @@
 //! new resource, and O(mips).
 
 use std::fmt;
+use std::panic;
+use std::sync::Arc;
 
 use super::{Buffer, Resource, ResourceKind, Texture};
-use crate::device::{BufferInfo, Buffers, Create, Device, Dimension, RawBuffer, RawTexture, TextureDesc, Textures};
+use crate::device::{BufferInfo, Buffers, Create, Describe, Device, Dimension, RawBuffer, RawTexture, TextureDesc};
 use crate::error::Error;
 use crate::memory::AllocationDesc;
 use crate::timeline::Frame;
@@ -101,7 +103,7 @@ pub struct MipSwap<D: Device> {
 pub(super) fn resize<D: Device>(
     buffer: &mut Buffer<D>,
     frame: &Frame,
-    info: &BufferInfo<'_, D>,
+    info: &impl Describe<D, Buffers>,
     keep_bytes: u64,
     desc: AllocationDesc<'_>,
 ) -> Result<Option<BufferCopy<D>>, ReplaceError> {
@@ -109,6 +111,20 @@ pub(super) fn resize<D: Device>(
     if !shared.lifetimes.owns(frame) {
         return Err(ReplaceError::ForeignFrame);
     }
+    let (shared, at) = (Arc::clone(shared), panic::Location::caller());
+    let resized = info.with_info(&shared.device, |info| resize_as(buffer, frame, info, keep_bytes, desc, at));
+    resized.map_err(Error::from)?
+}
+
+fn resize_as<D: Device>(
+    buffer: &mut Buffer<D>,
+    frame: &Frame,
+    info: &BufferInfo<'_, D>,
+    keep_bytes: u64,
+    desc: AllocationDesc<'_>,
+    at: &'static panic::Location<'static>,
+) -> Result<Option<BufferCopy<D>>, ReplaceError> {
+    let shared = buffer.shared();
     let old_bytes = buffer.size();
     let rounded = desc.rounded::<D, Buffers>(&shared.device, info);
     let asked = rounded.as_ref().map_or(info, |(rounded, _)| rounded);
@@ -122,7 +138,7 @@ pub(super) fn resize<D: Device>(
     if keep_bytes > 0 {
         hold_resident(buffer, frame)?;
     }
-    let new = Buffer::create(shared, info, desc, buffer.pool().as_ref())?;
+    let new = Buffer::create_at(shared, info, desc, buffer.pool().as_ref(), at)?;
     let (src, dst) = (buffer.object().clone(), new.object().clone());
     buffer.become_other(new, (keep_bytes > 0).then_some(frame));
     Ok((keep_bytes > 0).then_some(BufferCopy { src, src_offset: 0, dst, dst_offset: 0, size: keep_bytes }))
@@ -141,9 +157,8 @@ pub(super) fn swap_mips<D: Device>(
     }
     let present = *texture.desc().ok_or(ReplaceError::NotDescribed)?;
     let (src_first, dst_first) = overlap(&present, wanted)?;
-    let info = Create::<Textures>::describe(&shared.device, wanted).map_err(Error::from)?;
     hold_resident(texture, frame)?;
-    let new = Texture::create(shared, &info, desc, texture.pool().as_ref())?;
+    let new = Texture::create(shared, wanted, desc, texture.pool().as_ref())?;
     // SAFETY: `info` was created from this description.
     let new = unsafe { new.described(*wanted) };
     let count = (present.mips - src_first).min(wanted.mips - dst_first);

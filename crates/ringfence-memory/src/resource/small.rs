@@ -26,7 +26,7 @@ use ringfence_core::tlsf::Tlsf;
 
 use super::host::HostBytes;
 use super::{Buffer, shared_alignment};
-use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Kind, RawBuffer};
+use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Kind, Native, RawBuffer};
 use crate::error::{AccessError, Error};
 use crate::memory::{
     AllocationDesc, Hold, Item, Location, Place, PlacedSmallBuffer, RawObject, SHARED_BYTES, Shared, SharedBuffer,
@@ -243,7 +243,7 @@ fn shared_buffer<D: Device>(shared: &Arc<Shared<D>>, class: UsageClass) -> Resul
     let alignment = shared_alignment(device.capabilities(), usage, SHARED_BYTES, has_address);
     let (name, location) = ("small buffers", class.location);
     let allocation = AllocationDesc { name, location, alignment, ..Default::default() };
-    let made: Buffer<D> = Buffer::create(shared, &info, allocation, None)?;
+    let made: Buffer<D> = Buffer::create(shared, &Native(&info), allocation, None)?;
     let (mapped, address) = (made.mapped_base(), made.device_address());
     let (_, object, place) = made.into_parts();
     let RawObject::Buffer(object) = object else { unreachable!("a buffer's object is a buffer") };

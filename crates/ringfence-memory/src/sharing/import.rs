@@ -12,8 +12,7 @@ use std::sync::Arc;
 use super::{Share, ShareError, ShareKind, ShareSupport, SharedMemory, Tied};
 use crate::allocator::Allocator;
 use crate::device::{
-    BufferInfo, Buffers, Create, Device, DeviceError, MemoryDesc, Placed, Requirements, ResourceClass, TextureInfo,
-    Textures,
+    Buffers, Create, Describe, Device, DeviceError, Kind, MemoryDesc, Placed, Requirements, ResourceClass, Textures,
 };
 use crate::error::Error;
 use crate::memory::{AllocationDesc, Place, Prepared, Shared};
@@ -44,14 +43,27 @@ type Imported<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
 
 /// Returns the device's support for sharing the memory of such a buffer. On Vulkan a driver call.
 #[must_use]
-pub fn buffer_support<D: Device>(memory: &Allocator<D>, info: &BufferInfo<'_, D>, kind: ShareKind) -> ShareSupport {
-    Create::<Buffers>::share_support(memory.device(), info, kind)
+pub fn buffer_support<D: Device>(
+    memory: &Allocator<D>,
+    info: &impl Describe<D, Buffers>,
+    kind: ShareKind,
+) -> ShareSupport {
+    support(memory.device(), info, kind)
 }
 
 /// Returns the device's support for sharing the memory of such a texture. On Vulkan a driver call.
 #[must_use]
-pub fn texture_support<D: Device>(memory: &Allocator<D>, info: &TextureInfo<'_, D>, kind: ShareKind) -> ShareSupport {
-    Create::<Textures>::share_support(memory.device(), info, kind)
+pub fn texture_support<D: Device>(
+    memory: &Allocator<D>,
+    info: &impl Describe<D, Textures>,
+    kind: ShareKind,
+) -> ShareSupport {
+    support(memory.device(), info, kind)
+}
+
+/// Returns no support if the device refuses the description.
+fn support<D: Create<K>, K: Kind>(device: &D, info: &impl Describe<D, K>, kind: ShareKind) -> ShareSupport {
+    info.with_info(device, |info| Create::<K>::share_support(device, info, kind)).unwrap_or_default()
 }
 
 /// Creates a buffer in memory that another process (or another allocator) has exported. Of `desc`, only name, location
@@ -71,13 +83,13 @@ pub fn texture_support<D: Device>(memory: &Allocator<D>, info: &TextureInfo<'_, 
 #[track_caller]
 pub unsafe fn import_buffer<D: Share>(
     memory: &Allocator<D>,
-    info: &BufferInfo<'_, D>,
+    info: &impl Describe<D, Buffers>,
     handle: D::Handle,
     from: &SharedMemory,
     desc: AllocationDesc<'_>,
 ) -> Result<Buffer<D>, ShareError> {
     // SAFETY: the caller promises the same.
-    unsafe { Importer { shared: memory.shared() }.import::<Buffers>(info, handle, from, desc) }
+    unsafe { Importer { shared: memory.shared() }.import(info, handle, from, desc) }
 }
 
 /// Creates a texture in memory that another process has exported, as [`import_buffer`] does for a buffer.
@@ -90,13 +102,13 @@ pub unsafe fn import_buffer<D: Share>(
 #[track_caller]
 pub unsafe fn import_texture<D: Share>(
     memory: &Allocator<D>,
-    info: &TextureInfo<'_, D>,
+    info: &impl Describe<D, Textures>,
     handle: D::Handle,
     from: &SharedMemory,
     desc: AllocationDesc<'_>,
 ) -> Result<Texture<D>, ShareError> {
     // SAFETY: the caller promises the same.
-    unsafe { Importer { shared: memory.shared() }.import::<Textures>(info, handle, from, desc) }
+    unsafe { Importer { shared: memory.shared() }.import(info, handle, from, desc) }
 }
 
 /// Imports a whole memory object that another process has exported, to bind resources in it
@@ -131,7 +143,7 @@ pub unsafe fn import_memory<D: Share>(
     let from = SharedMemory { offset: 0, ..importer.taken_as(&handle, from, whole.memory_type_bits, &desc)? };
     // SAFETY: the caller promises the same; the memory is not tied to a resource.
     let place = unsafe { importer.import_place(handle, &from, &whole, Tied::Nothing, &desc) }?;
-    importer.note_import(&place, &desc);
+    importer.note_import(&place, &desc, panic::Location::caller());
     Ok(Allocation::of_place(Arc::clone(memory.shared()), place, &whole, &desc, false))
 }
 
@@ -146,10 +158,28 @@ impl<D: Share> Importer<'_, D> {
     #[track_caller]
     unsafe fn import<K: Tie<D>>(
         &self,
+        info: &impl Describe<D, K>,
+        handle: D::Handle,
+        from: &SharedMemory,
+        desc: AllocationDesc<'_>,
+    ) -> Result<Resource<D, K>, ShareError>
+    where
+        D: Create<K>,
+    {
+        let at = panic::Location::caller();
+        // SAFETY: the caller promises the same.
+        info.with_info(&self.shared.device, |info| unsafe { self.import_at(info, handle, from, desc, at) })?
+    }
+
+    /// # Safety
+    /// As [`import_buffer`].
+    unsafe fn import_at<K: Tie<D>>(
+        &self,
         info: &<D as Create<K>>::Info<'_>,
         handle: D::Handle,
         from: &SharedMemory,
         desc: AllocationDesc<'_>,
+        at: &'static panic::Location<'static>,
     ) -> Result<Resource<D, K>, ShareError>
     where
         D: Create<K>,
@@ -166,7 +196,7 @@ impl<D: Share> Importer<'_, D> {
             // SAFETY: the object was just created.
             unsafe { Create::<K>::set_name(&shared.device, &placed.object, desc.name) };
         }
-        self.note_import(&place, &desc);
+        self.note_import(&place, &desc, at);
         // SAFETY: the object was just created from `info`, and bound to the place.
         let resource =
             unsafe { Resource::new(Arc::clone(shared), placed, place, needs.size, desc.location).made_as(info) };
@@ -270,8 +300,7 @@ impl<D: Share> Importer<'_, D> {
         shared.import_place(&memory_desc, offset, desc, import).map_err(|error: DeviceError| error.into())
     }
 
-    #[track_caller]
-    fn note_import(&self, place: &Place<D>, desc: &AllocationDesc<'_>) {
-        self.shared.note_whole(place, desc, panic::Location::caller());
+    fn note_import(&self, place: &Place<D>, desc: &AllocationDesc<'_>, at: &'static panic::Location<'static>) {
+        self.shared.note_whole(place, desc, at);
     }
 }

@@ -15,8 +15,8 @@ use super::table::PageTable;
 use super::{PageBind, Sparse, TextureTiling, TilePlace};
 use crate::allocator::Allocator;
 use crate::device::{
-    BufferInfo, Buffers, Create, Device, DeviceError, RawBuffer, RawTexture, Requirements, ResourceClass, TexelBox,
-    TextureAspect, TextureInfo, Textures,
+    Buffers, Create, Describe, Device, DeviceError, RawBuffer, RawTexture, Requirements, ResourceClass, TexelBox,
+    TextureAspect, Textures,
 };
 use crate::error::Error;
 use crate::memory::{AllocationDesc, Shared};
@@ -279,9 +279,14 @@ impl<D: Sparse> SparseBuffer<D> {
     /// # Errors
     /// [`DeviceError::Unsupported`] if the device does not support sparse buffers; or the driver refuses the
     /// description.
-    pub fn new(memory: &Allocator<D>, info: &BufferInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Self, Error> {
+    pub fn new(
+        memory: &Allocator<D>,
+        info: &impl Describe<D, Buffers>,
+        desc: AllocationDesc<'_>,
+    ) -> Result<Self, Error> {
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
-        Self::made(memory.shared(), desc, |device| unsafe { device.make_sparse(info) })
+        let make = |device: &D| info.with_info(device, |info| unsafe { device.make_sparse(info) })?;
+        Self::made(memory.shared(), desc, make)
     }
 }
 
@@ -319,9 +324,14 @@ impl<D: Sparse> SparseTexture<D> {
     /// # Errors
     /// [`DeviceError::Unsupported`] if the device does not support sparse textures, or not with this format or usage;
     /// or the driver refuses the description.
-    pub fn new(memory: &Allocator<D>, info: &TextureInfo<'_, D>, desc: AllocationDesc<'_>) -> Result<Self, Error> {
+    pub fn new(
+        memory: &Allocator<D>,
+        info: &impl Describe<D, Textures>,
+        desc: AllocationDesc<'_>,
+    ) -> Result<Self, Error> {
         // SAFETY: safe code can build only descriptions that the device accepts or refuses with an error.
-        Self::made(memory.shared(), desc, |device| unsafe { device.make_sparse_texture(info) })
+        let make = |device: &D| info.with_info(device, |info| unsafe { device.make_sparse_texture(info) })?;
+        Self::made(memory.shared(), desc, make)
     }
 }
 

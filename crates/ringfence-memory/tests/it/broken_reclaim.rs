@@ -2,7 +2,7 @@
 //! memory that the device still reads. The hazard finder reports this, and the bytes are wrong. With the true fence,
 //! the same calls cause no hazard and the bytes are right.
 
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver};
+use ringfence::device::{BufferDesc, BufferUsage, Driver};
 use ringfence::sim::{Command, Device, HazardKind, Profile, SimOptions};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location};
 
@@ -10,7 +10,7 @@ const SIZE: u64 = 4096;
 
 fn buffer(memory: &Allocator<Device>, location: Location, name: &str) -> Buffer<Device> {
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
-    let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: SIZE, usage }).expect("a plain buffer");
+    let info = BufferDesc { size: SIZE, usage };
     memory.create_buffer(&info, AllocationDesc { name, location, ..Default::default() }).expect("there is room")
 }
 

@@ -5,8 +5,8 @@ use ringfence::algorithms::algorithm::Algorithm;
 use ringfence::defrag::{BeginPassError, Defrag, DefragDesc, DefragState, MoveError, MoveOutcome};
 use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
 use ringfence::device::{
-    BufferDesc, BufferUsage, Buffers, Create, Device, Driver, RawBuffer, RawTexture, Requirements, ResourceClass,
-    TextureDesc, TextureUsage, Textures,
+    BufferDesc, BufferUsage, Device, Driver, RawBuffer, RawTexture, Requirements, ResourceClass, TextureDesc,
+    TextureUsage,
 };
 use ringfence::lifetime::MipCopy;
 use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Location, Pool, PoolDesc, Texture};
@@ -50,8 +50,8 @@ impl<D: Device> Record<D> for Commands<D> {
 
 const USAGE: BufferUsage = BufferUsage::COPY_SRC.union(BufferUsage::COPY_DST);
 
-fn buffer_info<G: Gpu>(rig: &Rig<G>, size: u64) -> <G::Device as Create<Buffers>>::Info<'static> {
-    Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size, usage: USAGE }).expect("a plain buffer")
+const fn copied(size: u64) -> BufferDesc {
+    BufferDesc { size, usage: USAGE }
 }
 
 fn movable(name: &str, user_data: u64) -> AllocationDesc<'_> {
@@ -60,7 +60,7 @@ fn movable(name: &str, user_data: u64) -> AllocationDesc<'_> {
 
 /// Creates a pool for buffers in device memory. Its blocks have [`BLOCK_BYTES`].
 fn pool<G: Gpu>(rig: &Rig<G>, algorithm: Algorithm) -> Pool<G::Device> {
-    let measured = rig.memory.create_buffer(&buffer_info(rig, SIZE), AllocationDesc::default()).expect("there is room");
+    let measured = rig.memory.create_buffer(&copied(SIZE), AllocationDesc::default()).expect("there is room");
     let desc = PoolDesc {
         memory_type: measured.memory_type(),
         block_bytes: BLOCK_BYTES,
@@ -73,7 +73,7 @@ fn pool<G: Gpu>(rig: &Rig<G>, algorithm: Algorithm) -> Pool<G::Device> {
 
 /// Creates movable buffers in a pool, each filled with its own pattern. Their user data is their index.
 fn fill_pool<G: Gpu>(rig: &mut Rig<G>, pool: &Pool<G::Device>, count: u64) -> Vec<Option<Buffer<G::Device>>> {
-    let info = buffer_info(rig, SIZE);
+    let info = copied(SIZE);
     let mut upload = rig.buffer(SIZE, Location::Upload, "upload");
     let fill = |number: u64| {
         let held = pool.create_buffer(&info, movable("moves", number)).expect("there is room");
@@ -105,11 +105,7 @@ fn converge<G: Gpu>(rig: &mut Rig<G>, run: &mut Defrag<G::Device>, held: &mut [O
             let buffer = held[number].as_mut().expect("dropped buffers are not moved");
             // With descriptor buffers, the portable description is not enough, because it lacks device addresses.
             match pass.copy_buffer(buffer) {
-                Err(MoveError::NeedsInfo) => {
-                    let info =
-                        Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: SIZE, usage: USAGE });
-                    pass.copy_buffer_as(buffer, &info.expect("a plain buffer")).map(drop)
-                }
+                Err(MoveError::NeedsInfo) => pass.copy_buffer_as(buffer, &copied(SIZE)).map(drop),
                 other => other.map(drop),
             }
             .expect("the room is there");
@@ -237,7 +233,7 @@ pub fn the_old_place_is_free_when_its_sync_points_have_passed<G: Gpu>(rig: &mut 
     let frame = rig.timeline().begin();
     let mut pass = run.begin_pass(&frame).expect("the frame belongs to this allocator");
     assert_eq!(pass.moves().iter().map(|planned| planned.user_data).collect::<Vec<_>>(), [0]);
-    let info = buffer_info(rig, SIZE);
+    let info = copied(SIZE);
     let moved = pass.copy_buffer_as(held[0].as_mut().expect("it is held"), &info).expect("there is room");
     drop(pass);
     let mut commands = vec![Command::CopyBuffer {
@@ -268,7 +264,7 @@ pub fn the_old_place_is_free_when_its_sync_points_have_passed<G: Gpu>(rig: &mut 
 
 pub fn memory_of_the_host_is_moved_only_if_that_is_allowed<G: Gpu>(rig: &mut Rig<G>) {
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
-    let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: SIZE, usage }).expect("plain");
+    let info = BufferDesc { size: SIZE, usage };
     let upload = |number| AllocationDesc { location: Location::DeviceUpload, ..movable("host", number) };
     let first = rig.memory.create_buffer(&info, upload(0)).expect("there is room");
     let desc = PoolDesc { memory_type: first.memory_type(), block_bytes: BLOCK_BYTES, ..Default::default() };
@@ -307,7 +303,7 @@ pub fn textures_are_moved_with_their_texels<G: Gpu>(rig: &mut Rig<G>) {
     const SIDE: u32 = 128;
     let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
     let desc = TextureDesc { width: SIDE, height: SIDE, mips: 2, layers: 2, usage, ..Default::default() };
-    let info = Create::<Textures>::describe(rig.memory.device(), &desc).expect("a plain texture");
+    let info = desc;
     let first = rig.memory.create_texture(&info, AllocationDesc::default()).expect("there is room");
     let pool_desc = PoolDesc {
         memory_type: first.memory_type(),
@@ -425,7 +421,7 @@ fn copies_of<G: Gpu>(rig: &mut Rig<G>, moved: &[MipCopy<G::Device>]) -> Vec<Comm
 }
 
 pub fn memory_without_a_resource_is_moved_by_its_owner<G: Gpu>(rig: &mut Rig<G>) {
-    let info = buffer_info(rig, SIZE);
+    let info = copied(SIZE);
     let measured = rig.memory.create_buffer(&info, AllocationDesc::default()).expect("there is room");
     let pool = pool(rig, Algorithm::FreeList);
     let memory_type_bits = 1 << measured.memory_type();
@@ -474,8 +470,8 @@ pub fn a_run_works_on_everything_and_the_trace_tells_of_it<G: Gpu>(rig: &mut Rig
     let (memory, timelines) = rig.allocator(desc);
     let recording = Recording::default();
     memory.trace().start(recording.clone()).expect("nothing was made");
-    let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: SIZE, usage: USAGE }).expect("plain");
-    let make = |number| memory.create_buffer(&info, movable("moves", number)).expect("there is room");
+    let info = copied(SIZE);
+    let make = |number| memory.create_buffer(&copied(SIZE), movable("moves", number)).expect("there is room");
     let mut held: Vec<_> = (0..96_u64).map(|number| Some(make(number))).collect();
     held.iter_mut().enumerate().filter(|(number, _)| number % 3 != 1).for_each(|(_, buffer)| *buffer = None);
     memory.reclaim();

@@ -18,7 +18,7 @@ use ringfence::device::descriptors::{
     AddressMode, BufferView, BufferViewKind, Descriptors, HeapDesc, HeapKind, HeapStart, SamplerDesc, TextureView,
     TextureViewKind, ViewTypes,
 };
-use ringfence::device::{BufferDesc, BufferUsage, Create, DeviceError, Format, TextureDesc, TextureUsage, Textures};
+use ringfence::device::{BufferDesc, BufferUsage, DeviceError, Format, TextureDesc, TextureUsage};
 use ringfence::trace::{Reader, StartTraceError, State};
 use ringfence::upload::{ConstantsDesc, UploadBatch};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, Error, Frame, Location, Texture};
@@ -745,7 +745,7 @@ pub fn storage_that_is_only_read_lies_in_upload_memory<G: Gpu>(rig: &mut Rig<G>)
 
 fn texture<G: Gpu>(rig: &Rig<G>, format: Format, usage: TextureUsage) -> Texture<G::Device> {
     let desc = TextureDesc { width: 16, height: 16, format, usage, ..Default::default() };
-    let info = Create::<Textures>::describe(rig.memory.device(), &desc).expect("a plain texture");
+    let info = desc;
     rig.memory.create_texture(&info, AllocationDesc::default()).expect("there is room")
 }
 

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::{Command, Gpu};
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, TextureUsage, Textures};
+use ringfence::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
 use ringfence::lifetime::RetireBin;
 use ringfence::memory::ShutdownError;
 use ringfence::resource::{BufferCopy, ReplaceError};
 use ringfence::{
-    AllocationDesc, AllocatorDesc, Error, FrameError, Location, SyncSet, Texture, UploadDesc, UploadError, UploadRing,
+    AllocationDesc, AllocatorDesc, FrameError, Location, SyncSet, Texture, UploadDesc, UploadError, UploadRing,
     WhenFull,
 };
 
@@ -291,7 +291,7 @@ pub fn a_resource_in_flight_is_replaced_without_a_wait<G: Gpu>(rig: &mut Rig<G>)
     rig.timeline().submitted(frame).expect("in order");
     let waits = rig.memory.statistics().calls.wait;
     let desc = BufferDesc { size: 2048, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
-    let info = Create::<Buffers>::describe(rig.memory.device(), &desc).expect("a plain buffer");
+    let info = desc;
     let allocation = AllocationDesc { name: "new", location: Location::Upload, ..Default::default() };
     source.replace(&info, allocation).expect("there is room");
     let new_bytes = pattern(2, 1024);
@@ -308,8 +308,7 @@ pub fn a_resource_in_flight_is_replaced_without_a_wait<G: Gpu>(rig: &mut Rig<G>)
     assert_eq!(rig.memory.reclaim().objects, 1);
     // A replacement that fails changes nothing.
     let held = (format!("{:?}", source.object()), source.offset());
-    let absurd = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: 1 << 50, ..desc });
-    assert!(absurd.map_err(Error::from).and_then(|info| source.replace(&info, allocation)).is_err());
+    assert!(source.replace(&BufferDesc { size: 1 << 50, ..desc }, allocation).is_err());
     assert_eq!((format!("{:?}", source.object()), source.offset()), held);
 }
 
@@ -322,7 +321,7 @@ pub fn a_buffer_is_resized_with_its_contents<G: Gpu>(rig: &mut Rig<G>) {
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
     let allocation = AllocationDesc { name: "grown", ..Default::default() };
     for (size, keep) in [(64 << 10, 4096), (8192, 4096), (1024, 1024)] {
-        let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size, usage }).expect("plain");
+        let info = BufferDesc { size, usage };
         let frame = rig.timeline().begin();
         let moved = held.resize(&frame, &info, keep, allocation).expect("there is room").expect("there are bytes");
         let BufferCopy { src, src_offset, dst, dst_offset, size } = moved;
@@ -331,7 +330,7 @@ pub fn a_buffer_is_resized_with_its_contents<G: Gpu>(rig: &mut Rig<G>) {
         rig.memory.reclaim();
     }
     assert_eq!(rig.download(&held, 1024), bytes[..1024]);
-    let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: 1 << 20, usage }).expect("plain");
+    let info = BufferDesc { size: 1 << 20, usage };
     let frame = rig.timeline().begin();
     let refused = held.resize(&frame, &info, 1 << 20, allocation).map(drop);
     assert!(matches!(refused, Err(ReplaceError::TooMuchToKeep { keep_bytes: 0x10_0000, .. })), "{refused:?}");
@@ -347,7 +346,7 @@ pub fn a_chain_of_mips_is_swapped_up_and_down<G: Gpu>(rig: &mut Rig<G>) {
     let chain = |side: u32, mips| TextureDesc { width: side, height: side, mips, usage, ..Default::default() };
     let allocation = AllocationDesc { name: "streamed", ..Default::default() };
     let mut present = chain(16, 2);
-    let info = Create::<Textures>::describe(rig.memory.device(), &present).expect("a plain texture");
+    let info = present;
     let mut texture = rig.memory.create_texture(&info, allocation).expect("there is room");
     for mip in 0..2 {
         fill_mip(rig, &texture, mip, 16 >> mip, 16 >> mip);

@@ -2,9 +2,7 @@
 //! host access, names, statistics.
 
 use crate::{Command, Gpu};
-use ringfence::device::{
-    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, TextureDesc, TextureUsage, Textures,
-};
+use ringfence::device::{BufferDesc, BufferUsage, DeviceError, Driver, TextureDesc, TextureUsage};
 use ringfence::{AccessError, AllocationDesc, Dedicated, Error, Location};
 
 use crate::rig::{Rig, copy, pattern};
@@ -52,11 +50,7 @@ pub fn a_texture_holds_what_was_copied_in<G: Gpu>(rig: &mut Rig<G>) {
 }
 
 pub fn large_resources_and_those_that_ask_get_memory_of_their_own<G: Gpu>(rig: &mut Rig<G>) {
-    let info = Create::<Buffers>::describe(
-        rig.memory.device(),
-        &BufferDesc { size: 4096, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST },
-    )
-    .expect("a plain buffer");
+    let info = BufferDesc { size: 4096, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
     let asked = AllocationDesc { dedicated: Dedicated::Always, ..Default::default() };
     let one = rig.memory.create_buffer(&info, asked).expect("there is room");
     assert_eq!(rig.memory.statistics().total().dedicated_count, 1);
@@ -88,8 +82,7 @@ pub fn multisampled_targets_lie_in_blocks_aligned_for_them<G: Gpu>(rig: &mut Rig
     let target = |samples| {
         let usage = TextureUsage::RENDER_TARGET | TextureUsage::SAMPLED;
         let desc = TextureDesc { width: 64, height: 64, samples, usage, ..Default::default() };
-        let info = Create::<Textures>::describe(rig.memory.device(), &desc).expect("a small target");
-        rig.memory.create_texture(&info, AllocationDesc::default()).expect("there is room")
+        rig.memory.create_texture(&desc, AllocationDesc::default()).expect("there is room")
     };
     // The first target creates the block. On Direct3D 12, a block for multisampled targets must be aligned to 4 MiB.
     let (plain, multisampled) = (target(1), target(4));
@@ -100,21 +93,14 @@ pub fn multisampled_targets_lie_in_blocks_aligned_for_them<G: Gpu>(rig: &mut Rig
 pub fn bad_descriptions_are_typed_errors_and_change_nothing<G: Gpu>(rig: &mut Rig<G>) {
     let before = rig.memory.snapshot();
     let usage = BufferUsage::COPY_DST;
-    // Each invalid request returns a typed error, from `describe` or from the creation of the resource.
-    let buffer = |size| -> Result<_, Error> {
-        let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size, usage })?;
-        rig.memory.create_buffer(&info, AllocationDesc::default())
-    };
+    let buffer = |size| rig.memory.create_buffer(&BufferDesc { size, usage }, AllocationDesc::default());
     assert!(matches!(buffer(0), Err(Error::Device(DeviceError::InvalidInfo(_)))));
     let absurd = buffer(1 << 50);
     assert!(
         matches!(absurd, Err(Error::TooLarge { .. } | Error::OutOfMemory { .. } | Error::Device(_))),
         "larger than any heap: {absurd:?}"
     );
-    let texture = |desc| -> Result<_, Error> {
-        let info = Create::<Textures>::describe(rig.memory.device(), &desc)?;
-        rig.memory.create_texture(&info, AllocationDesc::default())
-    };
+    let texture = |desc| rig.memory.create_texture(&desc, AllocationDesc::default());
     for desc in [
         TextureDesc { width: 0, ..Default::default() },
         TextureDesc { mips: 9, width: 4, height: 4, ..Default::default() },

@@ -4,7 +4,7 @@
 //! A headroom larger than any heap creates the pressure: everything that is evictable and unused is evicted.
 
 use crate::{Command, Gpu};
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Capabilities, Create, Driver, MemoryPriority, Priority};
+use ringfence::device::{BufferDesc, BufferUsage, Capabilities, Driver, MemoryPriority, Priority};
 use ringfence::lifetime::BufferCopy;
 use ringfence::residency::{Committed, Residency, ResidencyError};
 use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Dedicated, Location, PoolDesc};
@@ -25,7 +25,7 @@ fn evictable(dedicated: Dedicated) -> AllocationDesc<'static> {
 /// Creates a buffer with its own memory object in device memory.
 fn make<G: Gpu>(rig: &Rig<G>) -> Buffer<G::Device> {
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
-    let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: SIZE, usage }).expect("plain");
+    let info = BufferDesc { size: SIZE, usage };
     rig.memory.create_buffer(&info, evictable(Dedicated::Always)).expect("there is room")
 }
 
@@ -145,7 +145,7 @@ pub fn what_is_replaced_is_resident_until_it_is_copied<G: Gpu>(rig: &mut Rig<G>)
 
     let frame = rig.timeline().begin();
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
-    let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: 2 * SIZE, usage }).expect("plain");
+    let info = BufferDesc { size: 2 * SIZE, usage };
     let copy = held.resize(&frame, &info, SIZE, evictable(Dedicated::Always)).expect("there is room");
     let BufferCopy { src, src_offset, dst, dst_offset, size } = copy.expect("some memory must be kept");
     list.add(&held);
@@ -162,7 +162,7 @@ pub fn what_is_replaced_is_resident_until_it_is_copied<G: Gpu>(rig: &mut Rig<G>)
 
 pub fn a_block_stays_as_long_as_something_in_it_must_not_go<G: Gpu>(rig: &mut Rig<G>) {
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
-    let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: SIZE, usage }).expect("plain");
+    let info = BufferDesc { size: SIZE, usage };
     let measured = rig.memory.create_buffer(&info, AllocationDesc::default()).expect("there is room");
     let has = can_evict(rig.memory.device().capabilities(), measured.memory_type());
     let desc = PoolDesc {
@@ -208,7 +208,7 @@ pub fn priorities_are_reported_where_the_system_listens<G: Gpu>(rig: &mut Rig<G>
     let placed = rig.buffer(SIZE, Location::Device, "placed");
     assert_eq!(placed.set_priority(Priority::High), placed.is_dedicated(), "a block has the priority of its pool");
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
-    let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: SIZE, usage }).expect("plain");
+    let info = BufferDesc { size: SIZE, usage };
     for priority in Priority::ALL {
         let desc = AllocationDesc { dedicated: Dedicated::Always, priority, ..Default::default() };
         drop(rig.memory.create_buffer(&info, desc).expect("there is room"));

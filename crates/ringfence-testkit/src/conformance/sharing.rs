@@ -2,7 +2,7 @@
 
 use crate::{Command, Gpu};
 use ringfence::defrag::{Defrag, DefragDesc};
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, ResourceClass, TextureDesc, TextureUsage, Textures};
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, ResourceClass, TextureDesc, TextureUsage};
 use ringfence::sharing::{Share, ShareError, ShareKind, SharedMemory};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Error, Location, Pool, PoolDesc, sharing};
 
@@ -12,9 +12,8 @@ const BYTES: u64 = 100_000;
 
 /// Returns the kinds of handles that the device can export and import for buffers. Reports a skip if there is none.
 fn kinds<G: Gpu>(memory: &Allocator<G::Device>) -> Vec<ShareKind> {
-    let info = info::<G>(memory);
     let works = |kind: &ShareKind| {
-        let support = sharing::buffer_support(memory, &info, *kind);
+        let support = sharing::buffer_support(memory, &SHARED, *kind);
         support.can_export && support.can_import
     };
     let found: Vec<_> = G::SHARE_KINDS.iter().copied().filter(works).collect();
@@ -32,10 +31,7 @@ fn kind<G: Gpu>(memory: &Allocator<G::Device>) -> Option<ShareKind> {
     kinds::<G>(memory).into_iter().next()
 }
 
-fn info<G: Gpu>(memory: &Allocator<G::Device>) -> ringfence::device::BufferInfo<'static, G::Device> {
-    let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
-    Create::<Buffers>::describe(memory.device(), &BufferDesc { size: BYTES, usage }).expect("a plain buffer")
-}
+const SHARED: BufferDesc = BufferDesc { size: BYTES, usage: BufferUsage::COPY_SRC.union(BufferUsage::COPY_DST) };
 
 fn shared(kind: ShareKind) -> AllocationDesc<'static> {
     AllocationDesc { name: "shared", share: Some(kind), ..Default::default() }
@@ -62,15 +58,14 @@ pub fn an_exported_buffer_is_the_importers_too<G: Gpu>(rig: &mut Rig<G>) {
 
 fn share_a_buffer<G: Gpu>(rig: &mut Rig<G>, kind: ShareKind) {
     let (other, _timelines) = rig.allocator(AllocatorDesc::default());
-    let buffer = rig.memory.create_buffer(&info::<G>(&rig.memory), shared(kind)).expect("there is room");
+    let buffer = rig.memory.create_buffer(&SHARED, shared(kind)).expect("there is room");
     assert!(buffer.is_dedicated(), "it has its own memory, so that its neighbours are not shared");
     let Some((handle, shared)) = export::<G>(&buffer) else { return };
     assert_eq!((shared.kind, shared.offset, shared.memory_bytes), (kind, 0, buffer.memory_bytes()));
     let shared = SharedMemory::from_bytes(&shared.to_bytes()).expect("its own bytes");
     let desc = AllocationDesc { name: "imported", user_data: 5, ..Default::default() };
     // SAFETY: the handle was just exported, and the host does not read the memory.
-    let imported =
-        unsafe { sharing::import_buffer(&other, &info::<G>(&other), handle, &shared, desc) }.expect("the same device");
+    let imported = unsafe { sharing::import_buffer(&other, &SHARED, handle, &shared, desc) }.expect("the same device");
     assert_eq!((imported.size(), imported.user_data(), imported.is_dedicated()), (buffer.size(), 5, true));
     assert_eq!(other.statistics().total().dedicated_count, 1);
 
@@ -91,11 +86,11 @@ fn share_a_buffer<G: Gpu>(rig: &mut Rig<G>, kind: ShareKind) {
 pub fn an_imported_buffer_is_released_by_sync_points_and_outlives_its_exporter<G: Gpu>(rig: &mut Rig<G>) {
     let Some(kind) = kind::<G>(&rig.memory) else { return };
     let (other, _timelines) = rig.allocator(AllocatorDesc::default());
-    let exported = other.create_buffer(&info::<G>(&other), shared(kind)).expect("there is room");
+    let exported = other.create_buffer(&SHARED, shared(kind)).expect("there is room");
     let Some((handle, shared)) = export::<G>(&exported) else { return };
-    let (info, desc) = (info::<G>(&rig.memory), AllocationDesc::default());
+    let desc = AllocationDesc::default();
     // SAFETY: the handle was just exported, and the host does not read the memory.
-    let imported = unsafe { sharing::import_buffer(&rig.memory, &info, handle, &shared, desc) };
+    let imported = unsafe { sharing::import_buffer(&rig.memory, &SHARED, handle, &shared, desc) };
     let imported = imported.expect("the same device");
     // The exporter is destroyed first. The importer is then the only owner of the bytes.
     // SAFETY: no submission uses it.
@@ -123,14 +118,14 @@ pub fn an_imported_buffer_is_released_by_sync_points_and_outlives_its_exporter<G
 
 pub fn a_pool_that_shares_shows_its_blocks<G: Gpu>(rig: &mut Rig<G>) {
     let Some(kind) = kind::<G>(&rig.memory) else { return };
-    if sharing::buffer_support(&rig.memory, &info::<G>(&rig.memory), kind).needs_dedicated {
+    if sharing::buffer_support(&rig.memory, &SHARED, kind).needs_dedicated {
         return skipped("the device cannot share blocks");
     }
     let memory_type = memory_type::<G>(&rig.memory, kind);
     let desc = PoolDesc { memory_type, block_bytes: 4 << 20, share: Some(kind), ..Default::default() };
     let pool: Pool<G::Device> = rig.memory.create_pool(desc).expect("there is such a type");
     let buffers: Vec<_> =
-        (0..3).map(|_| pool.create_buffer(&info::<G>(&rig.memory), AllocationDesc::default()).expect("room")).collect();
+        (0..3).map(|_| pool.create_buffer(&SHARED, AllocationDesc::default()).expect("room")).collect();
     assert_eq!(pool.statistics().block_count, 1);
     let Some((handle, shared)) = export::<G>(&buffers[0]) else { return };
     assert_eq!((shared.memory_bytes, shared.is_tied), (4 << 20, false));
@@ -143,7 +138,7 @@ pub fn a_pool_that_shares_shows_its_blocks<G: Gpu>(rig: &mut Rig<G>) {
     let mut block = block.expect("the same device");
     let imported: Vec<Buffer<G::Device>> = others
         .iter()
-        .map(|offset| block.create_aliasing_buffer(&info::<G>(&other), *offset, "in the block").expect("it fits"))
+        .map(|offset| block.create_aliasing_buffer(&SHARED, *offset, "in the block").expect("it fits"))
         .collect();
     for (seed, (from, to)) in (10..).zip(buffers.iter().zip(&imported)) {
         let expected = rig::pattern(seed, BYTES as usize);
@@ -153,7 +148,7 @@ pub fn a_pool_that_shares_shows_its_blocks<G: Gpu>(rig: &mut Rig<G>) {
         assert_eq!(rig.download(to, BYTES), expected, "the same bytes");
     }
     let wrong = AllocationDesc { share: Some(unlike(kind)), ..Default::default() };
-    let refused = pool.create_buffer(&info::<G>(&rig.memory), wrong).expect_err("another kind");
+    let refused = pool.create_buffer(&SHARED, wrong).expect_err("another kind");
     assert!(matches!(refused, Error::WrongShare { pool: Some(held), .. } if held == kind), "{refused}");
     drop((imported, block));
     other.shutdown(PATIENCE).expect("all is complete");
@@ -162,7 +157,7 @@ pub fn a_pool_that_shares_shows_its_blocks<G: Gpu>(rig: &mut Rig<G>) {
 
 pub fn what_is_moved_in_a_pool_that_shares_is_shared_there<G: Gpu>(rig: &mut Rig<G>) {
     let Some(kind) = kind::<G>(&rig.memory) else { return };
-    if sharing::buffer_support(&rig.memory, &info::<G>(&rig.memory), kind).needs_dedicated {
+    if sharing::buffer_support(&rig.memory, &SHARED, kind).needs_dedicated {
         return skipped("the device cannot share blocks");
     }
     let memory_type = memory_type::<G>(&rig.memory, kind);
@@ -170,7 +165,7 @@ pub fn what_is_moved_in_a_pool_that_shares_is_shared_there<G: Gpu>(rig: &mut Rig
     let pool: Pool<G::Device> = rig.memory.create_pool(desc).expect("there is such a type");
     let make = |_| {
         let desc = AllocationDesc { movable: true, ..Default::default() };
-        pool.create_buffer(&info::<G>(&rig.memory), desc).expect("room")
+        pool.create_buffer(&SHARED, desc).expect("room")
     };
     // A buffer of the second block is moved to the first.
     let mut held: Vec<_> = (0..8).map(make).collect();
@@ -199,8 +194,7 @@ pub fn what_is_moved_in_a_pool_that_shares_is_shared_there<G: Gpu>(rig: &mut Rig
     assert_eq!((shared.offset, shared.kind), (moved.offset(), kind));
     let (other, _timelines) = rig.allocator(AllocatorDesc::default());
     // SAFETY: the handle was just exported, and the host does not read the memory.
-    let imported =
-        unsafe { sharing::import_buffer(&other, &info::<G>(&other), handle, &shared, AllocationDesc::default()) };
+    let imported = unsafe { sharing::import_buffer(&other, &SHARED, handle, &shared, AllocationDesc::default()) };
     let imported = imported.expect("the same device");
     assert_eq!(rig.download(&imported, BYTES), expected);
     drop(imported);
@@ -209,12 +203,11 @@ pub fn what_is_moved_in_a_pool_that_shares_is_shared_there<G: Gpu>(rig: &mut Rig
 
 pub fn an_imported_buffer_is_not_evicted<G: Gpu>(rig: &mut Rig<G>) {
     let Some(kind) = kind::<G>(&rig.memory) else { return };
-    let buffer = rig.memory.create_buffer(&info::<G>(&rig.memory), shared(kind)).expect("there is room");
+    let buffer = rig.memory.create_buffer(&SHARED, shared(kind)).expect("there is room");
     let Some((handle, shared)) = export::<G>(&buffer) else { return };
     let (other, timelines) = rig.allocator(AllocatorDesc::default());
     // SAFETY: the handle was just exported, and the host does not read the memory.
-    let imported =
-        unsafe { sharing::import_buffer(&other, &info::<G>(&other), handle, &shared, AllocationDesc::default()) };
+    let imported = unsafe { sharing::import_buffer(&other, &SHARED, handle, &shared, AllocationDesc::default()) };
     let imported = imported.expect("the same device");
     // SAFETY: no resource is evictable.
     let residency = unsafe { other.residency() }.with_evictions(u64::MAX).with_headroom(u64::MAX / 2);
@@ -232,10 +225,11 @@ fn unlike(kind: ShareKind) -> ShareKind {
 }
 
 fn memory_type<G: Gpu>(memory: &Allocator<G::Device>, kind: ShareKind) -> u32 {
+    let info = Create::<Buffers>::describe(memory.device(), &SHARED).expect("a plain buffer");
     // SAFETY: the prepared resource is discarded.
     let bits = unsafe {
         let (unplaced, needs) =
-            Create::<Buffers>::prepare_shared(memory.device(), &info::<G>(memory), kind).expect("it can be shared");
+            Create::<Buffers>::prepare_shared(memory.device(), &info, kind).expect("it can be shared");
         Create::<Buffers>::discard(memory.device(), unplaced);
         needs.memory_type_bits
     };
@@ -245,22 +239,20 @@ fn memory_type<G: Gpu>(memory: &Allocator<G::Device>, kind: ShareKind) -> u32 {
 pub fn a_shared_texture_holds_the_same_texels<G: Gpu>(rig: &mut Rig<G>) {
     let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
     let desc = TextureDesc { width: 64, height: 32, usage, ..Default::default() };
-    let describe = |memory: &Allocator<G::Device>| Create::<Textures>::describe(memory.device(), &desc).expect("plain");
     let Some(kind) = G::SHARE_KINDS.iter().copied().find(|kind| {
-        let support = sharing::texture_support(&rig.memory, &describe(&rig.memory), *kind);
+        let support = sharing::texture_support(&rig.memory, &desc, *kind);
         support.can_export && support.can_import
     }) else {
         return skipped("the device cannot share textures");
     };
     let (other, _timelines) = rig.allocator(AllocatorDesc::default());
-    let texture = rig.memory.create_texture(&describe(&rig.memory), shared(kind)).expect("there is room");
+    let texture = rig.memory.create_texture(&desc, shared(kind)).expect("there is room");
     let (handle, shared) = match texture.export() {
         Err(ShareError::Device(error)) if G::NAME == "d3d12" => return skipped(&error.to_string()),
         exported => exported.expect("the device has handles"),
     };
     // SAFETY: the handle was just exported.
-    let imported =
-        unsafe { sharing::import_texture(&other, &describe(&other), handle, &shared, AllocationDesc::default()) };
+    let imported = unsafe { sharing::import_texture(&other, &desc, handle, &shared, AllocationDesc::default()) };
     let imported = imported.expect("the same device");
     let region = rig.region(64, 32, 0);
     let bytes = region.row_bytes * 32;
@@ -286,32 +278,31 @@ pub fn a_shared_texture_holds_the_same_texels<G: Gpu>(rig: &mut Rig<G>) {
 }
 
 pub fn what_cannot_be_shared_is_refused_by_name<G: Gpu>(rig: &mut Rig<G>) {
-    let info = || info::<G>(&rig.memory);
-    let plain = rig.memory.create_buffer(&info(), AllocationDesc::default()).expect("there is room");
+    let plain = rig.memory.create_buffer(&SHARED, AllocationDesc::default()).expect("there is room");
     assert!(matches!(plain.export(), Err(ShareError::NotShared)));
     let missing = [ShareKind::Simulated, ShareKind::D3d12Heap].into_iter().find(|kind| !G::SHARE_KINDS.contains(kind));
-    let refused = rig.memory.create_buffer(&info(), shared(missing.expect("one kind belongs to another device")));
+    let refused = rig.memory.create_buffer(&SHARED, shared(missing.expect("one kind belongs to another device")));
     assert!(matches!(refused, Err(Error::Device(ringfence::device::DeviceError::Unsupported(_)))), "{refused:?}");
     // If the device does not support a kind, the kind is refused, and no object is left.
     for kind in G::SHARE_KINDS {
-        let support = sharing::buffer_support(&rig.memory, &info(), *kind);
+        let support = sharing::buffer_support(&rig.memory, &SHARED, *kind);
         eprintln!("{kind:?}: {support:?}");
         if support.can_export {
             continue;
         }
         let before = rig.memory.statistics();
-        let refused = rig.memory.create_buffer(&info(), shared(*kind));
+        let refused = rig.memory.create_buffer(&SHARED, shared(*kind));
         assert!(matches!(refused, Err(Error::Device(ringfence::device::DeviceError::Unsupported(_)))), "{refused:?}");
         assert_eq!(before.types, rig.memory.statistics().types, "a refused import changes nothing");
     }
     let Some(kind) = kind::<G>(&rig.memory) else { return };
-    let buffer = rig.memory.create_buffer(&info(), shared(kind)).expect("there is room");
+    let buffer = rig.memory.create_buffer(&SHARED, shared(kind)).expect("there is room");
     let Some((_, shared)) = export::<G>(&buffer) else { return };
     let before = rig.memory.statistics();
     let import = |shared: SharedMemory| {
         let (handle, _) = buffer.export().expect("it can be shared");
         // SAFETY: a wrong description is refused before the driver gets the handle.
-        let made = unsafe { sharing::import_buffer(&rig.memory, &info(), handle, &shared, AllocationDesc::default()) };
+        let made = unsafe { sharing::import_buffer(&rig.memory, &SHARED, handle, &shared, AllocationDesc::default()) };
         made.expect_err("it is wrong")
     };
     let other = SharedMemory { identity: [0x55; 32], ..shared };

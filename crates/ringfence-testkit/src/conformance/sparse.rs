@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::{Command, Gpu};
 use ringfence::defrag::DefragDesc;
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, DeviceError, RawBuffer};
+use ringfence::device::{BufferDesc, BufferUsage, DeviceError, RawBuffer};
 use ringfence::sparse::{PageRun, Sparse, SparseBuffer, SparseError, UnboundReads};
 use ringfence::{AllocationDesc, AllocatorDesc, Error, Location};
 
@@ -19,7 +19,7 @@ fn sparse<G: Gpu>(rig: &Rig<G>, pages: u64) -> Option<SparseBuffer<G::Device>> {
     }
     let make = |size: u64| {
         let desc = BufferDesc { size, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
-        let info = Create::<Buffers>::describe(rig.memory.device(), &desc).expect("a plain buffer");
+        let info = desc;
         let desc = AllocationDesc { name: "sparse", ..Default::default() };
         SparseBuffer::new(&rig.memory, &info, desc).expect("the device has them")
     };
@@ -214,7 +214,7 @@ pub fn bad_pages_are_typed_errors_and_change_nothing<G: Gpu>(rig: &mut Rig<G>) {
     let limit = AllocatorDesc { heap_bytes_max: [5 * page; 16], ..Default::default() };
     let (memory, _timelines) = rig.allocator(limit);
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
-    let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: 64 * page, usage }).expect("plain");
+    let info = BufferDesc { size: 64 * page, usage };
     let mut buffer = SparseBuffer::new(&memory, &info, AllocationDesc::default()).expect("address space is plentiful");
     buffer.bind(0..2).expect("there is room for two");
     let held = memory.statistics().total().range_count;
@@ -234,7 +234,7 @@ pub fn pages_are_neither_evicted_nor_moved<G: Gpu>(rig: &mut Rig<G>) {
     // SAFETY: only the sparse buffer is described as evictable, which sparse resources ignore.
     let residency = unsafe { rig.memory.residency() }.with_evictions(u64::MAX).with_headroom(u64::MAX / 2);
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
-    let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: 8 << 20, usage }).expect("plain");
+    let info = BufferDesc { size: 8 << 20, usage };
     let desc = AllocationDesc { name: "sparse", evictable: true, movable: true, ..Default::default() };
     let mut buffer = SparseBuffer::new(&rig.memory, &info, desc).expect("the device has them");
     let (page, count) = (buffer.page_bytes(), buffer.page_count());
@@ -260,7 +260,7 @@ pub fn a_device_without_sparse_buffers_says_so<G: Gpu>(rig: &mut Rig<G>) {
         return crate::report::skipped("the device supports sparse buffers, so they are not refused");
     }
     let desc = BufferDesc { size: 1 << 20, usage: BufferUsage::COPY_DST };
-    let info = Create::<Buffers>::describe(rig.memory.device(), &desc).expect("a plain buffer");
+    let info = desc;
     let refused = SparseBuffer::new(&rig.memory, &info, AllocationDesc::default());
     assert!(matches!(refused, Err(Error::Device(DeviceError::Unsupported(_)))), "{refused:?}");
 }

@@ -2,7 +2,7 @@
 //! `sparse.rs`, Mesa's software driver supports them from version 25 on.
 
 use crate::{Command, Gpu, TextureRegion};
-use ringfence::device::{Create, DeviceError, TexelBox, TextureAspect, TextureDesc, TextureUsage, Textures};
+use ringfence::device::{DeviceError, TexelBox, TextureAspect, TextureDesc, TextureUsage};
 use ringfence::sparse::{PageRun, Sparse, SparseError, SparseTexture, TilePlace, UnboundReads};
 use ringfence::{AllocationDesc, AllocatorDesc, Error, Location};
 
@@ -20,8 +20,7 @@ fn sparse<G: Gpu>(rig: &mut Rig<G>, desc: &TextureDesc) -> Option<SparseTexture<
         skipped("the device or its queue does not support sparse textures");
         return None;
     }
-    let info = Create::<Textures>::describe(rig.memory.device(), desc).expect("a plain texture");
-    let texture = SparseTexture::new(&rig.memory, &info, AllocationDesc { name: "sparse", ..Default::default() });
+    let texture = SparseTexture::new(&rig.memory, desc, AllocationDesc { name: "sparse", ..Default::default() });
     let texture = texture.expect("the device has them");
     for layer in 0..desc.layers {
         (0..desc.mips).for_each(|mip| write(rig, &texture, (mip, layer), 0, true));
@@ -215,7 +214,7 @@ pub fn sparse_texture_batches_are_data_until_they_are_submitted<G: Gpu>(rig: &mu
 
 /// Returns `true` if mip levels of sparse arrays may be smaller than a tile. Direct3D 12 refuses that below tier 4.
 fn has_packed_arrays<G: Gpu>(rig: &Rig<G>) -> bool {
-    let info = Create::<Textures>::describe(rig.memory.device(), &desc(400, 260, 9, 2)).expect("a plain texture");
+    let info = desc(400, 260, 9, 2);
     match SparseTexture::new(&rig.memory, &info, AllocationDesc::default()) {
         Ok(_) => true,
         Err(Error::Device(DeviceError::Unsupported(_))) => false,
@@ -325,7 +324,7 @@ pub fn sparse_texture_misuse_is_a_typed_error_and_changes_nothing<G: Gpu>(rig: &
     drop(texture);
     let limit = AllocatorDesc { heap_bytes_max: [5 * page; 16], ..Default::default() };
     let (memory, _timelines) = rig.allocator(limit);
-    let info = Create::<Textures>::describe(memory.device(), &desc(2048, 2048, 1, 1)).expect("a plain texture");
+    let info = desc(2048, 2048, 1, 1);
     let mut texture = SparseTexture::new(&memory, &info, AllocationDesc::default()).expect("tiles cost nothing");
     texture.bind(TexelBox { width: 1, height: 1, ..texture.whole(0, 0) }).expect("there is room for one");
     let (batch, held) = (texture.batch(), memory.statistics().total().range_count);
@@ -346,7 +345,7 @@ pub fn a_device_without_sparse_textures_says_so<G: Gpu>(rig: &mut Rig<G>) {
         let samples = TextureUsage::RENDER_TARGET | TextureUsage::SAMPLED;
         TextureDesc { samples: 4, usage: samples, ..desc(256, 256, 1, 1) }
     };
-    let info = Create::<Textures>::describe(device, &refused).expect("a plain texture");
+    let info = refused;
     let refused = SparseTexture::new(&rig.memory, &info, AllocationDesc::default());
     assert!(matches!(refused, Err(Error::Device(DeviceError::Unsupported(_)))), "{refused:?}");
 }

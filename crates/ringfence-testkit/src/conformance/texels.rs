@@ -4,8 +4,8 @@
 
 use crate::{Command, Gpu, Subresource};
 use ringfence::device::{
-    Create, Device, Dimension, Driver, Format, TexelBox, TexelError, TexelFormat, TextureAspect, TextureDesc,
-    TextureUsage, Textures,
+    Device, Dimension, Driver, Format, Native, TexelBox, TexelError, TexelFormat, TextureAspect, TextureDesc,
+    TextureUsage,
 };
 use ringfence::upload::Readback;
 use ringfence::{
@@ -499,7 +499,7 @@ fn check_formats<G: Gpu>(rig: &mut Rig<G>, wanted: impl Fn(&Facts) -> bool) -> V
             // The third texture is a recycled object.
             for owner in 0..3 {
                 let made = AllocationDesc { name, ..Default::default() };
-                let texture = rig.memory.create_texture(&info, made).expect("the device has such textures");
+                let texture = rig.memory.create_texture(&Native(&info), made).expect("the device has such textures");
                 let found = texture.parts().expect("its texels are known").format;
                 for (aspect, bytes) in &facts.aspects {
                     let (found, wanted) = ((found.block(), found.block_bytes(*aspect)), (facts.block, Some(*bytes)));
@@ -548,8 +548,7 @@ pub fn portable_descriptions_of_every_shape_are_made_or_refused<G: Gpu>(rig: &mu
         for shape in shapes(&facts) {
             let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
             let desc = TextureDesc { format: *format, usage, ..shape };
-            let Ok(info) = Create::<Textures>::describe(rig.memory.device(), &desc) else { continue };
-            let Ok(texture) = rig.memory.create_texture(&info, AllocationDesc::default()) else { continue };
+            let Ok(texture) = rig.memory.create_texture(&desc, AllocationDesc::default()) else { continue };
             let parts = texture.parts().expect("its texels are known");
             assert_eq!(parts.extent(0), [desc.width, desc.height, desc.depth], "{format:?}");
             assert_eq!((parts.layers, parts.mips, parts.samples), (desc.layers, desc.mips, 1));
@@ -563,8 +562,7 @@ pub fn portable_descriptions_of_every_shape_are_made_or_refused<G: Gpu>(rig: &mu
 }
 
 fn textured<G: Gpu>(rig: &Rig<G>, desc: TextureDesc) -> Option<Texture<G::Device>> {
-    let info = Create::<Textures>::describe(rig.memory.device(), &desc).ok()?;
-    rig.memory.create_texture(&info, AllocationDesc::default()).ok()
+    rig.memory.create_texture(&desc, AllocationDesc::default()).ok()
 }
 
 pub fn texels_that_a_texture_does_not_have_are_refused<G: Gpu>(rig: &mut Rig<G>) {

@@ -37,8 +37,7 @@ fn try_acquire<D: Device>(
     desc: &TextureDesc,
     pass: Pass,
 ) -> Result<TransientTexture, TransientError> {
-    let info = Create::<Textures>::describe(execution.device(), desc).expect("a plain texture");
-    execution.acquire_texture(&info, pass, "")
+    execution.acquire_texture(desc, pass, "")
 }
 
 fn acquire<D: Device>(execution: &mut Execution<'_, D>, side: u32, pass: Pass) -> TransientTexture {
@@ -47,7 +46,7 @@ fn acquire<D: Device>(execution: &mut Execution<'_, D>, side: u32, pass: Pass) -
 
 fn acquire_buffer<D: Device>(execution: &mut Execution<'_, D>, size: u64, pass: Pass) -> TransientBuffer {
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
-    let info = Create::<Buffers>::describe(execution.device(), &BufferDesc { size, usage }).expect("a plain buffer");
+    let info = BufferDesc { size, usage };
     execution.acquire_buffer(&info, pass, "").expect("there is room")
 }
 
@@ -799,8 +798,7 @@ pub fn bad_transient_requests_are_typed_errors_and_change_nothing<G: Gpu>(rig: &
     assert_eq!(try_acquire(&mut execution, &target(64), foreign).map(|_| foreign), unknown);
     let size = rig.memory.device().capabilities().memory_object_bytes_max.saturating_add(1);
     let huge = BufferDesc { size, usage: BufferUsage::COPY_DST };
-    let described = Create::<Buffers>::describe(rig.memory.device(), &huge).map_err(TransientError::from);
-    let refused = described.and_then(|info| execution.acquire_buffer(&info, pass, "huge"));
+    let refused = execution.acquire_buffer(&huge, pass, "huge");
     assert!(matches!(refused, Err(TransientError::Memory(_))), "{refused:?}");
     execution.finish(&[]);
     assert_eq!(transient.figures().object_count, 0);

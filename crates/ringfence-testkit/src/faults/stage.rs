@@ -8,9 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
 use ringfence::device::fault::FaultInjector;
-use ringfence::device::{
-    BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, RawBuffer, TextureDesc, Textures,
-};
+use ringfence::device::{BufferDesc, BufferUsage, DeviceError, Driver, RawBuffer, TextureDesc};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Frame, Location, Texture, Timeline};
 
 use super::FaultyGpu;
@@ -192,10 +190,7 @@ impl<G: Gpu> Stage<G> {
         usage: BufferUsage,
         desc: AllocationDesc<'_>,
     ) -> Result<FaultyBuffer<G>, Failure> {
-        self.trial().run(|| {
-            let info = Create::<Buffers>::describe(self.memory.device(), &BufferDesc { size, usage })?;
-            self.memory.create_buffer(&info, desc)
-        })
+        self.trial().run(|| self.memory.create_buffer(&BufferDesc { size, usage }, desc))
     }
 
     /// Creates a texture.
@@ -203,10 +198,7 @@ impl<G: Gpu> Stage<G> {
     /// # Errors
     /// The call failed twice.
     pub fn texture(&self, desc: TextureDesc, how: AllocationDesc<'_>) -> Result<Texture<Behind<G>>, Failure> {
-        self.trial().run(|| {
-            let info = Create::<Textures>::describe(self.memory.device(), &desc)?;
-            self.memory.create_texture(&info, how)
-        })
+        self.trial().run(|| self.memory.create_texture(&desc, how))
     }
 
     /// Creates an upload buffer with these bytes.

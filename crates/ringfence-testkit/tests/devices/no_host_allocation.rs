@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, Textures};
+use ringfence::device::{BufferDesc, BufferUsage, TextureDesc};
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location};
 use ringfence_testkit::counting_allocator::host_allocation_count;
@@ -27,8 +27,8 @@ fn a_steady_frame_on_vulkan_allocates_nothing_on_the_host() {
     let timeline = unsafe { memory.timeline(gpu.fence(0)) }.expect("the device is not lost");
     let placement = Placement::new(&memory, PlacementDesc::default()).expect("a sound description");
     let buffer = BufferDesc { size: 4096, usage: BufferUsage::COPY_DST };
-    let buffer = Create::<Buffers>::describe(memory.device(), &buffer).expect("a plain buffer");
-    let texture = Create::<Textures>::describe(memory.device(), &TextureDesc::default()).expect("a plain texture");
+    let buffer = buffer;
+    let texture = TextureDesc::default();
     let upload =
         BufferRequest { size: 1000, usage: BufferUsage::CONSTANT, dynamism: Dynamism::Dynamic, ..Default::default() };
     // In the first frames, the device lags as far as the frames allow, so that all reused containers get their final

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, Textures};
+use ringfence::device::{BufferDesc, BufferUsage, TextureDesc};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, UploadDesc, UploadRing};
 use ringfence_testkit::counting_allocator::host_allocation_count;
 use ringfence_testkit::sim::SimGpu;
@@ -22,16 +22,16 @@ const OBJECTS: usize = 12;
 
 /// Creates the objects of a frame; includes textures only if `textures` is `true`, because not every API recycles them.
 fn objects<G: Gpu>(memory: &Allocator<G::Device>, textures: bool) -> impl Sized + use<G> {
-    let (device, desc) = (memory.device(), AllocationDesc::default());
+    let (_device, desc) = (memory.device(), AllocationDesc::default());
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
     let buffer = BufferDesc { size: 8 << 10, usage };
-    let info = Create::<Buffers>::describe(device, &buffer).expect("a plain buffer");
+    let info = buffer;
     let buffers: [_; OBJECTS] = std::array::from_fn(|_| memory.create_buffer(&info, desc).expect("there is room"));
     let location = Location::Device;
     let small: [_; OBJECTS] =
         std::array::from_fn(|_| memory.create_small_buffer(buffer, location).expect("there is room"));
     let texture = TextureDesc { width: 64, height: 64, ..Default::default() };
-    let info = Create::<Textures>::describe(device, &texture).expect("a plain texture");
+    let info = texture;
     let textures: [_; OBJECTS] =
         std::array::from_fn(|_| textures.then(|| memory.create_texture(&info, desc).expect("there is room")));
     (buffers, small, textures)

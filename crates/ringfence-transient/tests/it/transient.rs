@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use proptest::prelude::*;
 use ringfence::device::fault::{Call, Rule};
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, DeviceError, TextureDesc, TextureUsage, Textures};
+use ringfence::device::{BufferDesc, BufferUsage, DeviceError, TextureDesc, TextureUsage};
 use ringfence::sim::{BufferRange, Command, Device, HazardKind, Kernel, Profile, SimOptions};
 use ringfence::transient::{Pass, TransientAllocator, TransientDesc, TransientError};
 use ringfence::{AllocationDesc, Buffer, Location, SyncPoint, Timeline};
@@ -146,7 +146,7 @@ fn a_dropped_execution_is_over() {
 fn aliased_targets_written_too_early_by_another_queue_are_caught() {
     for does_wait in [true, false] {
         let mut world = Frames::new();
-        let info = Create::<Textures>::describe(&world.device, &target()).expect("a plain texture");
+        let info = target();
         let wide = TextureDesc { width: SIDE / 2, height: SIDE * 2, ..target() };
         let (graphics, compute) = (world.timelines[0].id(), world.timelines[1].id());
         let mut execution = world.transient.begin();
@@ -224,7 +224,7 @@ fn run_frame(world: &mut Frames, graph: &[RandomPass]) -> Result<(), TestCaseErr
         let pass = execution.pass(timelines[*queue], &needed).expect("three queues");
         made.push(pass);
         let info = BufferDesc { size: 1024 << size, usage: BufferUsage::STORAGE | BufferUsage::COPY_DST };
-        let info = Create::<Buffers>::describe(&world.device, &info).expect("a plain buffer");
+        let info = info;
         let buffer = execution.acquire_buffer(&info, pass, "").expect("room");
         let object = *execution.buffer(buffer).expect("now");
         let write = |object, size| {

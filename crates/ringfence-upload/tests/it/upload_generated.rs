@@ -1,6 +1,6 @@
 //! Generated copies compared with a naive model, and threads that break the rules on purpose.
 
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
+use ringfence::device::{BufferDesc, BufferUsage};
 use ringfence::sim::{Device, Fence, Profile, SimOptions};
 use ringfence::{
     AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Staged, Timeline, UploadBatch, UploadDesc, UploadError,
@@ -30,7 +30,7 @@ impl Program {
 
     fn buffer(&self, size: u64) -> Buffer<Device> {
         let desc = BufferDesc { size, usage: BufferUsage::COPY_DST };
-        let info = Create::<Buffers>::describe(&self.device, &desc).expect("a plain buffer");
+        let info = desc;
         let desc = AllocationDesc { location: Location::Device, ..Default::default() };
         self.memory.create_buffer(&info, desc).expect("there is room")
     }

@@ -6,7 +6,7 @@
 use crate::quiet;
 
 use quiet::Quiet;
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
+use ringfence::device::{BufferDesc, BufferUsage};
 use ringfence::{
     AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, ConstantsDesc, FastConstants, FastConstantsDesc,
     Location, ReadbackDesc, ReadbackRing, Timeline, UploadBatch, UploadDesc, UploadRing, WhenFull,
@@ -33,7 +33,7 @@ impl Program {
 
     fn target(&self) -> Buffer<Quiet> {
         let desc = BufferDesc { size: 1 << 20, usage: BufferUsage::COPY_DST };
-        let info = Create::<Buffers>::describe(&self.device, &desc).expect("a plain buffer");
+        let info = desc;
         let desc = AllocationDesc { location: Location::Device, ..Default::default() };
         self.memory.create_buffer(&info, desc).expect("there is room")
     }

@@ -17,7 +17,7 @@ use ringfence::descriptor::{
     Binding, BindlessDesc, BindlessEntry, BindlessTable, DescriptorError, ShaderVisibleDesc, ShaderVisibleHeap, View,
 };
 use ringfence::device::descriptors::{BufferView, BufferViewKind, Descriptors, HeapKind, ViewTypes};
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver};
+use ringfence::device::{BufferDesc, BufferUsage, Driver};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Timeline};
 
 /// Number of materials that each frame draws with.
@@ -160,8 +160,7 @@ fn material<D: Descriptors>(
 
 fn buffer<D: Descriptors>(memory: &Allocator<D>, location: Location) -> Result<Buffer<D>, Failure> {
     let desc = BufferDesc { size: BYTES, usage: BufferUsage::STORAGE };
-    let info = Create::<Buffers>::describe(memory.device(), &desc)?;
-    Ok(memory.create_buffer(&info, AllocationDesc { location, ..Default::default() })?)
+    Ok(memory.create_buffer(&desc, AllocationDesc { location, ..Default::default() })?)
 }
 
 fn view<D: Descriptors>(buffer: &Buffer<D>) -> Result<View<'_, D>, DescriptorError> {

@@ -12,9 +12,7 @@ use std::time::{Duration, Instant};
 
 use ringfence::descriptor::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, View};
 use ringfence::device::descriptors::{BufferView, BufferViewKind, Descriptors, HeapKind};
-use ringfence::device::{
-    BufferDesc, BufferUsage, Buffers, Create, Device, Dimension, Driver, Format, TextureDesc, TextureUsage, Textures,
-};
+use ringfence::device::{BufferDesc, BufferUsage, Device, Dimension, Driver, Format, TextureDesc, TextureUsage};
 use ringfence::{AllocationDesc, Allocator, Buffer, FastConstants, FastConstantsDesc, FastWriter, Texture, Timeline};
 
 const CONSTANTS: usize = 200;
@@ -162,9 +160,8 @@ impl<D: Device + Descriptors> Renderer<D> {
 
     fn make_buffer(&mut self, size: u64) {
         let usage = BufferUsage::STORAGE_READ | BufferUsage::COPY_DST;
-        let info = Create::<Buffers>::describe(self.memory.device(), &BufferDesc { size, usage });
-        let info = info.expect("every device has such buffers");
-        let buffer = self.memory.create_buffer(&info, AllocationDesc::default()).expect("there is memory");
+        let desc = BufferDesc { size, usage };
+        let buffer = self.memory.create_buffer(&desc, AllocationDesc::default()).expect("there is memory");
         self.group().buffers.push(buffer);
     }
 
@@ -181,8 +178,7 @@ impl<D: Device + Descriptors> Renderer<D> {
             usage: TextureUsage::SAMPLED | TextureUsage::COPY_DST,
             clear_value: None,
         };
-        let info = Create::<Textures>::describe(self.memory.device(), &desc).expect("every device has such textures");
-        let texture = self.memory.create_texture(&info, AllocationDesc::default()).expect("there is memory");
+        let texture = self.memory.create_texture(&desc, AllocationDesc::default()).expect("there is memory");
         self.group().textures.push(texture);
     }
 

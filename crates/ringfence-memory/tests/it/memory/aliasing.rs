@@ -1,7 +1,7 @@
 //! Memory without a resource, and resources that share memory.
 
 use ringfence::device::{
-    BufferDesc, BufferUsage, Buffers, Create, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures,
+    BufferDesc, BufferUsage, Buffers, Create, Requirements, ResourceClass, TextureDesc, TextureUsage,
 };
 use ringfence::sim::Profile;
 use ringfence::{AccessError, AllocationDesc, AllocatorDesc, Dedicated, Error, Location};
@@ -39,7 +39,7 @@ fn what_does_not_fit_is_refused_with_the_numbers() {
     assert_eq!(memory.create_aliasing_buffer(&info(4 * KIB), 256, "").err(), Some(refused(256, 4 * KIB)));
     assert_eq!(memory.create_aliasing_buffer(&info(256), 100, "").err(), Some(refused(100, 256)));
     assert_eq!(memory.create_aliasing_buffer(&info(256), u64::MAX - 255, "").err(), Some(refused(u64::MAX - 255, 256)));
-    let texture = Create::<Textures>::describe(world.memory.device(), &TextureDesc::default()).expect("plain");
+    let texture = TextureDesc::default();
     let wrong = Error::WrongClass { class: ResourceClass::Texture, block_class: ResourceClass::Buffer };
     assert_eq!(memory.create_aliasing_texture(&texture, 0, "").err(), Some(wrong));
     drop(memory);
@@ -57,7 +57,7 @@ fn mixed_memory_keeps_its_distance_and_tier_1_has_none() {
         let neighbour = world.buffer(300, AllocationDesc::default()).expect("room");
         let usage = TextureUsage::COPY_DST;
         let desc = TextureDesc { width: 16, height: 16, usage, ..Default::default() };
-        let texture = Create::<Textures>::describe(world.memory.device(), &desc).expect("plain");
+        let texture = desc;
         let texture = memory.create_aliasing_texture(&texture, 0, "texture").expect("every class may");
         let other = memory.create_aliasing_buffer(&info(256), 0, "buffer").expect("every class may");
         assert_eq!(world.device.hazards(), [], "no resources are too close");

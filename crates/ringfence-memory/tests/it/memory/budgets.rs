@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ringfence::algorithms::algorithm::Algorithm;
 use ringfence::device::fault::{Call, Rule};
-use ringfence::device::{Create, DeviceError, MemoryHeap, MemoryProperties, TextureDesc, TextureUsage, Textures};
+use ringfence::device::{DeviceError, MemoryHeap, MemoryProperties, TextureDesc, TextureUsage};
 use ringfence::placement::{Placement, PlacementDesc};
 use ringfence::sim::Profile;
 use ringfence::transient::{TransientAllocator, TransientDesc, TransientError};
@@ -340,8 +340,8 @@ fn a_limit_holds_for_heaps_of_every_kind() {
         usage: TextureUsage::RENDER_TARGET | TextureUsage::COPY_SRC,
         ..Default::default()
     };
-    let too_large = Create::<Textures>::describe(&world.device, &texture(2048)).expect("16 MiB, a plain texture");
-    let small = Create::<Textures>::describe(&world.device, &texture(256)).expect("256 KiB, a plain texture");
+    let too_large = texture(2048);
+    let small = texture(256);
     let asked = world.device.calls().allocate_memory;
     let check = |name: &str, error: Option<Error>| {
         let Some(Error::OverBudget { budget, .. }) = error else { panic!("{name}: {error:?}") };

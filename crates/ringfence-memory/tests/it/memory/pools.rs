@@ -1,7 +1,7 @@
 //! Custom pools: limits, algorithms, lifetimes.
 
 use ringfence::algorithms::algorithm::Algorithm;
-use ringfence::device::{Create, DeviceError, Numbers, Requirements, ResourceClass, TextureDesc, Textures};
+use ringfence::device::{DeviceError, Numbers, Requirements, ResourceClass, TextureDesc};
 use ringfence::sim::Profile;
 use ringfence::{AllocationDesc, AllocatorDesc, Error, PoolDesc};
 
@@ -89,7 +89,7 @@ fn a_pool_refuses_what_cannot_lie_in_it() {
     let other = Requirements { memory_type_bits: 0b100, ..needs(KIB, 4) };
     let wrong = Error::WrongMemoryType { memory_type: 1, memory_type_bits: 0b100 };
     assert_eq!(pool.allocate(other, AllocationDesc::default()).err(), Some(wrong));
-    let texture = Create::<Textures>::describe(world.memory.device(), &TextureDesc::default()).expect("plain");
+    let texture = TextureDesc::default();
     let error = pool.create_texture(&texture, AllocationDesc::default()).err();
     let wrong = Error::WrongClass { class: ResourceClass::Texture, block_class: ResourceClass::Buffer };
     assert_eq!(error, Some(wrong));
@@ -252,7 +252,7 @@ fn what_requires_memory_of_its_own_is_refused() {
     let profile = Profile { dedicated_required_bytes: MIB, ..Profile::h200() };
     let world = crate::memory::world::world(profile, AllocatorDesc::default());
     let target = TextureDesc { width: 1024, height: 1024, ..Default::default() };
-    let info = Create::<Textures>::describe(world.memory.device(), &target).expect("a plain texture");
+    let info = target;
     let class = ResourceClass::Texture;
     let pool = world.memory.create_pool(PoolDesc { memory_type: 0, class, ..Default::default() }).expect("such a pool");
     let refused = Error::from(DeviceError::unsupported("a pool's block for a resource that requires dedicated memory"));

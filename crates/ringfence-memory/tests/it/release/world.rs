@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
+use ringfence::device::{BufferDesc, BufferUsage};
 use ringfence::sim::{Command, Device, SimOptions};
 use ringfence::{AllocationDesc, Allocator, Buffer, Location, SyncPoint, SyncSet, Timeline};
 use ringfence_core::testing::rng::Rng;
@@ -111,6 +111,6 @@ pub fn set(timelines: &[Timeline<Device>], values: [u64; QUEUES]) -> SyncSet {
 }
 
 fn buffer(memory: &Allocator<Device>, location: Location, usage: BufferUsage) -> Buffer<Device> {
-    let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: BYTES, usage }).expect("plain");
+    let info = BufferDesc { size: BYTES, usage };
     memory.create_buffer(&info, AllocationDesc { location, ..Default::default() }).expect("there is room")
 }

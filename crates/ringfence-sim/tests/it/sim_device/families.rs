@@ -1,7 +1,7 @@
 //! Queues of two families: uploads transfer ownership to the copy queue and back. The device reports a missing half of
 //! a transfer.
 
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, TextureUsage, Textures};
+use ringfence::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
 use ringfence::sim::{BufferRange, Command, Device, Fence, HazardKind, Profile, SimOptions};
 use ringfence::{
     AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, SyncPoint, TexelTarget, Texels, Texture, Timeline,
@@ -44,12 +44,12 @@ impl Program {
         let ring =
             UploadRing::new(&memory, UploadDesc { capacity: 64 << 10, ..Default::default() }).expect("there is room");
         let buffer = |usage, location| {
-            let info = Create::<Buffers>::describe(&device, &BufferDesc { size: 1024, usage }).expect("a plain buffer");
+            let info = BufferDesc { size: 1024, usage };
             memory.create_buffer(&info, AllocationDesc { location, ..Default::default() }).expect("there is room")
         };
         let usage = TextureUsage::COPY_DST | TextureUsage::COPY_SRC;
         let desc = TextureDesc { width: SIDE, height: SIDE, usage, ..Default::default() };
-        let info = Create::<Textures>::describe(&device, &desc).expect("a plain texture");
+        let info = desc;
         Self {
             buffer: buffer(BufferUsage::COPY_DST | BufferUsage::COPY_SRC, Location::Device),
             back: buffer(BufferUsage::COPY_DST, Location::Readback),

@@ -3,7 +3,7 @@
 use ringfence::debugging::OperationKind::{Made, Moved, Released, Retired};
 use ringfence::debugging::{DebugDesc, Finding, MemoryAddress, OperationKind, Side};
 use ringfence::defrag::{Defrag, DefragDesc, DefragState};
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver, Requirements, ResourceClass};
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver, Native, Requirements, ResourceClass};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, PoolDesc};
 use ringfence_testkit::{Command, Gpu};
 
@@ -133,10 +133,10 @@ pub fn a_planted_leak_is_found_and_named<G: Gpu>(rig: &mut Rig<G>) {
     let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: 300, usage: BufferUsage::COPY_SRC });
     let info = info.expect("a plain buffer");
     let desc = AllocationDesc { name: "gone", ..Default::default() };
-    drop(memory.create_buffer(&info, desc).expect("there is room"));
+    drop(memory.create_buffer(&Native(&info), desc).expect("there is room"));
     let desc = AllocationDesc { name: "forgotten", user_data: 99, ..Default::default() };
     let line = line!() + 1;
-    let forgotten = memory.create_buffer(&info, desc).expect("there is room");
+    let forgotten = memory.create_buffer(&Native(&info), desc).expect("there is room");
     let small = memory.create_small_buffer(BufferDesc { size: 64, usage: BufferUsage::VERTEX }, Location::Upload);
     memory.shutdown(PATIENCE).expect("no work was submitted");
     let findings = memory.debug().take_findings();
@@ -364,7 +364,7 @@ pub fn moves_between_guards_keep_their_bytes<G: Gpu>(rig: &mut Rig<G>) {
     let (memory, timelines) = rig.allocator(debugged());
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
     let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: SIZE, usage }).expect("a plain buffer");
-    let measured = memory.create_buffer(&info, AllocationDesc::default()).expect("there is room");
+    let measured = memory.create_buffer(&Native(&info), AllocationDesc::default()).expect("there is room");
     let desc = PoolDesc { memory_type: measured.memory_type(), block_bytes: 24 * SIZE, ..Default::default() };
     drop(measured);
     let pool = memory.create_pool(desc).expect("there is such a type");
@@ -372,7 +372,7 @@ pub fn moves_between_guards_keep_their_bytes<G: Gpu>(rig: &mut Rig<G>) {
     let mut held = Vec::new();
     for number in 0..24_u64 {
         let desc = AllocationDesc { name: "moves", user_data: number, movable: true, ..Default::default() };
-        let buffer = pool.create_buffer(&info, desc).expect("there is room");
+        let buffer = pool.create_buffer(&Native(&info), desc).expect("there is room");
         upload.write(0, &rig::pattern(number, SIZE as usize)).expect("upload memory is mapped");
         let own = timelines[0].begin();
         rig.run(&[rig::copy(&upload, 0, &buffer, 0, SIZE)]);
@@ -388,7 +388,8 @@ pub fn moves_between_guards_keep_their_bytes<G: Gpu>(rig: &mut Rig<G>) {
         let mut commands = Vec::new();
         for index in 0..pass.moves().len() {
             let number = pass.moves()[index].user_data as usize;
-            let moved = pass.copy_buffer_as(held[number].as_mut().expect("it is held"), &info).expect("there is room");
+            let moved =
+                pass.copy_buffer_as(held[number].as_mut().expect("it is held"), &Native(&info)).expect("there is room");
             let (src, dst) = (moved.src, moved.dst);
             commands.push(Command::CopyBuffer { src, src_offset: 0, dst, dst_offset: 0, size: SIZE });
         }

@@ -6,7 +6,7 @@ use std::sync::{Barrier, Mutex};
 use ringfence::algorithms::algorithm::Algorithm;
 use ringfence::algorithms::size_class::{SizeClasses, size_class};
 use ringfence::device::{
-    BufferDesc, BufferUsage, Buffers, Create, Device, DeviceError, Driver, MemoryProperties, Requirements,
+    BufferDesc, BufferUsage, Buffers, Create, Device, DeviceError, Driver, MemoryProperties, Native, Requirements,
     ResourceClass, TextureDesc, Textures,
 };
 use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Buffer, Dedicated, Error, Location, PlannedWay, PoolDesc};
@@ -404,8 +404,8 @@ pub fn aliasing_resources_share_bytes_until_the_last_is_gone<G: Gpu>(rig: &mut R
     let info = info.expect("a plain buffer");
     let needs = needs(rig, 8 * KIB);
     let mut memory = rig.memory.allocate(needs, on_device()).expect("there is room");
-    let first = memory.create_aliasing_buffer(&info, 0, "first").expect("it fits");
-    let second = memory.create_aliasing_buffer(&info, 0, "second").expect("it fits");
+    let first = memory.create_aliasing_buffer(&Native(&info), 0, "first").expect("it fits");
+    let second = memory.create_aliasing_buffer(&Native(&info), 0, "second").expect("it fits");
     assert_eq!((first.offset(), second.offset()), (memory.offset(), memory.offset()));
     let mut upload = rig.buffer(8 * KIB, Location::Upload, "");
     for (seed, buffer) in [(5, &first), (6, &second)] {
@@ -414,7 +414,7 @@ pub fn aliasing_resources_share_bytes_until_the_last_is_gone<G: Gpu>(rig: &mut R
         rig.run(&[copy(&upload, 0, buffer, 0, 8 * KIB)]);
         assert_eq!(rig.download(buffer, 8 * KIB), bytes);
     }
-    let beyond = memory.create_aliasing_buffer(&info, needs.alignment, "");
+    let beyond = memory.create_aliasing_buffer(&Native(&info), needs.alignment, "");
     assert!(matches!(beyond, Err(Error::DoesNotFit { .. })), "{beyond:?}");
     drop((memory, first));
     rig.memory.reclaim();
@@ -496,7 +496,7 @@ pub fn custom_pools_hold_resources_and_go_with_them<G: Gpu>(rig: &mut Rig<G>) {
         let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: 100 * KIB, usage });
         let info = info.expect("a plain buffer");
         let held: Vec<_> =
-            (0..20).map(|_| pool.create_buffer(&info, AllocationDesc::default()).expect("it grows")).collect();
+            (0..20).map(|_| pool.create_buffer(&Native(&info), AllocationDesc::default()).expect("it grows")).collect();
         assert!(held.iter().all(|buffer| buffer.memory_type() == memory_type));
         assert!(pool.statistics().block_count >= 2);
         let bytes = pattern(9, 4096);
@@ -558,7 +558,7 @@ pub fn threads_make_and_drop_buffers_while_frames_end<G: Gpu>(rig: &mut Rig<G>) 
                         location: if usage_fits { location } else { Location::Device },
                         ..Default::default()
                     };
-                    let made = memory.create_buffer(&info.expect("plain"), desc);
+                    let made = memory.create_buffer(&Native(&info.expect("plain")), desc);
                     let mut buffer = made.expect("there is room");
                     if buffer.is_mapped() && location == Location::Upload {
                         buffer.write(0, &[thread as u8; 256]).expect("mapped");

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use ringfence::device::{BufferDesc, BufferUsage, ClearValue, Create, TextureDesc, TextureUsage, Textures};
+use ringfence::device::{BufferDesc, BufferUsage, ClearValue, TextureDesc, TextureUsage};
 use ringfence::{AllocationDesc, Buffer, Location, SmallBuffer};
 use ringfence_testkit::{Command, Gpu};
 
@@ -104,7 +104,7 @@ pub fn what_only_the_owner_knows_of_a_texture_is_not_the_next_owners<G: Gpu>(rig
     let plain = TextureDesc { width: 64, height: 64, usage: TextureUsage::RENDER_TARGET, ..TextureDesc::default() };
     let cleared = TextureDesc { clear_value: Some(ClearValue::color([0.5; 4])), ..plain };
     for round in 0..4 {
-        let info = Create::<Textures>::describe(rig.memory.device(), &plain).expect("an ordinary target");
+        let info = plain;
         let mut texture = rig.memory.create_texture(&info, AllocationDesc::default()).expect("there is room");
         assert_eq!(texture.desc().expect("it is portable").clear_value, None, "round {round}");
         let frame = rig.timeline().begin();

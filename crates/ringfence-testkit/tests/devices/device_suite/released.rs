@@ -11,7 +11,7 @@ use ringfence::descriptor::{BindlessDesc, BindlessTable, ShaderVisibleDesc, Shad
 use ringfence::device::descriptors::{
     BufferView, BufferViewKind, Descriptors, TextureView, TextureViewKind, ViewTypes,
 };
-use ringfence::device::{BufferUsage, Create, TextureDesc, TextureUsage, Textures};
+use ringfence::device::{BufferUsage, TextureDesc, TextureUsage};
 use ringfence::{AllocationDesc, Buffer, Frame, Location, Texture};
 use ringfence_testkit::Gpu;
 use ringfence_testkit::through::{Job, Slot, Through};
@@ -75,7 +75,7 @@ fn released_between_two_frames<G: Gpu>(rig: &mut Rig<G>, recycle: bool) {
     let (first, second) = (storage(rig, "first"), storage(rig, "second"));
     let usage = TextureUsage::SAMPLED | TextureUsage::COPY_DST;
     let shape = TextureDesc { width: 16, height: 16, usage, ..Default::default() };
-    let info = Create::<Textures>::describe(rig.memory.device(), &shape).expect("an ordinary texture");
+    let info = shape;
     let allocation = AllocationDesc { recycle, ..Default::default() };
     let texture = rig.memory.create_texture(&info, allocation).expect("there is room");
     let entries =

@@ -2,9 +2,7 @@
 //! the described size.
 
 use ringfence::defrag::DefragDesc;
-use ringfence::device::{
-    BufferDesc, BufferUsage, Buffers, Create, Dimension, TextureAspect, TextureDesc, TextureUsage, Textures,
-};
+use ringfence::device::{BufferDesc, BufferUsage, Dimension, TextureAspect, TextureDesc, TextureUsage};
 use ringfence::lifetime::ReplaceError;
 use ringfence::upload::{BatchError, Staged};
 use ringfence::{AccessError, AllocationDesc, Dedicated, Location, Texture};
@@ -65,7 +63,7 @@ fn check<G: Gpu>(rig: &mut Rig<G>, texture: &Texture<G::Device>, mip: u32) {
 pub fn a_volume_keeps_all_slices_when_its_mips_are_swapped<G: Gpu>(rig: &mut Rig<G>) {
     let allocation = AllocationDesc { name: "volume", ..Default::default() };
     let small = volume([16, 8, 4], 2);
-    let info = Create::<Textures>::describe(rig.memory.device(), &small).expect("an ordinary volume");
+    let info = small;
     let mut texture = rig.memory.create_texture(&info, allocation).expect("there is room");
     (0..2).for_each(|mip| fill(rig, &texture, mip));
     let large = volume([32, 16, 8], 4);
@@ -104,7 +102,7 @@ pub fn a_volume_keeps_all_slices_when_its_mips_are_swapped<G: Gpu>(rig: &mut Rig
 pub fn a_buffer_is_as_large_as_it_was_described<G: Gpu>(rig: &mut Rig<G>) {
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
     let allocation = AllocationDesc { location: Location::Upload, ..Default::default() };
-    let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: 1000, usage }).expect("plain");
+    let info = BufferDesc { size: 1000, usage };
     let mut buffer = rig.memory.create_buffer(&info, allocation).expect("there is room");
     assert_eq!(buffer.size(), 1000);
     assert!(buffer.memory_bytes() >= 1000, "{}", buffer.memory_bytes());
@@ -133,7 +131,7 @@ pub fn a_cube_is_streamed_and_moved<G: Gpu>(rig: &mut Rig<G>) {
     };
     let large = TextureDesc { width: 128, height: 128, mips: 3, ..small };
     let allocation = AllocationDesc { movable: true, dedicated: Dedicated::Never, ..Default::default() };
-    let info = Create::<Textures>::describe(rig.memory.device(), &small).expect("an ordinary cube");
+    let info = small;
     let make = |_| rig.memory.create_texture(&info, allocation).expect("there is room");
     let mut textures: Vec<_> = (0..45).map(make).collect();
     let frame = rig.timeline().begin();
@@ -150,7 +148,7 @@ pub fn a_cube_is_streamed_and_moved<G: Gpu>(rig: &mut Rig<G>) {
     let mut pass = run.begin_pass(&frame).expect("its own frame");
     for texture in &mut textures {
         if pass.has(texture) {
-            let info = Create::<Textures>::describe(rig.memory.device(), &large).expect("an ordinary cube");
+            let info = large;
             assert_eq!(pass.copy_texture_as(texture, &info).map(|copies| copies.len()), Ok(3));
         }
     }
@@ -161,7 +159,7 @@ pub fn a_cube_is_streamed_and_moved<G: Gpu>(rig: &mut Rig<G>) {
 
 pub fn a_buffer_that_may_be_larger_keeps_all_that_it_has<G: Gpu>(rig: &mut Rig<G>) {
     let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
-    let info = Create::<Buffers>::describe(rig.memory.device(), &BufferDesc { size: 100_004, usage }).expect("plain");
+    let info = BufferDesc { size: 100_004, usage };
     let allocation = AllocationDesc { may_be_larger: true, ..Default::default() };
     let mut buffer = rig.memory.create_buffer(&info, allocation).expect("there is room");
     let bytes = buffer.size();

@@ -1,6 +1,6 @@
 //! Scenarios of shared memory and of sparse memory.
 
-use ringfence::device::{BufferDesc, Buffers, Create, ResourceClass, TextureDesc, TextureUsage, Textures};
+use ringfence::device::{BufferDesc, Buffers, Create, Native, ResourceClass, TextureDesc, TextureUsage, Textures};
 use ringfence::sparse::{Sparse, SparseBuffer, SparseTexture};
 use ringfence::{AllocationDesc, Location, PoolDesc, sharing};
 use ringfence_testkit::{Command, Gpu};
@@ -17,7 +17,7 @@ pub fn shared_memory<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         Create::<Buffers>::describe(stage.memory.device(), &desc)
     })?;
     let share = G::SHARE_KINDS.iter().copied().find(|kind| {
-        let support = sharing::buffer_support(&stage.memory, &info, *kind);
+        let support = sharing::buffer_support(&stage.memory, &Native(&info), *kind);
         support.can_export && support.can_import && !support.needs_dedicated
     });
     if share.is_none() {
@@ -28,7 +28,7 @@ pub fn shared_memory<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let imported = stage.trial().run(|| {
         let (handle, shared) = exported.export()?;
         // SAFETY: the handle was just exported; the host does not access the bytes through it.
-        unsafe { sharing::import_buffer(&stage.memory, &info, handle, &shared, AllocationDesc::default()) }
+        unsafe { sharing::import_buffer(&stage.memory, &Native(&info), handle, &shared, AllocationDesc::default()) }
     })?;
     stage.run(&[copy::<G>(&source, &exported, 4 * KIB)])?;
     drop(exported);
@@ -37,7 +37,7 @@ pub fn shared_memory<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
 
     let pool_desc = PoolDesc { memory_type: imported.memory_type(), block_bytes: MIB, share, ..Default::default() };
     let pool = stage.trial().run(|| stage.memory.create_pool(pool_desc))?;
-    let held = stage.trial().run(|| pool.create_buffer(&info, AllocationDesc::default()))?;
+    let held = stage.trial().run(|| pool.create_buffer(&Native(&info), AllocationDesc::default()))?;
     let mut block = stage.trial().run(|| {
         let (handle, shared) = held.export()?;
         // SAFETY: as above.
@@ -45,7 +45,7 @@ pub fn shared_memory<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
             sharing::import_memory(&stage.memory, handle, &shared, ResourceClass::Buffer, AllocationDesc::default())
         }
     })?;
-    let seen = stage.trial().run(|| block.create_aliasing_buffer(&info, held.offset(), "seen"))?;
+    let seen = stage.trial().run(|| block.create_aliasing_buffer(&Native(&info), held.offset(), "seen"))?;
     stage.run(&[copy::<G>(&source, &held, 4 * KIB)])?;
     stage.expect(&seen, &bytes)
 }
@@ -60,7 +60,7 @@ pub fn sparse_pages<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         return Ok(());
     };
     let desc = AllocationDesc { name: "sparse", ..Default::default() };
-    let mut sparse = stage.trial().run(|| SparseBuffer::new(&stage.memory, &info, desc))?;
+    let mut sparse = stage.trial().run(|| SparseBuffer::new(&stage.memory, &Native(&info), desc))?;
     let page = sparse.page_bytes();
     for (round, (bound, gone)) in [(0..6, 0..0), (6..9, 1..3), (1..3, 4..8)].into_iter().enumerate() {
         stage.trial().run(|| sparse.bind(bound.clone()))?;
@@ -96,7 +96,7 @@ pub fn sparse_tiles<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         return Ok(());
     };
     let desc = AllocationDesc { name: "sparse", ..Default::default() };
-    let mut sparse = stage.trial().run(|| SparseTexture::new(&stage.memory, &info, desc))?;
+    let mut sparse = stage.trial().run(|| SparseTexture::new(&stage.memory, &Native(&info), desc))?;
     let (whole, tail) = (sparse.whole(0, 0), sparse.whole(8, 0));
     let right = ringfence::device::TexelBox { x: 255, width: 1, ..whole };
     for (round, (bound, gone)) in [(whole, right), (tail, tail), (right, tail)].into_iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Scenarios of frames: transient resources, placement, replaced resources, and the drop of an allocator.
 
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, TextureUsage, Textures};
+use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Native, TextureDesc, TextureUsage, Textures};
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
 use ringfence::resource::{BufferCopy, ReplaceError};
 use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc, TransientError};
@@ -34,11 +34,11 @@ pub fn transient<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         let held = trial.run(|| -> Result<_, TransientError> {
             let device = stage.memory.device();
             let info = Create::<Buffers>::describe(device, &BufferDesc { size: 4 * KIB, usage: COPIED })?;
-            execution.acquire_buffer(&info, pass, "transient")
+            execution.acquire_buffer(&Native(&info), pass, "transient")
         })?;
         let drawn = trial.run(|| -> Result<_, TransientError> {
             let info = Create::<Textures>::describe(stage.memory.device(), &target(64))?;
-            execution.acquire_texture(&info, pass, "transient")
+            execution.acquire_texture(&Native(&info), pass, "transient")
         })?;
         execution.discard(drawn, &[])?;
         let object = execution.buffer(held)?.clone();
@@ -136,7 +136,7 @@ pub fn replaced_and_resized<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let moved = trial.run(|| -> Result<_, ReplaceError> {
         let info = Create::<Buffers>::describe(stage.memory.device(), &BufferDesc { size: 9 * KIB, usage: COPIED })
             .map_err(ringfence::Error::from)?;
-        held.resize(&frame, &info, KIB, AllocationDesc::default())
+        held.resize(&frame, &Native(&info), KIB, AllocationDesc::default())
     })?;
     let BufferCopy { src, src_offset, dst, dst_offset, size } = moved.expect("there are bytes");
     stage.submit(frame, &[Command::CopyBuffer { src, src_offset, dst, dst_offset, size }])?;
@@ -144,7 +144,7 @@ pub fn replaced_and_resized<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     stage.expect(&held, &bytes)?;
     trial.run(|| -> Result<_, ringfence::Error> {
         let info = Create::<Buffers>::describe(stage.memory.device(), &BufferDesc { size: 2 * KIB, usage: COPIED })?;
-        held.replace(&info, AllocationDesc::default())
+        held.replace(&Native(&info), AllocationDesc::default())
     })?;
     let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
     let chain = |side: u32, mips| TextureDesc { width: side, height: side, mips, usage, ..Default::default() };
@@ -166,7 +166,7 @@ pub fn teardown<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let make = |location| {
         trial.run(|| -> Result<_, ringfence::Error> {
             let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: KIB, usage: COPIED })?;
-            memory.create_buffer(&info, AllocationDesc { location, ..Default::default() })
+            memory.create_buffer(&Native(&info), AllocationDesc { location, ..Default::default() })
         })
     };
     let (from, to, kept) = (make(Location::Upload)?, make(Location::Device)?, make(Location::Upload)?);

@@ -2,8 +2,8 @@
 //! mistake of the program.
 
 use ringfence::debugging::DebugDesc;
+use ringfence::device::BufferDesc;
 use ringfence::device::fault::Call;
-use ringfence::device::{BufferDesc, Buffers, Create};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location};
 use ringfence_testkit::Gpu;
 
@@ -22,7 +22,7 @@ pub fn debugging<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         for location in Location::ALL {
             let unflushed = stage.faults.failed(Call::Flush);
             let mut made = trial.run(|| -> Result<_, ringfence::Error> {
-                let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: 3 * KIB, usage: COPIED })?;
+                let info = BufferDesc { size: 3 * KIB, usage: COPIED };
                 let desc = AllocationDesc { location, name: "looked at", ..Default::default() };
                 memory.create_buffer(&info, desc)
             })?;

@@ -1,6 +1,8 @@
 //! Scenarios of memory: buffers and textures, blocks, pools, and dedicated memory.
 
-use ringfence::device::{BufferDesc, BufferUsage, Driver, Requirements, ResourceClass, TextureDesc, TextureUsage};
+use ringfence::device::{
+    BufferDesc, BufferUsage, Driver, Native, Requirements, ResourceClass, TextureDesc, TextureUsage,
+};
 use ringfence::{AllocationDesc, Dedicated, Error, Location, PoolDesc};
 use ringfence_testkit::{Command, Gpu};
 
@@ -90,8 +92,8 @@ pub fn aliasing<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
             &BufferDesc { size: 4 * KIB, usage: COPIED },
         )
     };
-    let first = trial.run(|| memory.create_aliasing_buffer(&describe()?, 0, "first"))?;
-    let second = trial.run(|| memory.create_aliasing_buffer(&describe()?, 0, "second"))?;
+    let first = trial.run(|| memory.create_aliasing_buffer(&Native(&describe()?), 0, "first"))?;
+    let second = trial.run(|| memory.create_aliasing_buffer(&Native(&describe()?), 0, "second"))?;
     drop((memory, first));
     stage.memory.reclaim();
     let bytes = pattern(4, 4 * KIB);
@@ -166,7 +168,7 @@ pub fn pools<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         ringfence::device::Create::<ringfence::device::Buffers>::describe(stage.memory.device(), &desc)
     };
     let desc = AllocationDesc::default();
-    let bits = trial.run(|| stage.memory.plan().buffer(&describe()?, desc))?.memory_type;
+    let bits = trial.run(|| stage.memory.plan().buffer(&Native(&describe()?), desc))?.memory_type;
     let pool = trial.run(|| {
         let desc =
             PoolDesc { memory_type: bits, block_bytes: MIB, block_count_min: 2, name: "pool", ..Default::default() };
@@ -174,7 +176,7 @@ pub fn pools<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     })?;
     let mut held = Vec::new();
     for _ in 0..8 {
-        held.push(trial.run(|| -> Result<_, Error> { pool.create_buffer(&describe()?, desc) })?);
+        held.push(trial.run(|| -> Result<_, Error> { pool.create_buffer(&Native(&describe()?), desc) })?);
     }
     drop(pool);
     let last = held.pop().expect("eight");
@@ -205,7 +207,7 @@ pub fn plans<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     trial.run(|| -> Result<_, Error> {
         let device = stage.memory.device();
         let info = ringfence::device::Create::<ringfence::device::Textures>::describe(device, &texture)?;
-        stage.memory.plan().texture(&info, AllocationDesc::default())
+        stage.memory.plan().texture(&Native(&info), AllocationDesc::default())
     })?;
     assert_eq!(stage.memory.statistics().total(), before);
     assert!(!stage.memory.device().capabilities().memory_types.is_empty());

@@ -1,7 +1,7 @@
 //! Scenarios of defragmentation and residency.
 
 use ringfence::defrag::{Defrag, DefragDesc, MoveError};
-use ringfence::device::{BufferDesc, Buffers, Create};
+use ringfence::device::{BufferDesc, Buffers, Create, Native};
 use ringfence::residency::ResidencyError;
 use ringfence::{AllocationDesc, Dedicated, Location, PoolDesc};
 use ringfence_testkit::{Command, Gpu};
@@ -24,7 +24,7 @@ pub fn defragmentation<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         let desc = AllocationDesc { movable: true, user_data: number, ..Default::default() };
         let made = trial.run(|| -> Result<_, ringfence::Error> {
             let info = Create::<Buffers>::describe(stage.memory.device(), &BufferDesc { size: SIZE, usage: COPIED })?;
-            pool.create_buffer(&info, desc)
+            pool.create_buffer(&Native(&info), desc)
         })?;
         stage.run(&[copy::<G>(&upload, &made, SIZE)])?;
         held.push(Some(made));
@@ -39,7 +39,7 @@ pub fn defragmentation<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         for index in 0..pass.moves().len() {
             let buffer = held[pass.moves()[index].user_data as usize].as_mut().expect("it is held");
             let info = Create::<Buffers>::describe(stage.memory.device(), &BufferDesc { size: SIZE, usage: COPIED });
-            let moved = pass.copy_buffer_as(buffer, &info.map_err(ringfence::Error::from)?)?;
+            let moved = pass.copy_buffer_as(buffer, &Native(&info.map_err(ringfence::Error::from)?))?;
             let (src, dst) = (moved.src, moved.dst);
             commands.push(Command::CopyBuffer { src, src_offset: 0, dst, dst_offset: 0, size: moved.size });
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringfence::device::{BufferUsage, Create, TextureDesc, TextureUsage, Textures};
+use ringfence::device::{BufferUsage, TextureDesc, TextureUsage};
 use ringfence::upload::SubmitError;
 use ringfence::{
     AllocationDesc, ConstantBuffers, ConstantsDesc, Location, ReadbackDesc, ReadbackRing, TexelTarget, Texels, Texture,
@@ -21,7 +21,7 @@ fn texture(world: &World, side: u32) -> Texture<Device> {
     let usage = TextureUsage::COPY_DST | TextureUsage::COPY_SRC | TextureUsage::SAMPLED;
     let desc = TextureDesc { width: side, height: side, usage, ..Default::default() };
     world.step(|| {
-        let info = Create::<Textures>::describe(world.memory.device(), &desc)?;
+        let info = desc;
         world.memory.create_texture(&info, AllocationDesc::default())
     })
 }
