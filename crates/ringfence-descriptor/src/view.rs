@@ -7,8 +7,9 @@ use crate::device::descriptors::{
     TextureViewKind, ViewDimension, ViewLayout, ViewTypes,
 };
 use crate::device::{BufferDesc, Dimension, TextureDesc};
+use ringfence_memory::Texture;
 use ringfence_memory::extend::Shared;
-use ringfence_memory::{Buffer, Texture};
+use ringfence_memory::resource::{AsBufferSlice, BufferSlice};
 
 use super::DescriptorError;
 
@@ -21,7 +22,7 @@ pub struct View<'a, D: Descriptors> {
 }
 
 enum Shown<'a, D: Descriptors> {
-    Portable { view: PortableView<'a, D>, owner: Option<&'a Shared<D>>, kind: HeapKind, types: ViewTypes },
+    Portable { view: PortableView<'a, D>, owner: Option<u32>, kind: HeapKind, types: ViewTypes },
     Native { view: D::View<'a>, kind: HeapKind },
 }
 
@@ -30,18 +31,27 @@ const UNDESCRIBED: &str = "the resource has no portable description (its format 
     have fewer usages than the resource): use View::native";
 
 impl<'a, D: Descriptors> View<'a, D> {
-    /// Creates a view of a range of a buffer.
+    /// Creates a view of a range of a buffer: of a whole [`Buffer`](ringfence_memory::Buffer), a
+    /// [`SmallBuffer`](ringfence_memory::SmallBuffer), staged bytes, constants, or a buffer of the placement policy.
+    /// The offset of the view is relative to the first byte of `buffer`.
     ///
     /// # Errors
     /// - The buffer was created without the usage for the view.
     /// - The buffer was created from a native description that the library cannot check: use [`View::native`].
-    /// - The range is outside the buffer, not aligned, or too long for the device.
-    pub fn buffer(buffer: &'a Buffer<D>, view: BufferView) -> Result<Self, DescriptorError> {
-        let desc = *buffer.desc().ok_or(DescriptorError::BadView(UNDESCRIBED))?;
-        let owner = buffer.shared();
-        check_buffer(desc, view, &owner.device.descriptor_support())?;
+    /// - The range is outside the buffer, not aligned, or too long for the device. For staged bytes and constants,
+    ///   which do not refer to the device, the heap reports this when the view is written.
+    pub fn buffer(buffer: &'a impl AsBufferSlice<D>, view: BufferView) -> Result<Self, DescriptorError> {
+        let BufferSlice { object, desc, offset, size, owner, shared } = buffer.as_slice();
+        let desc = desc.ok_or(DescriptorError::BadView(UNDESCRIBED))?;
         let types = view.kind.view_type();
-        let view = PortableView::Buffer { object: buffer.object(), desc, view };
+        if view.offset.checked_add(view.size).is_none_or(|end| end > size) {
+            let BufferView { offset, size: viewed, .. } = view;
+            let rule = "the size of the buffer in bytes is";
+            return Err(DescriptorError::BadRange { offset, size: viewed, rule, limit: size });
+        }
+        let view = BufferView { offset: offset + view.offset, ..view };
+        shared.map_or(Ok(()), |shared| check_buffer(desc, view, &shared.device.descriptor_support()))?;
+        let view = PortableView::Buffer { object, desc, view };
         Ok(Self { shown: Shown::Portable { view, owner: Some(owner), kind: HeapKind::Resources, types } })
     }
 
@@ -58,7 +68,7 @@ impl<'a, D: Descriptors> View<'a, D> {
             _ => ViewTypes::SAMPLED_TEXTURE,
         };
         let view = PortableView::Texture { object: texture.object(), desc, view };
-        Ok(Self { shown: Shown::Portable { view, owner: Some(texture.shared()), kind, types } })
+        Ok(Self { shown: Shown::Portable { view, owner: Some(texture.shared().owner()), kind, types } })
     }
 
     /// Describes a sampler.
@@ -95,11 +105,14 @@ impl<'a, D: Descriptors> View<'a, D> {
             }
             Shown::Portable { view, owner, kind, types } => {
                 check_kind(heap, *kind)?;
-                if owner.is_some_and(|owner| !std::ptr::eq(owner, shared)) {
+                if owner.is_some_and(|owner| owner != shared.owner()) {
                     return Err(DescriptorError::Foreign);
                 }
                 if heap == HeapKind::Resources && !heap_types.contains(*types) {
                     return Err(DescriptorError::WrongType { heap: heap_types, found: *types });
+                }
+                if let PortableView::Buffer { desc, view, .. } = view {
+                    check_buffer(*desc, *view, &shared.device.descriptor_support())?;
                 }
                 Ok(shared.device.describe_view(view)?)
             }

@@ -30,6 +30,7 @@ mod export;
 mod host;
 mod pool;
 mod replace;
+mod slice;
 mod small;
 
 use host::HostBytes;
@@ -39,6 +40,7 @@ pub use allocation::Allocation;
 pub use export::{ShareError, SharedMemory};
 pub use pool::{Pool, PoolDesc};
 pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
+pub use slice::{AsBufferSlice, BufferSlice};
 pub use small::SmallBuffer;
 
 /// Returns the memory alignment for a buffer of `bytes` that is suballocated, in bytes. An offset that is aligned in

@@ -450,7 +450,7 @@ impl<D: Device> FastWriter<D> {
         let address = address.map(|base| base + offset);
         let point = self.frame.point();
         let (buffer, offset) = (held.object().clone(), held.offset() + offset);
-        Ok(Staged::in_frame(buffer, offset, size, address, point))
+        Ok(Staged::in_frame((buffer, held.shared_desc()), offset, size, address, point))
     }
 
     /// Writes the bytes if a plain copy into the present page suffices, and returns their offset in the page. Otherwise

@@ -104,7 +104,7 @@ impl<D: Device> HeapPools<D> {
         let backing = shared.make_heap(arena, bytes, alignment, self.name, self.at)?;
         let Backing::Heap { memory, .. } = &backing else { unreachable!("a heap was requested") };
         let memory = Arc::clone(memory);
-        Ok(Block { backing, memory, base: 0, mapped: None, address: None })
+        Ok(Block { backing, memory, base: 0, mapped: None, address: None, desc: None })
     }
 
     pub(super) fn each_part(&self) -> impl Iterator<Item = &MemoryTypePool<D>> {

@@ -16,9 +16,10 @@ use ringfence_core::sync::SyncSet;
 
 use super::desc::{LocationKind, Route, TextureKind};
 use super::range_pool::InPool;
-use crate::device::{Device, Mapped, Placed, RawBuffer};
+use crate::device::{BufferDesc, Device, Mapped, Placed, RawBuffer};
 use ringfence_memory::extend::Shared;
 use ringfence_memory::memory::Location;
+use ringfence_memory::resource::{AsBufferSlice, BufferSlice};
 use ringfence_memory::{AccessError, Buffer, Resource, Texture};
 
 /// A buffer from the placement policy: a separate driver buffer, or a range of a shared one.
@@ -32,12 +33,22 @@ pub struct BufferLocation<D: Device> {
     offset: u64,
     size: u64,
     route: Route,
+    /// Description of the driver's buffer.
+    desc: Option<BufferDesc>,
+}
+
+impl<D: Device> AsBufferSlice<D> for BufferLocation<D> {
+    fn as_slice(&self) -> BufferSlice<'_, D> {
+        let Self { buffer, offset, size, desc, .. } = self;
+        BufferSlice { desc: *desc, offset: *offset, size: *size, ..buffer.as_slice() }
+    }
 }
 
 impl<D: Device> BufferLocation<D> {
     /// Wraps a separate driver buffer.
     pub(super) fn own(buffer: Buffer<D>, size: u64, route: Route) -> Self {
-        Self { buffer: ManuallyDrop::new(buffer), is_range: false, offset: 0, size, route }
+        let desc = buffer.desc().copied();
+        Self { buffer: ManuallyDrop::new(buffer), is_range: false, offset: 0, size, route, desc }
     }
 
     /// Wraps `size` bytes of a shared driver buffer: a range of a pool.
@@ -48,12 +59,12 @@ impl<D: Device> BufferLocation<D> {
         location: Location,
         route: Route,
     ) -> Self {
-        let InPool { place, offset, shared_buffer, mapped, .. } = found;
+        let InPool { place, offset, shared_buffer, mapped, desc, .. } = found;
         let object = shared_buffer.expect("a pool of ranges shares buffers");
         // SAFETY: the pool's buffer covers the range, is mapped there if the pool has a pointer, and is destroyed with
         // the pool.
         let buffer = unsafe { Resource::new(Arc::clone(shared), Placed { object, mapped }, place, size, location) };
-        Self { buffer: ManuallyDrop::new(buffer), is_range: true, offset, size, route }
+        Self { buffer: ManuallyDrop::new(buffer), is_range: true, offset, size, route, desc }
     }
 
     /// Returns the buffer without releasing it.
@@ -78,6 +89,11 @@ impl<D: Device> BufferLocation<D> {
     #[must_use]
     pub fn object(&self) -> &RawBuffer<D> {
         self.buffer.object()
+    }
+
+    /// Returns the description of a buffer that locations share.
+    pub(super) fn shared_desc(&self) -> BufferDesc {
+        self.desc.expect("the policy described the buffer")
     }
 
     /// Returns the offset of the first byte in the driver's buffer, in bytes.

@@ -42,6 +42,8 @@ pub(super) struct Block<D: Device> {
     pub(super) mapped: Option<Mapped>,
     /// Device address of the block's first byte; `None` for a heap, or for a buffer without an address.
     pub(super) address: Option<u64>,
+    /// Description of the block's buffer; `None` for a heap.
+    pub(super) desc: Option<BufferDesc>,
 }
 
 impl<D: Device> Block<D> {
@@ -54,7 +56,8 @@ impl<D: Device> Block<D> {
         location: Location,
         (name, at): (&str, &'static panic::Location<'static>),
     ) -> Result<Self, Error> {
-        let info = Create::<Buffers>::describe(&shared.device, &BufferDesc { size: bytes, usage })?;
+        let described = BufferDesc { size: bytes, usage };
+        let info = Create::<Buffers>::describe(&shared.device, &described)?;
         let has_address = Create::<Buffers>::has_address(&shared.device, &info);
         let alignment = shared_alignment(shared.device.capabilities(), usage, bytes, has_address);
         let desc = AllocationDesc { name, location, alignment, ..Default::default() };
@@ -66,7 +69,7 @@ impl<D: Device> Block<D> {
         // SAFETY: as above; the memory is dropped before the block.
         let (memory, base) = (unsafe { shared.share_memory_under(&place) }, place.offset);
         let backing = Backing::Buffer { object: placed.object, place };
-        Ok(Self { backing, memory, base, mapped: placed.mapped, address })
+        Ok(Self { backing, memory, base, mapped: placed.mapped, address, desc: Some(described) })
     }
 }
 
@@ -81,6 +84,8 @@ pub(super) struct InPool<D: Device> {
     pub(super) mapped: Option<Mapped>,
     /// Device address of the first byte, if the block has one.
     pub(super) address: Option<u64>,
+    /// Description of the block's buffer; `None` for a heap.
+    pub(super) desc: Option<BufferDesc>,
 }
 
 /// A pool of blocks, each with its own range allocator.
@@ -178,6 +183,7 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
             // SAFETY: the range is inside the block, and the whole block is mapped if its first byte is.
             mapped: block.mapped.map(|first| unsafe { first.add(offset) }),
             address: block.address.map(|first| first + offset),
+            desc: block.desc,
         }
     }
 

@@ -239,6 +239,7 @@ macro_rules! conformance {
             seed_000_21_the_algorithm_inside_can_be_swapped,
             work_goes_through_bindless_persistent_and_table_descriptors,
             work_reads_through_a_bindless_index,
+            a_view_of_a_range_of_a_shared_buffer_shows_that_range,
             freed_slots_come_back_at_their_sync_points_only,
             an_entry_keeps_its_index_when_it_is_updated,
             identical_tables_of_a_frame_share_one_copy,

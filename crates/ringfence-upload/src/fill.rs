@@ -77,6 +77,6 @@ pub(super) fn copy(bytes: &[u8], to: &mut [MaybeUninit<u8>]) {
 
 pub(super) fn staged<D: Device>(segment: &Segment<D>, offset: u64, size: u64, frames: Frames) -> Staged<D> {
     let address = segment.address.map(|base| base + offset);
-    let (owner, place_hash) = (segment.buffer.shared().owner(), segment.place_hash);
-    Staged { buffer: segment.buffer.object().clone(), offset, size, address, owner, frames, place_hash }
+    let (desc, owner, place_hash) = (segment.desc, segment.buffer.shared().owner(), segment.place_hash);
+    Staged { buffer: segment.buffer.object().clone(), offset, size, address, desc, owner, frames, place_hash }
 }

@@ -47,10 +47,11 @@ use ringfence_sim as sim;
 use std::fmt;
 use std::time::Duration;
 
-use crate::device::{BufferUsage, Device, RawBuffer};
+use crate::device::{BufferDesc, BufferUsage, Device, RawBuffer};
 use ringfence_core::sync::SyncPoint;
 use ringfence_memory::Buffer;
 use ringfence_memory::memory::Location;
+use ringfence_memory::resource::{AsBufferSlice, BufferSlice};
 
 pub use batch::{BatchError, BatchFigures, TexelTarget, UploadBatch};
 pub use constants::{
@@ -144,6 +145,8 @@ pub struct Staged<D: Device> {
     pub size: u64,
     /// Device address of the first byte, if the buffer has one.
     pub address: Option<u64>,
+    /// Description of the driver's buffer.
+    pub(crate) desc: BufferDesc,
     /// Number of the allocator that the buffer and the frames belong to.
     pub(crate) owner: u32,
     /// The frames that may use the bytes; [`Frames::NONE`] for bytes in the program's own buffer.
@@ -168,20 +171,36 @@ impl<D: Device> Staged<D> {
             return Err(BatchError::OutOfRange { offset, size, target_size });
         }
         let (owner, place_hash) = (buffer.shared().owner(), segment::place_hash(buffer));
+        let usage = buffer.desc().map_or(BufferUsage::empty(), |desc| desc.usage);
+        let desc = BufferDesc { size: target_size, usage };
         let (buffer, frames) = (buffer.object().clone(), Frames::NONE);
-        Ok(Self { buffer, offset, size, address: None, owner, frames, place_hash })
+        Ok(Self { buffer, offset, size, address: None, desc, owner, frames, place_hash })
     }
 }
 
 impl<D: Device> Staged<D> {
-    /// Describes bytes that an allocator of constants wrote for the frame that signals `point`. The program cannot copy
-    /// to their buffer.
+    /// Describes bytes that an allocator of constants wrote for the frame that signals `point`, in a buffer described
+    /// by `desc`. The program cannot copy to their buffer.
     #[doc(hidden)]
     #[inline]
     #[must_use]
-    pub fn in_frame(buffer: RawBuffer<D>, offset: u64, size: u64, address: Option<u64>, point: SyncPoint) -> Self {
+    pub fn in_frame(
+        (buffer, desc): (RawBuffer<D>, BufferDesc),
+        offset: u64,
+        size: u64,
+        address: Option<u64>,
+        point: SyncPoint,
+    ) -> Self {
         let (owner, frames) = (point.timeline.owner(), Frames::of(point));
-        Self { buffer, offset, size, address, owner, frames, place_hash: 0 }
+        Self { buffer, offset, size, address, desc, owner, frames, place_hash: 0 }
+    }
+}
+
+impl<D: Device> AsBufferSlice<D> for Staged<D> {
+    fn as_slice(&self) -> BufferSlice<'_, D> {
+        let Self { buffer, offset, size, desc, owner, .. } = self;
+        let desc = (!desc.usage.is_empty()).then_some(*desc);
+        BufferSlice { object: buffer, desc, offset: *offset, size: *size, owner: *owner, shared: None }
     }
 }
 

@@ -71,6 +71,8 @@ pub(crate) struct Segment<D: Device> {
     pub(crate) generation: u64,
     /// Device address of the first byte, if the buffer has one.
     pub(crate) address: Option<u64>,
+    /// Description of the buffer, for `Staged`.
+    pub(super) desc: BufferDesc,
     /// [`place_hash`] of the buffer, for `Staged`.
     pub(super) place_hash: u32,
     /// Position below which bytes may have been handed out again.
@@ -102,9 +104,10 @@ impl<D: Device> Segment<D> {
         let atomic = capabilities.is_non_coherent(buffer.memory_type());
         let atom = if atomic { capabilities.non_coherent_atom_bytes } else { 1 };
         let address = buffer.device_address();
+        let desc = *buffer.desc().expect("the ring described its buffer");
         let place_hash = place_hash(&buffer);
         let paired = config.pair.as_ref().map(|pair| pair(&buffer, capacity)).transpose()?;
-        Ok(Self { buffer, generation, address, place_hash, released: Released::new(), atom, paired })
+        Ok(Self { buffer, generation, address, desc, place_hash, released: Released::new(), atom, paired })
     }
 }
 

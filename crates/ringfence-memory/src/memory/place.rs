@@ -11,7 +11,7 @@ use super::arena::{Found, InBlock};
 use super::block_memory::BlockMemory;
 use super::memory_object::Memory;
 use super::pool::PoolState;
-use crate::device::{Device, Mapped, RawBuffer};
+use crate::device::{BufferUsage, Device, Mapped, RawBuffer};
 use ringfence_lockfree::ticket::Ticket;
 
 /// Where the bytes of a resource are. Owned by one value; `Shared::free_place` frees it, once.
@@ -183,6 +183,7 @@ pub(crate) struct SharedBuffer<D: Device> {
     pub(crate) mapped: Option<Mapped>,
     pub(crate) address: Option<u64>,
     pub(crate) place: Place<D>,
+    pub(crate) usage: BufferUsage,
 }
 
 /// An owner of driver buffers that small buffers share.

@@ -48,7 +48,7 @@ const SHOWN: BufferUsage = BufferUsage::CONSTANT
 /// A drop retires the buffer, as for [`Buffer`]; [`SmallBuffer::destroy_now`] and [`SmallBuffer::retire_after`] are for
 /// callers that know which submissions use it.
 pub struct SmallBuffer<D: Device> {
-    shared: ManuallyDrop<Arc<Shared<D>>>,
+    pub(super) shared: ManuallyDrop<Arc<Shared<D>>>,
     bound: ManuallyDrop<Box<PlacedSmallBuffer<D>>>,
 }
 
@@ -98,6 +98,12 @@ impl<D: Device> SmallBuffer<D> {
     #[must_use]
     pub fn object(&self) -> &RawBuffer<D> {
         &self.bound.object
+    }
+
+    /// Returns the description of the driver's buffer.
+    pub(super) fn shared_desc(&self) -> BufferDesc {
+        let Hold::Small { buffer, .. } = &self.bound.place.hold else { unreachable!("a small buffer shares a buffer") };
+        BufferDesc { size: SHARED_BYTES, usage: buffer.usage }
     }
 
     /// Returns the offset of its first byte in [`SmallBuffer::object`].
@@ -247,5 +253,5 @@ fn shared_buffer<D: Device>(shared: &Arc<Shared<D>>, class: UsageClass) -> Resul
     let (mapped, address) = (made.mapped_base(), made.device_address());
     let (_, object, place) = made.into_parts();
     let RawObject::Buffer(object) = object else { unreachable!("a buffer's object is a buffer") };
-    Ok(SharedBuffer { object, mapped, address, place })
+    Ok(SharedBuffer { object, mapped, address, place, usage })
 }

@@ -18,10 +18,13 @@ use ringfence::device::descriptors::{
     AddressMode, BufferView, BufferViewKind, Descriptors, HeapDesc, HeapKind, HeapStart, SamplerDesc, TextureView,
     TextureViewKind, ViewTypes,
 };
-use ringfence::device::{BufferDesc, BufferUsage, DeviceError, Format, TextureDesc, TextureUsage};
+use ringfence::device::{BufferDesc, BufferUsage, DeviceError, Format, RawBuffer, TextureDesc, TextureUsage};
 use ringfence::trace::{Reader, StartTraceError, State};
 use ringfence::upload::{ConstantsDesc, UploadBatch};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, Error, Frame, Location, Texture};
+use ringfence::{
+    AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, Error, FastConstants, FastConstantsDesc, Frame,
+    Location, Texture, UploadDesc, UploadRing,
+};
 
 use crate::rig::{PATIENCE, Rig, buffer, skipped};
 
@@ -321,6 +324,65 @@ pub fn work_reads_through_a_bindless_index<G: Gpu>(rig: &mut Rig<G>) {
     let jobs = [fill::<G>(first.clone(), 77), Job::Copy { from: first, constants: false, to: second, words: WORDS }];
     run(rig, &heap, frame, &jobs);
     assert!(holds(rig, &to, 77));
+}
+
+/// Small buffers, staged bytes and fast constants are ranges of shared buffers. A view of each shows its own bytes.
+pub fn a_view_of_a_range_of_a_shared_buffer_shows_that_range<G: Gpu>(rig: &mut Rig<G>) {
+    if !rig.gpu.can_copy_through() {
+        return skipped("the test kit cannot copy through descriptors here");
+    }
+    let (heap, cpu) = (visible(rig), cpu(rig));
+    let usage = BufferUsage::STORAGE_READ | BufferUsage::COPY_SRC;
+    let content = |value: u32| value.to_le_bytes().repeat(WORDS as usize);
+    let mut small: Vec<_> = (0..2)
+        .map(|_| rig.memory.create_small_buffer(BufferDesc { size: BYTES, usage }, Location::Upload).expect("room"))
+        .collect();
+    small[1].write(0, &content(1)).expect("upload memory is mapped");
+    let ring = UploadRing::new(&rig.memory, UploadDesc { capacity: 1 << 16, usage, ..Default::default() });
+    let ring = ring.expect("there is room");
+    let fast = FastConstants::new(&rig.memory, FastConstantsDesc { usage, ..Default::default() });
+    let frame = rig.timeline().begin();
+    ring.write(&[0; 1024], 256).expect("there is room");
+    let staged = ring.write(&content(2), 256).expect("there is room");
+    let mut writer = fast.writer(&frame).expect("its own frame");
+    writer.write(&[0; 1024]).expect("there is room");
+    let fast = writer.write(&content(3)).expect("there is room");
+    drop(writer);
+
+    let view = BufferView { kind: BufferViewKind::Storage { stride: 0, writes: false }, offset: 0, size: BYTES };
+    let longer = View::buffer(&small[1], BufferView { size: BYTES + 4, ..view });
+    let beyond = DescriptorError::BadRange {
+        offset: 0,
+        size: BYTES + 4,
+        rule: "the size of the buffer in bytes is",
+        limit: BYTES,
+    };
+    assert_eq!(longer.err(), Some(beyond), "the next small buffer");
+    let views = [View::buffer(&small[1], view), View::buffer(&staged, view), View::buffer(&fast, view)];
+    let views = views.map(|view| view.expect("its buffer may be read by shaders"));
+    let objects = [small[1].object(), &staged.buffer, &fast.buffer];
+    let targets = ["small", "staged", "fast"].map(|name| storage(rig, name));
+    let table = BindlessTable::new(&rig.memory, &heap, BindlessDesc { capacity: 8, ..Default::default() });
+    let table = table.expect("room");
+    let mut shown = Vec::new();
+    let mut slot_of = |view: &View<'_, _>, object: &RawBuffer<G::Device>| {
+        let mut written: Cpu<G> = cpu.allocate(1).expect("blocks grow");
+        written.write(0, view).expect("storage");
+        let index = table.insert(view).expect("room").into_index().slot();
+        let gpu = heap.gpu_handle(index, &frame);
+        let found = Slot { index, gpu, cpu: written.cpu_handle(0), buffer: object.clone() };
+        shown.push(written);
+        found
+    };
+    let jobs = views.iter().zip(objects).zip(&targets).map(|((view, object), target)| {
+        let from = slot_of(view, object);
+        Job::Copy { from, constants: false, to: slot_of(&words(target), target.object()), words: WORDS }
+    });
+    let jobs: Vec<_> = jobs.collect();
+    run(rig, &heap, frame, &jobs);
+    for (target, value) in targets.iter().zip(1..) {
+        assert!(holds(rig, target, value), "{value}");
+    }
 }
 
 /// A freed slot is reused only after its frame, which waits for the gate, is complete.
@@ -745,8 +807,7 @@ pub fn storage_that_is_only_read_lies_in_upload_memory<G: Gpu>(rig: &mut Rig<G>)
 
 fn texture<G: Gpu>(rig: &Rig<G>, format: Format, usage: TextureUsage) -> Texture<G::Device> {
     let desc = TextureDesc { width: 16, height: 16, format, usage, ..Default::default() };
-    let info = desc;
-    rig.memory.create_texture(&info, AllocationDesc::default()).expect("there is room")
+    rig.memory.create_texture(&desc, AllocationDesc::default()).expect("there is room")
 }
 
 /// Resources may be dropped before their descriptors, and heaps before the work that uses them is complete.

@@ -1,0 +1,52 @@
+//! A range of a driver's buffer, as views of it need it: the common form of [`Buffer`], [`SmallBuffer`], and the ranges
+//! of libraries that build on the allocator (staged bytes, constants, locations).
+//!
+//! ```text
+//!   driver's buffer   ├──────────┤ slice ├────────────────────────┤
+//!                     0          offset  offset + size            desc.size
+//! ```
+
+use super::{Buffer, SmallBuffer};
+use crate::device::{BufferDesc, Device, RawBuffer};
+use crate::memory::Shared;
+
+/// A range of a driver's buffer. See [`AsBufferSlice`].
+pub struct BufferSlice<'a, D: Device> {
+    /// The driver's buffer.
+    pub object: &'a RawBuffer<D>,
+    /// Description of the driver's buffer; `None` if it was created from a native description that the portable one
+    /// does not cover.
+    pub desc: Option<BufferDesc>,
+    /// Offset of the range in the driver's buffer, in bytes.
+    pub offset: u64,
+    /// Size of the range, in bytes.
+    pub size: u64,
+    /// Number of the allocator that the buffer belongs to ([`Shared::owner`]).
+    pub owner: u32,
+    /// The allocator's state, if the value refers to it. Without it, the limits of the device are checked when the view
+    /// is written.
+    pub shared: Option<&'a Shared<D>>,
+}
+
+/// A value that stands for a range of a driver's buffer: a whole [`Buffer`], a [`SmallBuffer`], or a range of a buffer
+/// that a library shares between its users.
+pub trait AsBufferSlice<D: Device> {
+    /// Returns the range. O(1).
+    fn as_slice(&self) -> BufferSlice<'_, D>;
+}
+
+impl<D: Device> AsBufferSlice<D> for Buffer<D> {
+    fn as_slice(&self) -> BufferSlice<'_, D> {
+        let (desc, shared) = (self.desc().copied(), self.shared());
+        let (owner, shared) = (shared.owner(), Some(&**shared));
+        BufferSlice { object: self.object(), desc, offset: 0, size: self.size(), owner, shared }
+    }
+}
+
+impl<D: Device> AsBufferSlice<D> for SmallBuffer<D> {
+    fn as_slice(&self) -> BufferSlice<'_, D> {
+        let desc = Some(self.shared_desc());
+        let (owner, shared) = (self.shared.owner(), Some(&**self.shared));
+        BufferSlice { object: self.object(), desc, offset: self.offset(), size: self.size(), owner, shared }
+    }
+}
