@@ -47,6 +47,7 @@ mod object_limits;
 mod plain_heaps;
 mod pnext_chain;
 mod record;
+mod setup;
 mod share_support;
 mod sharing;
 mod sparse;
@@ -63,6 +64,7 @@ pub use formats::texel_format;
 pub use info::{BufferInfo, TextureInfo};
 pub use memory::Memory;
 pub use record::CopyRecorder;
+pub use setup::DeviceSetup;
 
 /// The example of the README, compiled as a test.
 #[cfg(doctest)]

@@ -15,10 +15,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn copy_there_and_back(program: &Program) -> Result<(), Box<dyn std::error::Error>> {
-    let Program { instance, physical, device, semaphore, .. } = program;
-    // SAFETY: `device` was created from `physical` with timeline semaphores, for Vulkan 1.2; it is destroyed after
+    let Program { instance, physical, device, desc, semaphore, .. } = program;
+    // SAFETY: `device` was created from `physical` with the features in `desc`, for Vulkan 1.2; it is destroyed after
     // `memory`.
-    let memory = unsafe { vulkan::Allocator::new(instance, *physical, device.clone(), AllocatorDesc::default()) }?;
+    let device = unsafe { vulkan::Device::new(instance, *physical, device.clone(), *desc) }?;
+    let memory = vulkan::Allocator::over(device, AllocatorDesc::default());
     // SAFETY: the one submission below signals this semaphore with the value of its frame.
     let timeline = unsafe { memory.timeline(*semaphore) }?;
     let upload = UploadRing::new(&memory, UploadDesc { capacity: 1 << 20, ..Default::default() })?;
@@ -56,6 +57,8 @@ struct Program {
     instance: ash::Instance,
     physical: vk::PhysicalDevice,
     device: ash::Device,
+    /// The features that were enabled.
+    desc: vulkan::DeviceDesc,
     queue: vk::Queue,
     pool: vk::CommandPool,
     semaphore: vk::Semaphore,
@@ -77,14 +80,16 @@ impl Program {
             let physical = physical.ok_or("there is no device with Vulkan 1.2")?;
             let priorities = [1.0];
             let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(0).queue_priorities(&priorities)];
-            let mut features = vk::PhysicalDeviceVulkan12Features::default().timeline_semaphore(true);
-            let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).push_next(&mut features);
-            let device = instance.create_device(physical, &info, None)?;
+            // Enables the features that help the library, if the device has them.
+            let mut setup = vulkan::DeviceSetup::query(&instance, physical, vulkan::Features::USUAL)?;
+            let (names, desc) = (setup.extension_names(), setup.desc());
+            let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).enabled_extension_names(&names);
+            let device = instance.create_device(physical, &setup.chain(info), None)?;
             let queue = device.get_device_queue(0, 0);
             let pool = device.create_command_pool(&vk::CommandPoolCreateInfo::default(), None)?;
             let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
             let semaphore = device.create_semaphore(&vk::SemaphoreCreateInfo::default().push_next(&mut kind), None)?;
-            Ok(Self { instance, physical, device, queue, pool, semaphore, _entry: entry })
+            Ok(Self { instance, physical, device, desc, queue, pool, semaphore, _entry: entry })
         }
     }
 

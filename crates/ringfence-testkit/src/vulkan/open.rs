@@ -1,14 +1,13 @@
 //! Opening a device: its physical device, queues and features.
 
-use std::ffi::{CStr, c_char};
 use std::sync::{Arc, Mutex};
 
-use ash::{ext, khr, vk};
+use ash::vk;
 use ringfence::device::descriptors::DescriptorModel;
-use ringfence::vulkan::{Device, DeviceDesc, Features};
+use ringfence::vulkan::{Device, DeviceDesc, DeviceSetup, Features};
 
 use super::draw::{self, Painter};
-use super::instance::{Instance, ONE_AT_A_TIME, absent, lists};
+use super::instance::{Instance, ONE_AT_A_TIME, absent};
 use super::queue::{self, Queue};
 use super::{GateValues, VulkanGpu, enumerate, failed};
 use crate::{OpenError, Options};
@@ -23,10 +22,9 @@ pub(super) fn open(options: &Options) -> Result<VulkanGpu, OpenError> {
     let (family, queue_count) = choose_queues(&families, options.queues.max(1))
         .ok_or_else(|| absent("the Vulkan device has no queue for compute work"))?;
     let can_bind = families[family as usize].queue_flags.contains(vk::QueueFlags::SPARSE_BINDING);
-    let descriptors = if options.placeholders { Some(DescriptorModel::PlainSets) } else { options.descriptors };
-    let wish = Wish { descriptors, placeholders: options.placeholders, can_bind };
+    let wanted = wanted(options, instance.has_debug_utils(), can_bind);
     let copy_family = choose_copy_family(&families, family);
-    let (raw, desc) = create_device(&instance, physical, [(family, queue_count), (copy_family, 1)], wish)?;
+    let (raw, desc) = create_device(instance.raw(), physical, [(family, queue_count), (copy_family, 1)], wanted)?;
     // SAFETY: the device was just created from these handles, for Vulkan 1.2, with timeline semaphores and the features
     // in `desc`.
     let device = unsafe { Device::new(instance.raw(), physical, raw.clone(), desc) };
@@ -127,25 +125,17 @@ fn choose_copy_family(families: &[vk::QueueFamilyProperties], family: u32) -> u3
     others.min_by_key(|(_, other)| rank(other.queue_flags)).map_or(family, |(index, _)| index)
 }
 
-/// Creates the device with the features in [`Wanted`].
+/// Creates the device with those of the `wanted` features that it supports.
 fn create_device(
-    instance: &Instance,
+    instance: &ash::Instance,
     physical: vk::PhysicalDevice,
     families: [(u32, u32); 2],
-    wish: Wish,
+    wanted: Features,
 ) -> Result<(ash::Device, DeviceDesc), OpenError> {
-    let debug_utils = instance.has_debug_utils();
-    let instance = instance.raw();
     // SAFETY: the physical device belongs to the instance, is alive, and supports Vulkan 1.2.
-    let extensions = unsafe { instance.enumerate_device_extension_properties(physical) }
-        .map_err(failed("listing the extensions of the Vulkan device"))?;
-    let mut wanted = Wanted::find(instance, physical, &extensions, wish);
-    if !wish.can_bind {
-        wanted.core.sparse_binding = vk::FALSE;
-        wanted.core.sparse_residency_buffer = vk::FALSE;
-        wanted.core.sparse_residency_image2_d = vk::FALSE;
-    }
-    let names: Vec<*const c_char> = wanted.names.iter().map(|name| name.as_ptr()).collect();
+    let setup = unsafe { DeviceSetup::query(instance, physical, wanted) };
+    let mut setup = setup.map_err(|error| OpenError::Failed { what: "the features of the Vulkan device", error })?;
+    let (names, desc) = (setup.extension_names(), setup.desc());
     let priorities = vec![1.0; families[0].1.max(families[1].1) as usize];
     let queues = families.map(|(family, count)| {
         let priorities = &priorities[..count as usize];
@@ -153,165 +143,30 @@ fn create_device(
     });
     // A family may be listed only once.
     let queues = if families[0].0 == families[1].0 { &queues[..1] } else { &queues[..] };
-    let desc = wanted.desc(debug_utils);
-    let mut features = vk::PhysicalDeviceFeatures2::default().features(wanted.core).push_next(&mut wanted.twelve);
-    if desc.features.contains(Features::NULL_DESCRIPTOR) {
-        features = features.push_next(&mut wanted.robustness);
-    }
-    if desc.features.contains(Features::DESCRIPTOR_BUFFER) {
-        features = features.push_next(&mut wanted.buffers).push_next(&mut wanted.synchronization);
-    }
-    if desc.features.contains(Features::MEMORY_PRIORITY) {
-        features = features.push_next(&mut wanted.priority);
-    }
-    if desc.features.contains(Features::PAGEABLE_DEVICE_LOCAL_MEMORY) {
-        features = features.push_next(&mut wanted.pageable);
-    }
-    let info = vk::DeviceCreateInfo::default()
-        .queue_create_infos(queues)
-        .enabled_extension_names(&names)
-        .push_next(&mut features);
-    // SAFETY: the queues, extensions and features exist. Vulkan 1.2 has timeline semaphores.
+    let info = vk::DeviceCreateInfo::default().queue_create_infos(queues).enabled_extension_names(&names);
+    let info = setup.chain(info);
+    // SAFETY: the queues, extensions and features exist.
     let raw = unsafe { instance.create_device(physical, &info, None) }.map_err(failed("creating a Vulkan device"))?;
     Ok((raw, desc))
 }
 
-/// Features that the caller requests.
-#[derive(Clone, Copy)]
-struct Wish {
-    descriptors: Option<DescriptorModel>,
-    /// If `true`, null descriptors and partially bound arrays are not enabled.
-    placeholders: bool,
-    /// If `true`, the queues must be able to bind pages.
-    can_bind: bool,
-}
-
-/// Features and extensions to enable. The device has all of them.
-struct Wanted {
-    names: Vec<&'static CStr>,
-    core: vk::PhysicalDeviceFeatures,
-    twelve: vk::PhysicalDeviceVulkan12Features<'static>,
-    robustness: vk::PhysicalDeviceRobustness2FeaturesEXT<'static>,
-    buffers: vk::PhysicalDeviceDescriptorBufferFeaturesEXT<'static>,
-    synchronization: vk::PhysicalDeviceSynchronization2Features<'static>,
-    priority: vk::PhysicalDeviceMemoryPriorityFeaturesEXT<'static>,
-    pageable: vk::PhysicalDevicePageableDeviceLocalMemoryFeaturesEXT<'static>,
-}
-
-impl Wanted {
-    fn find(
-        instance: &ash::Instance,
-        physical: vk::PhysicalDevice,
-        extensions: &[vk::ExtensionProperties],
-        Wish { descriptors, placeholders, .. }: Wish,
-    ) -> Self {
-        let mut names = Vec::new();
-        let mut twelve = vk::PhysicalDeviceVulkan12Features::default();
-        let mut robustness = vk::PhysicalDeviceRobustness2FeaturesEXT::default();
-        let mut buffers = vk::PhysicalDeviceDescriptorBufferFeaturesEXT::default();
-        let mut offered = vk::PhysicalDeviceFeatures2::default().push_next(&mut twelve);
-        // If a device has this extension, it must be enabled.
-        if lists(extensions, khr::portability_subset::NAME) {
-            names.push(khr::portability_subset::NAME);
-        }
-        let has_null = !placeholders && lists(extensions, ext::robustness2::NAME);
-        if has_null {
-            names.push(ext::robustness2::NAME);
-            offered = offered.push_next(&mut robustness);
-        }
-        let may_buffer = matches!(descriptors, None | Some(DescriptorModel::Buffers));
-        let has_buffers = may_buffer
-            && lists(extensions, ext::descriptor_buffer::NAME)
-            && lists(extensions, khr::synchronization2::NAME);
-        if has_buffers {
-            names.extend([ext::descriptor_buffer::NAME, khr::synchronization2::NAME]);
-            offered = offered.push_next(&mut buffers);
-        }
-        let sharing =
-            [khr::external_memory_fd::NAME, ext::external_memory_dma_buf::NAME, khr::external_memory_win32::NAME];
-        names.extend(sharing.into_iter().filter(|name| lists(extensions, name)));
-        // A device that has one of these extensions also has its only feature.
-        let has_priority = lists(extensions, ext::memory_priority::NAME);
-        let has_pageable = has_priority && lists(extensions, ext::pageable_device_local_memory::NAME);
-        names.extend(has_priority.then_some(ext::memory_priority::NAME));
-        names.extend(has_pageable.then_some(ext::pageable_device_local_memory::NAME));
-        // SAFETY: the physical device is alive. It supports Vulkan 1.2 and the chained structures.
-        unsafe { instance.get_physical_device_features2(physical, &mut offered) };
-        let core = vk::PhysicalDeviceFeatures {
-            shader_storage_buffer_array_dynamic_indexing: offered.features.shader_storage_buffer_array_dynamic_indexing,
-            image_cube_array: offered.features.image_cube_array,
-            sparse_binding: offered.features.sparse_binding,
-            sparse_residency_buffer: offered.features.sparse_residency_buffer,
-            sparse_residency_image2_d: offered.features.sparse_residency_image2_d,
-            ..Default::default()
-        };
-        let may_update = !matches!(descriptors, Some(DescriptorModel::PlainSets));
-        let twelve = enabled(&twelve, (may_update, !placeholders));
-        let robustness = vk::PhysicalDeviceRobustness2FeaturesEXT::default()
-            .null_descriptor(has_null && robustness.null_descriptor == vk::TRUE);
-        let buffers = vk::PhysicalDeviceDescriptorBufferFeaturesEXT::default()
-            .descriptor_buffer(has_buffers && buffers.descriptor_buffer == vk::TRUE);
-        let synchronization = vk::PhysicalDeviceSynchronization2Features::default().synchronization2(true);
-        let priority = vk::PhysicalDeviceMemoryPriorityFeaturesEXT::default().memory_priority(has_priority);
-        let pageable = vk::PhysicalDevicePageableDeviceLocalMemoryFeaturesEXT::default()
-            .pageable_device_local_memory(has_pageable);
-        Self { names, core, twelve, robustness, buffers, synchronization, priority, pageable }
+/// Returns the features that the options request. `can_bind` is `true` if the queues can bind pages.
+fn wanted(options: &Options, debug_utils: bool, can_bind: bool) -> Features {
+    let mut wanted = Features::USUAL | Features::DESCRIPTOR_BUFFER;
+    wanted.set(Features::DEBUG_UTILS, debug_utils);
+    let descriptors = if options.placeholders { Some(DescriptorModel::PlainSets) } else { options.descriptors };
+    match descriptors {
+        None | Some(DescriptorModel::Buffers) => {}
+        Some(DescriptorModel::PlainSets) => wanted -= Features::DESCRIPTOR_BUFFER | Features::UPDATE_AFTER_BIND,
+        Some(_) => wanted -= Features::DESCRIPTOR_BUFFER,
     }
-
-    fn desc(&self, debug_utils: bool) -> DeviceDesc {
-        let is = |enabled: vk::Bool32| enabled == vk::TRUE;
-        let has = |name| self.names.contains(&name);
-        let binds = is(self.core.sparse_binding);
-        let enabled = [
-            (Features::BUFFER_DEVICE_ADDRESS, is(self.twelve.buffer_device_address)),
-            (Features::DEBUG_UTILS, debug_utils),
-            (Features::DESCRIPTOR_BUFFER, is(self.buffers.descriptor_buffer)),
-            (Features::UPDATE_AFTER_BIND, is(self.twelve.descriptor_binding_storage_buffer_update_after_bind)),
-            (Features::PARTIALLY_BOUND, is(self.twelve.descriptor_binding_partially_bound)),
-            (Features::NULL_DESCRIPTOR, is(self.robustness.null_descriptor)),
-            (Features::IMAGE_CUBE_ARRAY, is(self.core.image_cube_array)),
-            (Features::SPARSE_BUFFERS, binds && is(self.core.sparse_residency_buffer)),
-            (Features::SPARSE_TEXTURES, binds && is(self.core.sparse_residency_image2_d)),
-            (Features::EXTERNAL_MEMORY_FD, has(khr::external_memory_fd::NAME)),
-            (Features::EXTERNAL_MEMORY_DMA_BUF, has(ext::external_memory_dma_buf::NAME)),
-            (Features::EXTERNAL_MEMORY_WIN32, has(khr::external_memory_win32::NAME)),
-            (Features::MEMORY_PRIORITY, is(self.priority.memory_priority)),
-            (Features::PAGEABLE_DEVICE_LOCAL_MEMORY, is(self.pageable.pageable_device_local_memory)),
-        ];
-        let features = enabled.into_iter().filter(|(_, is_enabled)| *is_enabled).map(|(feature, _)| feature).collect();
-        DeviceDesc { features, ..Default::default() }
+    if options.placeholders {
+        wanted -= Features::NULL_DESCRIPTOR | Features::PARTIALLY_BOUND;
     }
-}
-
-/// Returns the features of Vulkan 1.2 to enable. The features of descriptor indexing are enabled only together.
-fn enabled(
-    offered: &vk::PhysicalDeviceVulkan12Features<'_>,
-    (may_update, may_be_partial): (bool, bool),
-) -> vk::PhysicalDeviceVulkan12Features<'static> {
-    let needed = [
-        offered.descriptor_binding_partially_bound,
-        offered.descriptor_binding_update_unused_while_pending,
-        offered.descriptor_binding_uniform_buffer_update_after_bind,
-        offered.descriptor_binding_storage_buffer_update_after_bind,
-        offered.descriptor_binding_sampled_image_update_after_bind,
-        offered.descriptor_binding_storage_image_update_after_bind,
-        offered.descriptor_binding_uniform_texel_buffer_update_after_bind,
-        offered.descriptor_binding_storage_texel_buffer_update_after_bind,
-    ];
-    let partial = may_be_partial && offered.descriptor_binding_partially_bound == vk::TRUE;
-    let update = may_update && needed.iter().all(|feature| *feature == vk::TRUE);
-    vk::PhysicalDeviceVulkan12Features::default()
-        .timeline_semaphore(true)
-        .buffer_device_address(offered.buffer_device_address == vk::TRUE)
-        .descriptor_indexing(update && offered.descriptor_indexing == vk::TRUE)
-        .descriptor_binding_partially_bound(update || partial)
-        .descriptor_binding_update_unused_while_pending(update)
-        .descriptor_binding_uniform_buffer_update_after_bind(update)
-        .descriptor_binding_storage_buffer_update_after_bind(update)
-        .descriptor_binding_sampled_image_update_after_bind(update)
-        .descriptor_binding_storage_image_update_after_bind(update)
-        .descriptor_binding_uniform_texel_buffer_update_after_bind(update)
-        .descriptor_binding_storage_texel_buffer_update_after_bind(update)
+    if !can_bind {
+        wanted -= Features::SPARSE_BUFFERS | Features::SPARSE_TEXTURES;
+    }
+    wanted
 }
 
 #[cfg(test)]

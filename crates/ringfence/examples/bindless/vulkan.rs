@@ -1,13 +1,11 @@
 //! The shader on a Vulkan device, with any kind of descriptor heap.
 
-use std::ffi::CStr;
-
-use ash::{ext, khr, vk};
+use ash::vk;
 use naga::back::spv;
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use ringfence::descriptor::Binding;
 use ringfence::device::descriptors::HeapKind;
-use ringfence::vulkan::{Bound, Device, DeviceDesc, Features};
+use ringfence::vulkan::{Bound, Device, DeviceDesc, DeviceSetup, Features};
 
 use crate::{Draw, Failure, Gpu, PICKS};
 
@@ -55,57 +53,16 @@ unsafe fn make_device(
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,
 ) -> Result<(ash::Device, DeviceDesc), Failure> {
-    // SAFETY: the caller makes the same promises. Every chained structure belongs to an extension that the device
-    // lists, or to Vulkan 1.2.
-    unsafe {
-        let listed = instance.enumerate_device_extension_properties(physical)?;
-        let has = |name: &CStr| listed.iter().any(|held| held.extension_name_as_c_str() == Ok(name));
-        let (mut twelve, mut offered) =
-            (vk::PhysicalDeviceVulkan12Features::default(), vk::PhysicalDeviceFeatures2::default());
-        offered = offered.push_next(&mut twelve);
-        instance.get_physical_device_features2(physical, &mut offered);
-        let core = vk::PhysicalDeviceFeatures::default().shader_storage_buffer_array_dynamic_indexing(true);
-        let by_address = twelve.buffer_device_address == vk::TRUE;
-        let descriptor_buffer = by_address && has(ext::descriptor_buffer::NAME) && has(khr::synchronization2::NAME);
-        // The heap of this example contains only storage buffers.
-        let update = twelve.descriptor_binding_partially_bound
-            & twelve.descriptor_binding_update_unused_while_pending
-            & twelve.descriptor_binding_storage_buffer_update_after_bind;
-        let update_after_bind = !descriptor_buffer && update == vk::TRUE;
-        let null_descriptor = !descriptor_buffer && !update_after_bind && has(ext::robustness2::NAME);
-
-        let mut enabled = vk::PhysicalDeviceVulkan12Features::default()
-            .timeline_semaphore(true)
-            .buffer_device_address(descriptor_buffer)
-            .descriptor_binding_partially_bound(update_after_bind)
-            .descriptor_binding_update_unused_while_pending(update_after_bind)
-            .descriptor_binding_storage_buffer_update_after_bind(update_after_bind);
-        let mut buffers = vk::PhysicalDeviceDescriptorBufferFeaturesEXT::default().descriptor_buffer(true);
-        let mut synchronization = vk::PhysicalDeviceSynchronization2Features::default().synchronization2(true);
-        let mut robustness = vk::PhysicalDeviceRobustness2FeaturesEXT::default().null_descriptor(true);
-        let mut features = vk::PhysicalDeviceFeatures2::default().features(core).push_next(&mut enabled);
-        let mut names = Vec::new();
-        if descriptor_buffer {
-            names.extend([ext::descriptor_buffer::NAME.as_ptr(), khr::synchronization2::NAME.as_ptr()]);
-            features = features.push_next(&mut buffers).push_next(&mut synchronization);
-        }
-        if null_descriptor {
-            names.push(ext::robustness2::NAME.as_ptr());
-            features = features.push_next(&mut robustness);
-        }
-        let priorities = [1.0];
-        let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(0).queue_priorities(&priorities)];
-        let info = vk::DeviceCreateInfo::default()
-            .queue_create_infos(&queues)
-            .enabled_extension_names(&names)
-            .push_next(&mut features);
-        let device = instance.create_device(physical, &info, None)?;
-        let mut features = Features::empty();
-        features.set(Features::BUFFER_DEVICE_ADDRESS | Features::DESCRIPTOR_BUFFER, descriptor_buffer);
-        features.set(Features::UPDATE_AFTER_BIND, update_after_bind);
-        features.set(Features::NULL_DESCRIPTOR, null_descriptor);
-        Ok((device, DeviceDesc { features, ..Default::default() }))
-    }
+    let wanted = Features::USUAL | Features::DESCRIPTOR_BUFFER;
+    // SAFETY: the caller makes the same promises.
+    let mut setup = unsafe { DeviceSetup::query(instance, physical, wanted) }?;
+    let (names, desc) = (setup.extension_names(), setup.desc());
+    let priorities = [1.0];
+    let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(0).queue_priorities(&priorities)];
+    let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).enabled_extension_names(&names);
+    // SAFETY: the device supports the features and extensions of the setup, and every device has a first queue.
+    let device = unsafe { instance.create_device(physical, &setup.chain(info), None) }?;
+    Ok((device, desc))
 }
 
 impl Gpu for Vulkan {
