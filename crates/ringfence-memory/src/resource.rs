@@ -654,6 +654,15 @@ impl<D: Device> Buffer<D> {
         unsafe { self.host().write(offset, bytes) }
     }
 
+    /// As [`Buffer::write`], for plain values: writes `values` from byte `offset` on.
+    ///
+    /// # Errors
+    /// As [`Buffer::write`].
+    #[cfg(feature = "bytemuck")]
+    pub fn write_slice<T: bytemuck::NoUninit>(&mut self, offset: u64, values: &[T]) -> Result<(), AccessError> {
+        self.write(offset, bytemuck::cast_slice(values))
+    }
+
     /// Copies bytes out of the buffer, and invalidates host caches if needed. Returns the writes of all submissions
     /// that were complete before the call.
     ///
@@ -661,6 +670,15 @@ impl<D: Device> Buffer<D> {
     /// The buffer is not mapped, or the bytes are outside of it; or the driver failed.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), AccessError> {
         self.host().read(offset, into)
+    }
+
+    /// As [`Buffer::read`], for plain values: fills `into` from byte `offset` on.
+    ///
+    /// # Errors
+    /// As [`Buffer::read`].
+    #[cfg(feature = "bytemuck")]
+    pub fn read_slice<T: bytemuck::Pod>(&self, offset: u64, into: &mut [T]) -> Result<(), AccessError> {
+        self.read(offset, bytemuck::cast_slice_mut(into))
     }
 
     /// Calls `fill` with the mapped address of byte `offset`, so that it writes `size` bytes, and makes them visible to

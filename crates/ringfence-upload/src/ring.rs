@@ -55,6 +55,15 @@ impl<D: Device> UploadRing<D> {
         self.write_for_users(&users, bytes, alignment)
     }
 
+    /// As [`UploadRing::write`], for plain values.
+    ///
+    /// # Errors
+    /// As [`UploadRing::write`].
+    #[cfg(feature = "bytemuck")]
+    pub fn write_slice<T: bytemuck::NoUninit>(&self, values: &[T], alignment: u64) -> Result<Staged<D>, UploadError> {
+        self.write(bytemuck::cast_slice(values), alignment)
+    }
+
     /// As [`UploadRing::write`], but only `frame` may use the bytes. They are freed once `frame` is complete, even if
     /// other frames were open at this call.
     ///

@@ -191,7 +191,8 @@ impl DeviceSetup {
     /// itself.
     #[must_use]
     pub fn chain<'a>(&'a mut self, info: vk::DeviceCreateInfo<'a>) -> vk::DeviceCreateInfo<'a> {
-        let Self { core, vulkan_12, features, two, robustness, buffers, synchronization, priority, pageable, .. } = self;
+        let Self { core, vulkan_12, features, two, robustness, buffers, synchronization, priority, pageable, .. } =
+            self;
         *two = vk::PhysicalDeviceFeatures2::default().features(*core);
         // An earlier call may have left pointers to structures that have moved since.
         (vulkan_12.p_next, robustness.p_next, buffers.p_next) = (null_mut(), null_mut(), null_mut());

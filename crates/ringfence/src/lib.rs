@@ -24,6 +24,7 @@
 //! | [`trace`] | recordings of all events |
 //! | [`upload`] | rings of mapped memory, constants, batches of copies, readback |
 //! | [`descriptor`] | CPU-only and shader-visible descriptors, bindless tables, samplers |
+//! | `contents` | vectors of elements in buffers of the device, behind the feature `contents` |
 //! | [`transient`] | aliased resources of a frame: the [`TransientAllocator`](transient::TransientAllocator) |
 //! | [`placement`] | an engine's policy that assigns each request to a pool |
 //! | [`device`] | the contract of a device (crate `ringfence-hal`), and a guide to implement one |
@@ -38,6 +39,7 @@
 //! |---|---|
 //! | `transient` (default) | the modules [`transient`] and [`alias`] |
 //! | `placement` (default) | the module [`placement`] |
+//! | `contents` | the module `contents`, and reads and writes of slices of plain values (crate `bytemuck`) |
 //! | `vulkan` | the backend over `ash` |
 //! | `d3d12` | the backend over `windows`; has no effect on other systems |
 //! | `sim` | the simulated GPU with its hazard detection, mostly for the tests of programs |
@@ -60,7 +62,7 @@
 //! With the feature `sim`:
 #![cfg_attr(feature = "sim", doc = "```")]
 #![cfg_attr(not(feature = "sim"), doc = "```ignore")]
-//! use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
+//! use ringfence::device::{BufferDesc, BufferUsage};
 //! use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, sim};
 //!
 //! let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
@@ -70,9 +72,9 @@
 //! let timeline = unsafe { memory.timeline(fence) }?;
 //!
 //! let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
-//! let info = BufferDesc { size: 256, usage };
-//! let mut source = memory.create_buffer(&info, AllocationDesc { location: Location::Upload, ..Default::default() })?;
-//! let back = memory.create_buffer(&info, AllocationDesc { location: Location::Readback, ..Default::default() })?;
+//! let desc = BufferDesc { size: 256, usage };
+//! let mut source = memory.create_buffer(&desc, AllocationDesc { location: Location::Upload, ..Default::default() })?;
+//! let back = memory.create_buffer(&desc, AllocationDesc { location: Location::Readback, ..Default::default() })?;
 //! source.write(0, &[7; 256])?;
 //!
 //! let frame = timeline.begin();
@@ -119,6 +121,8 @@ pub mod vulkan;
 
 #[cfg(feature = "transient")]
 pub use ringfence_alias as alias;
+#[cfg(feature = "contents")]
+pub use ringfence_contents as contents;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 pub use ringfence_descriptor as descriptor;
 pub use ringfence_hal as device;

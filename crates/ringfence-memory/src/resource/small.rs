@@ -140,12 +140,30 @@ impl<D: Device> SmallBuffer<D> {
         unsafe { self.host().write(offset, bytes) }
     }
 
+    /// As [`SmallBuffer::write`], for plain values: writes `values` from byte `offset` on.
+    ///
+    /// # Errors
+    /// As [`SmallBuffer::write`].
+    #[cfg(feature = "bytemuck")]
+    pub fn write_slice<T: bytemuck::NoUninit>(&mut self, offset: u64, values: &[T]) -> Result<(), AccessError> {
+        self.write(offset, bytemuck::cast_slice(values))
+    }
+
     /// Copies bytes out of the buffer, as [`Buffer::read`] does.
     ///
     /// # Errors
     /// As [`Buffer::read`].
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), AccessError> {
         self.host().read(offset, into)
+    }
+
+    /// As [`SmallBuffer::read`], for plain values: fills `into` from byte `offset` on.
+    ///
+    /// # Errors
+    /// As [`SmallBuffer::read`].
+    #[cfg(feature = "bytemuck")]
+    pub fn read_slice<T: bytemuck::Pod>(&self, offset: u64, into: &mut [T]) -> Result<(), AccessError> {
+        self.read(offset, bytemuck::cast_slice_mut(into))
     }
 
     /// Releases the buffer at once: keeps it for recycling, or frees its bytes.

@@ -1,0 +1,20 @@
+//! Errors of an update.
+
+use ringfence_memory::Error;
+use ringfence_upload::{BatchError, UploadError};
+
+/// Error of an update. The elements keep their values, and the next update continues where this one stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ContentsError {
+    /// The buffer could not be created.
+    #[error(transparent)]
+    Memory(#[from] Error),
+    /// The elements could not be staged. If the ring is full, call the update again in the next frame, or create the
+    /// ring with a larger capacity.
+    #[error(transparent)]
+    Upload(#[from] UploadError),
+    /// The batch does not accept the copies: it belongs to another allocator.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+}

@@ -1,0 +1,17 @@
+//! Typed contents of GPU buffers.
+//!
+//! [`GpuVec`] is a vector of elements on the device: the program changes it like a `Vec`, and [`GpuVec::update`]
+//! uploads the elements that have changed.
+
+mod error;
+mod vec;
+
+use ringfence_hal as device;
+
+pub use error::ContentsError;
+pub use vec::{GpuSlice, GpuVec, GpuVecDesc, Updated};
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
