@@ -96,15 +96,13 @@ fn make(memory: &Memory, roll: &mut impl FnMut(u64) -> u64) -> Result<Held, Fail
     let place = PLACES[roll(PLACES.len() as u64) as usize];
     if roll(40) == 0 {
         let side = 32 << roll(3);
-        let desc = TextureDesc { width: side, height: side, usage: TextureUsage::SAMPLED, ..Default::default() };
-        let info = desc;
+        let info = TextureDesc { width: side, height: side, usage: TextureUsage::SAMPLED, ..Default::default() };
         let name = format!("{place} {}/albedo", roll(5000));
         return Ok(Held::Texture(memory.create_texture(&info, AllocationDesc { name: &name, ..Default::default() })?));
     }
     // Each power of two is equally likely, so most sizes are small, as in real programs.
     let least = 256 << roll(7);
-    let desc = BufferDesc { size: least + roll(least), usage: BufferUsage::COPY_DST | BufferUsage::VERTEX };
-    let info = desc;
+    let info = BufferDesc { size: least + roll(least), usage: BufferUsage::COPY_DST | BufferUsage::VERTEX };
     let part = PARTS[roll(PARTS.len() as u64) as usize];
     let name = format!("{place} {}/{part}", roll(5000));
     let location = if roll(12) == 0 { Location::Upload } else { Location::Device };

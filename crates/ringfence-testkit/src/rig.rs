@@ -78,8 +78,7 @@ impl<G: Gpu> Rig<G> {
     #[must_use]
     pub fn texture(&self, width: u32, height: u32, name: &str) -> Texture<G::Device> {
         let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
-        let desc = TextureDesc { width, height, usage, ..Default::default() };
-        let info = desc;
+        let info = TextureDesc { width, height, usage, ..Default::default() };
         self.memory.create_texture(&info, AllocationDesc { name, ..Default::default() }).expect("there is room")
     }
 

@@ -16,8 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let timeline = unsafe { memory.timeline(fence) }?;
     let upload = UploadRing::new(&memory, UploadDesc { capacity: 1 << 20, ..Default::default() })?;
 
-    let desc = BufferDesc { size: 256, usage: BufferUsage::COPY_DST | BufferUsage::COPY_SRC };
-    let info = desc;
+    let info = BufferDesc { size: 256, usage: BufferUsage::COPY_DST | BufferUsage::COPY_SRC };
     let target = memory.create_buffer(&info, AllocationDesc { name: "target", ..Default::default() })?;
     let back_desc = AllocationDesc { name: "back", location: Location::Readback, ..Default::default() };
     let back = memory.create_buffer(&info, back_desc)?;

@@ -302,8 +302,7 @@ pub fn memory_of_the_host_is_moved_only_if_that_is_allowed<G: Gpu>(rig: &mut Rig
 pub fn textures_are_moved_with_their_texels<G: Gpu>(rig: &mut Rig<G>) {
     const SIDE: u32 = 128;
     let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
-    let desc = TextureDesc { width: SIDE, height: SIDE, mips: 2, layers: 2, usage, ..Default::default() };
-    let info = desc;
+    let info = TextureDesc { width: SIDE, height: SIDE, mips: 2, layers: 2, usage, ..Default::default() };
     let first = rig.memory.create_texture(&info, AllocationDesc::default()).expect("there is room");
     let pool_desc = PoolDesc {
         memory_type: first.memory_type(),
@@ -315,7 +314,7 @@ pub fn textures_are_moved_with_their_texels<G: Gpu>(rig: &mut Rig<G>) {
     let mut held: Vec<_> = (0..12_u64)
         .map(|number| {
             let texture = pool.create_texture(&info, movable("texture", number)).expect("there is room");
-            each_part(&desc, |part| write_part(rig, &texture, part, number * 8 + u64::from(part.mip * 2 + part.layer)));
+            each_part(&info, |part| write_part(rig, &texture, part, number * 8 + u64::from(part.mip * 2 + part.layer)));
             Some(texture)
         })
         .collect();
@@ -331,7 +330,7 @@ pub fn textures_are_moved_with_their_texels<G: Gpu>(rig: &mut Rig<G>) {
         if let Some(planned) = pass.moves().first() {
             let texture = held[planned.user_data as usize].as_mut().expect("dropped buffers are not moved");
             let moved = pass.copy_texture(texture).expect("a portable description is sufficient");
-            assert_eq!((pass.texture_copies().len(), moved.len()), (1, desc.mips as usize));
+            assert_eq!((pass.texture_copies().len(), moved.len()), (1, info.mips as usize));
             // The library and the test take turns to record the copies.
             recorded_count += 1;
             if recorded_count % 2 == 1 {
@@ -355,7 +354,7 @@ pub fn textures_are_moved_with_their_texels<G: Gpu>(rig: &mut Rig<G>) {
     assert!(recorded_count > 1, "some of each kind");
     for (number, texture) in held.iter().enumerate() {
         let Some(texture) = texture else { continue };
-        each_part(&desc, |part| {
+        each_part(&info, |part| {
             let seed = number as u64 * 8 + u64::from(part.mip * 2 + part.layer);
             assert!(read_part(rig, texture, part) == texels(part, seed), "texels of {number}, {part:?}");
         });

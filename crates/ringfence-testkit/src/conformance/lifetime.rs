@@ -290,8 +290,7 @@ pub fn a_resource_in_flight_is_replaced_without_a_wait<G: Gpu>(rig: &mut Rig<G>)
     rig.gpu.submit(0, &[(gate, 1)], &[copy(&source, 0, &backs[0], 0, 1024)], value).expect("the device is not lost");
     rig.timeline().submitted(frame).expect("in order");
     let waits = rig.memory.statistics().calls.wait;
-    let desc = BufferDesc { size: 2048, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
-    let info = desc;
+    let info = BufferDesc { size: 2048, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
     let allocation = AllocationDesc { name: "new", location: Location::Upload, ..Default::default() };
     source.replace(&info, allocation).expect("there is room");
     let new_bytes = pattern(2, 1024);
@@ -308,7 +307,7 @@ pub fn a_resource_in_flight_is_replaced_without_a_wait<G: Gpu>(rig: &mut Rig<G>)
     assert_eq!(rig.memory.reclaim().objects, 1);
     // A replacement that fails changes nothing.
     let held = (format!("{:?}", source.object()), source.offset());
-    assert!(source.replace(&BufferDesc { size: 1 << 50, ..desc }, allocation).is_err());
+    assert!(source.replace(&BufferDesc { size: 1 << 50, ..info }, allocation).is_err());
     assert_eq!((format!("{:?}", source.object()), source.offset()), held);
 }
 

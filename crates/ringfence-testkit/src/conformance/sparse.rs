@@ -18,8 +18,7 @@ fn sparse<G: Gpu>(rig: &Rig<G>, pages: u64) -> Option<SparseBuffer<G::Device>> {
         return None;
     }
     let make = |size: u64| {
-        let desc = BufferDesc { size, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
-        let info = desc;
+        let info = BufferDesc { size, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
         let desc = AllocationDesc { name: "sparse", ..Default::default() };
         SparseBuffer::new(&rig.memory, &info, desc).expect("the device has them")
     };
@@ -259,8 +258,7 @@ pub fn a_device_without_sparse_buffers_says_so<G: Gpu>(rig: &mut Rig<G>) {
     if rig.memory.device().sparse_support().is_some() {
         return crate::report::skipped("the device supports sparse buffers, so they are not refused");
     }
-    let desc = BufferDesc { size: 1 << 20, usage: BufferUsage::COPY_DST };
-    let info = desc;
+    let info = BufferDesc { size: 1 << 20, usage: BufferUsage::COPY_DST };
     let refused = SparseBuffer::new(&rig.memory, &info, AllocationDesc::default());
     assert!(matches!(refused, Err(Error::Device(DeviceError::Unsupported(_)))), "{refused:?}");
 }

@@ -29,8 +29,7 @@ impl Program {
     }
 
     fn buffer(&self, size: u64) -> Buffer<Device> {
-        let desc = BufferDesc { size, usage: BufferUsage::COPY_DST };
-        let info = desc;
+        let info = BufferDesc { size, usage: BufferUsage::COPY_DST };
         let desc = AllocationDesc { location: Location::Device, ..Default::default() };
         self.memory.create_buffer(&info, desc).expect("there is room")
     }

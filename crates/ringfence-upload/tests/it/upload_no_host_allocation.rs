@@ -32,8 +32,7 @@ impl Program {
     }
 
     fn target(&self) -> Buffer<Quiet> {
-        let desc = BufferDesc { size: 1 << 20, usage: BufferUsage::COPY_DST };
-        let info = desc;
+        let info = BufferDesc { size: 1 << 20, usage: BufferUsage::COPY_DST };
         let desc = AllocationDesc { location: Location::Device, ..Default::default() };
         self.memory.create_buffer(&info, desc).expect("there is room")
     }

@@ -153,8 +153,7 @@ fn a_subscriber_may_shut_the_allocator_down_that_tells_it_of_a_loss() {
             let memory = Allocator::over(device.clone(), AllocatorDesc::default());
             // SAFETY: there are no submissions.
             let timeline = unsafe { memory.timeline(device.create_fence(0)) }.expect("the device is not lost");
-            let desc = BufferDesc { size: 256, usage: BufferUsage::COPY_DST };
-            let info = desc;
+            let info = BufferDesc { size: 256, usage: BufferUsage::COPY_DST };
             let frame = timeline.begin();
             (0..10).for_each(|_| drop(memory.create_buffer(&info, AllocationDesc::default()).expect("there is room")));
             device.lose_device();

@@ -48,8 +48,7 @@ impl Program {
             memory.create_buffer(&info, AllocationDesc { location, ..Default::default() }).expect("there is room")
         };
         let usage = TextureUsage::COPY_DST | TextureUsage::COPY_SRC;
-        let desc = TextureDesc { width: SIDE, height: SIDE, usage, ..Default::default() };
-        let info = desc;
+        let info = TextureDesc { width: SIDE, height: SIDE, usage, ..Default::default() };
         Self {
             buffer: buffer(BufferUsage::COPY_DST | BufferUsage::COPY_SRC, Location::Device),
             back: buffer(BufferUsage::COPY_DST, Location::Readback),

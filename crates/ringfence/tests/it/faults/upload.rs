@@ -19,11 +19,8 @@ const WAIT: WhenFull = WhenFull::Wait { timeout: Duration::MAX };
 
 fn texture(world: &World, side: u32) -> Texture<Device> {
     let usage = TextureUsage::COPY_DST | TextureUsage::COPY_SRC | TextureUsage::SAMPLED;
-    let desc = TextureDesc { width: side, height: side, usage, ..Default::default() };
-    world.step(|| {
-        let info = desc;
-        world.memory.create_texture(&info, AllocationDesc::default())
-    })
+    let info = TextureDesc { width: side, height: side, usage, ..Default::default() };
+    world.step(|| world.memory.create_texture(&info, AllocationDesc::default()))
 }
 
 /// Returns the copies of a batch as a command, and leaves the batch empty.
