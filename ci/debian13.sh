@@ -7,6 +7,10 @@ cd "$(dirname "$0")/.."
 source ci/install.sh
 
 root="${RINGFENCE_DEBIAN13:-$PWD/target/debian13}"
+mkdir -p "$(dirname "$root")"
+# Waits for ci/prefetch.sh, if that is at work on the folder.
+exec 8>"$root.lock"
+flock --timeout 900 8 || true
 [ -e "$root/whole" ] && exit
 install_packages debootstrap
 rm -rf "$root"

@@ -9,6 +9,11 @@ install_packages() {
     [ "${#missing[@]}" -eq 0 ] && return
     local as_root=()
     [ "$(id -u)" -eq 0 ] || as_root=(sudo)
-    "${as_root[@]}" apt-get update -q
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
+    mkdir -p target
+    # One installation at a time: ci/prefetch.sh runs beside other steps.
+    (
+        flock --timeout 900 9 || true
+        "${as_root[@]}" apt-get update -q
+        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
+    ) 9>target/packages.lock
 }

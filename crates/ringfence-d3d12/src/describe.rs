@@ -300,7 +300,8 @@ macro_rules! formats {
         }
 
         /// Returns the portable format for a DXGI format; `None` if there is none.
-        const fn portable_format(format: DXGI_FORMAT) -> Option<Format> {
+        #[must_use]
+        pub const fn portable_format(format: DXGI_FORMAT) -> Option<Format> {
             match format {
                 $($format => Some(Format::$portable),)*
                 DXGI_FORMAT_D16_UNORM | DXGI_FORMAT_R16_TYPELESS => Some(Format::D16Unorm),
@@ -363,7 +364,10 @@ pub(super) const fn depth_format(format: Format) -> Result<DXGI_FORMAT, DeviceEr
 /// Returns the format in a texture's description. If shaders read the depth, the format is typeless, because
 /// depth-stencil views and shader views have different formats. If the texture is only a depth-stencil, the format is
 /// typed.
-fn format(format: Format, usage: TextureUsage) -> Result<DXGI_FORMAT, DeviceError> {
+///
+/// # Errors
+/// [`DeviceError::Unsupported`] if Direct3D 12 does not have the format, or not with this usage.
+pub fn format(format: Format, usage: TextureUsage) -> Result<DXGI_FORMAT, DeviceError> {
     let depth = usage.contains(TextureUsage::DEPTH_STENCIL);
     if !format.is_depth_stencil() {
         let colour = shader_format(format)?;

@@ -8,7 +8,8 @@ use ringfence_hal::{Format, TexelFormat};
 macro_rules! formats {
     ($($portable:ident = $format:ident,)*) => {
         /// Returns Vulkan's format for a portable one; `UNDEFINED`, which every call refuses, if Vulkan lacks it.
-        pub(crate) const fn format(format: Format) -> vk::Format {
+        #[must_use]
+        pub const fn format(format: Format) -> vk::Format {
             match format {
                 $(Format::$portable => vk::Format::$format,)*
                 _ => vk::Format::UNDEFINED,
@@ -16,7 +17,8 @@ macro_rules! formats {
         }
 
         /// Returns the portable format for Vulkan's; `None` if the format has no portable name.
-        pub(crate) const fn portable_format(format: vk::Format) -> Option<Format> {
+        #[must_use]
+        pub const fn portable_format(format: vk::Format) -> Option<Format> {
             match format {
                 $(vk::Format::$format => Some(Format::$portable),)*
                 _ => None,

@@ -60,7 +60,7 @@ pub use device::Device;
 pub use error::device_error;
 pub use external::ShareHandle;
 pub use features::Features;
-pub use formats::texel_format;
+pub use formats::{format, portable_format, texel_format};
 pub use info::{BufferInfo, TextureInfo};
 pub use memory::Memory;
 pub use record::CopyRecorder;
