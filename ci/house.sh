@@ -28,7 +28,8 @@ knows ringfence-trace
 knows ringfence-sim ringfence-core ringfence-hal
 knows ringfence-vulkan ringfence-hal
 knows ringfence-d3d12 ringfence-hal
-knows ringfence-memory ringfence-core ringfence-lockfree ringfence-hal ringfence-trace
+knows ringfence-observe ringfence-lockfree ringfence-hal ringfence-trace
+knows ringfence-memory ringfence-core ringfence-lockfree ringfence-hal ringfence-trace ringfence-observe
 knows ringfence-upload ringfence-core ringfence-lockfree ringfence-hal ringfence-memory
 knows ringfence-descriptor ringfence-core ringfence-lockfree ringfence-hal ringfence-memory ringfence-upload \
     ringfence-vulkan ringfence-d3d12

@@ -11,6 +11,7 @@ use std::panic::Location;
 use crate::device::{BufferInfo, Device};
 use crate::{AllocationDesc, Allocator, Buffer, Error};
 
+pub use crate::device::lock::{Lock, drop_unlocked, is_locked, run_unlocked};
 pub use crate::memory::Made;
 pub use crate::memory::Shared;
 pub use crate::memory::descriptor_heaps::ReclaimHeap;
@@ -18,7 +19,6 @@ pub use crate::memory::place::{Backing, RangeOwner};
 pub use crate::memory::rings::ReclaimRing;
 pub use crate::memory::shortage::retry_after_eviction;
 pub use crate::memory::{Memory, Place};
-pub use crate::observe::unlocked::{Lock, drop_unlocked, is_locked, run_unlocked};
 pub use crate::resource::shared_alignment;
 pub use crate::timeline::{OpenFrame, Passed, WaitError};
 pub use crate::undo::Undo;

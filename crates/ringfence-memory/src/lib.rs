@@ -11,7 +11,7 @@
 //!     ▼
 //!   timeline           timelines, frames, progress
 //!     ▼
-//!   observe            events: traces, debugging
+//!   ringfence-observe  events: traces, debugging; a crate below this one
 //! ```
 //!
 //! Most programs use this crate through `ringfence`, which adds rings, descriptors, transient memory and the backends.
@@ -23,7 +23,6 @@ pub mod defrag;
 mod error;
 pub mod extend;
 pub mod memory;
-mod observe;
 mod primitive;
 pub mod residency;
 pub mod resource;
@@ -42,9 +41,9 @@ pub use memory::{
     AllocationDesc, AllocatorDesc, Budget, Dedicated, Location, Maintenance, Plan, PlannedWay, Pressure, RawObject,
     Reclaimed, Tried,
 };
-pub use observe::{DebugDesc, debugging, trace};
 pub use resource::{Allocation, Buffer, Pool, PoolDesc, Resource, ResourceKind, SmallBuffer, Texture};
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
+pub use ringfence_observe::{DebugDesc, debugging, trace};
 pub use sharing::{ShareError, SharedMemory};
 pub use timeline::{Frame, FrameError, Timeline};
 

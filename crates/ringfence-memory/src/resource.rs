@@ -9,7 +9,9 @@ use std::sync::{Arc, OnceLock};
 use ringfence_core::sync::SyncSet;
 use ringfence_lockfree::delivery::{Content, Delivery, Target};
 use ringfence_lockfree::recycled::Wanted;
+use ringfence_observe::{Debugger, RangeId};
 
+use crate::debugging::{Leak, MemoryAddress};
 use crate::device::record::TextureParts;
 use crate::device::sharing::{Share, ShareKind};
 use crate::device::{
@@ -21,8 +23,6 @@ use crate::memory::{
     AllocationDesc, ArenaRef, Location, Memory, Origin, Place, PlacedObject, PlacementRequest, PoolState, RawObject,
     Shared,
 };
-use crate::observe::RangeId;
-use crate::observe::debugging::{Debugger, Leak, MemoryAddress};
 use crate::timeline::{Frame, OpenFrame};
 
 mod allocation;

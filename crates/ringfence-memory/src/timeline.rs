@@ -40,8 +40,8 @@ use ringfence_lockfree::retire_bin::Reading;
 use smallvec::SmallVec;
 
 use crate::device::{Device, DeviceError};
-use crate::observe::trace::Event;
 use crate::primitive::{AtomicU64, Ordering, RwLock};
+use crate::trace::Event;
 
 pub use ringfence_lockfree::retire_bin::RetireBin;
 

@@ -14,8 +14,8 @@ use super::DefragDesc;
 use super::arena::ArenaRun;
 use super::pass::{DefragPass, Pending, Room};
 use crate::device::Device;
+use crate::device::lock::run_unlocked;
 use crate::memory::{ArenaRef, BlockFacts, PassLimits, Shared};
-use crate::observe::unlocked::run_unlocked;
 use crate::resource::Pool;
 use crate::timeline::Frame;
 

@@ -21,10 +21,11 @@
 //! Dedicated memory comes after the blocks of every type. Otherwise, in a full heap, each small resource would use up
 //! one of the device's memory objects.
 
+use ringfence_observe::Margins;
+
 use super::classes::Classes;
 use super::request::{AllocationDesc, Dedicated};
 use super::types::TypeOrder;
-use crate::debugging::Margins;
 use crate::device::{Capabilities, Requirements, ResourceClass};
 
 /// The state of the allocator that a decision depends on.

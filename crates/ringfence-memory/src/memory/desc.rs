@@ -2,8 +2,8 @@
 
 use ringfence_core::block_sizes::BlockSizes;
 
+use crate::debugging::DebugDesc;
 use crate::device::{Capabilities, MemoryProperties, MemoryType};
-use crate::observe::debugging::DebugDesc;
 
 /// Description of an allocator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use super::shared::Shared;
 use crate::device::Device;
 use crate::device::descriptors::HeapKind;
-use crate::observe::unlocked::Lock;
+use crate::device::lock::Lock;
 use crate::timeline::Passed;
 
 /// A descriptor heap. Its slots are freed once the points that they wait for have passed.

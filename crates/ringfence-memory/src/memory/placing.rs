@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering;
 
 use ringfence_core::algorithm::Algorithm;
 use ringfence_lockfree::slots::Class;
+use ringfence_observe::{Call, Event, Margins, SlowPath};
 
 use super::arena::ArenaDesc;
 use super::decide::{PoolView, Step, View, Way, decide, is_plain};
@@ -36,8 +37,6 @@ use super::shortage::{Attempt, Failure, ObjectRequest};
 use crate::device::sharing::ShareKind;
 use crate::device::{Create, Device, DeviceError, Kind, Mapped, MemoryDesc, Placed, Requirements, ResourceClass};
 use crate::error::Error;
-use crate::observe::debugging::Margins;
-use crate::observe::{Call, Event, SlowPath};
 
 /// A resource's object and its place.
 pub type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);

@@ -32,6 +32,7 @@ use ringfence_core::algorithm::Cutter;
 use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::sync::{Progress, SyncSet};
 use ringfence_lockfree::slots::{Ready, Slots};
+use ringfence_observe::{Call, Event, SlowPath, Warning};
 
 use super::arena::{Arena, ArenaDesc, Compact};
 use super::memory_object::RawObject;
@@ -40,9 +41,8 @@ use super::placed_object::Item;
 use super::retired::{Reclaimed, Retired, ShutdownError};
 use super::rings::Seen;
 use super::shared::Shared;
+use crate::device::lock::{Lock, defer, is_locked};
 use crate::device::{Device, DeviceError};
-use crate::observe::unlocked::{Lock, defer, is_locked};
-use crate::observe::{Call, Event, SlowPath, Warning};
 use crate::timeline::{Passed, RetireBin, WaitError};
 
 /// The buffers of a reclaim. Dropping it returns them, even after a panic.

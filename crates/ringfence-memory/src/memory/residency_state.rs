@@ -16,7 +16,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::observe::unlocked::Lock;
+use crate::device::lock::Lock;
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
 
 use crate::device::{Device, Priority};

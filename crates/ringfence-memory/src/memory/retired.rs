@@ -7,8 +7,8 @@ use ringfence_core::sync::SyncPoint;
 use super::memory_object::RawObject;
 use super::place::Place;
 use super::placed_object::Item;
+use crate::device::lock::Lock;
 use crate::device::{Device, DeviceError};
-use crate::observe::unlocked::Lock;
 use crate::timeline::{Passed, RetireBin};
 
 pub(crate) enum Retired<D: Device> {

@@ -10,6 +10,7 @@ use ringfence_core::tlsf::Tlsf;
 use ringfence_lockfree::delivery::Losses;
 use ringfence_lockfree::recycled::Recycled;
 use ringfence_lockfree::slots::SLOT_BYTES_MAX;
+use ringfence_observe::Observers;
 
 use super::arena::{Arena, ArenaDesc, Wake};
 use super::box_cache::BoxCache;
@@ -28,12 +29,11 @@ use super::retired::Releases;
 use super::rings::{ReclaimRing, Rings};
 use super::small_buffers::SmallBuffers;
 use super::types::TypeOrder;
+use crate::debugging::Leak;
+use crate::device::lock::{Lock, SharedLock, run_unlocked};
 use crate::device::{Capabilities, Device, DeviceError, Priority, ResourceClass};
-use crate::observe::Observers;
-use crate::observe::debugging::Leak;
-use crate::observe::trace::Event;
-use crate::observe::unlocked::{Lock, SharedLock, run_unlocked};
 use crate::timeline::{Lifetimes, Timed};
+use crate::trace::Event;
 
 /// An arena of the allocator itself. Slots in its thread caches own references that keep the allocator alive.
 pub(crate) type OwnArena<D> = Arena<D, Tlsf, Arc<Shared<D>>>;

@@ -13,6 +13,8 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use ringfence_observe::{Event, Warning};
+
 use super::budget::Reach;
 use super::location::Location;
 use super::pool::PoolState;
@@ -20,10 +22,9 @@ use super::pressure::{Evict, Pressure, Tried};
 use super::refusals::ObjectKind;
 use super::request::AllocationDesc;
 use super::shared::{OwnArena, Shared};
+use crate::device::lock::{drop_unlocked, is_locked};
 use crate::device::{Device, DeviceError};
 use crate::error::Error;
-use crate::observe::unlocked::{drop_unlocked, is_locked};
-use crate::observe::{Event, Warning};
 
 /// Maximum number of calls of the callback for one request. It is called again as long as it released something.
 const EVICTIONS_MAX: u32 = 8;

@@ -8,8 +8,8 @@ use ringfence_core::tlsf::Tlsf;
 
 use super::location::Location;
 use super::place::{SharedBuffer, SharedBuffers};
+use crate::device::lock::Lock;
 use crate::device::{BufferUsage, Device};
-use crate::observe::unlocked::Lock;
 
 pub(crate) const SHARED_BYTES: u64 = 1 << 20;
 /// Usages with which shaders only read a buffer, and copies.

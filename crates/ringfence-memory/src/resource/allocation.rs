@@ -17,9 +17,11 @@ use std::sync::Arc;
 
 use ringfence_core::sync::SyncSet;
 use ringfence_lockfree::slots::{Ready, Slots};
+use ringfence_observe::{Call, Event, RangeId};
 
 use super::host::HostBytes;
 use super::{Buffer, Resource, ResourceKind, Texture};
+use crate::debugging::MemoryAddress;
 use crate::device::{
     BufferInfo, Create, Device, DeviceError, Kind, Mapped, MemoryProperties, Requirements, ResourceClass, TextureInfo,
 };
@@ -28,8 +30,6 @@ use crate::memory::{
     AllocationDesc, ArenaRef, Bytes, BytesFor, Common, Hold, Location, Origin, Place, PlacementRequest, Prepared,
     Shared, Unplaced,
 };
-use crate::observe::debugging::MemoryAddress;
-use crate::observe::{Call, Event, RangeId};
 
 /// A range of memory, owned by the holder of this value; move-only.
 ///

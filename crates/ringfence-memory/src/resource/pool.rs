@@ -9,6 +9,7 @@ use ringfence_core::block_sizes::BlockSizes;
 use ringfence_core::blocks::BlocksDesc;
 
 use super::{Allocation, Buffer, Resource, Texture};
+use crate::device::lock::run_unlocked;
 use crate::device::sharing::ShareKind;
 use crate::device::{
     BufferInfo, Device, DeviceError, MemoryProperties, Numbers, Priority, Requirements, ResourceClass, TextureInfo,
@@ -18,7 +19,6 @@ use crate::memory::{
     AllocationDesc, Arena, ArenaDesc, ArenaRef, Bytes, CLASSES, Handle, PlacementRequest, Plan, PoolState, Shared,
     TypeStatistics, memory_alignment,
 };
-use crate::observe::unlocked::run_unlocked;
 
 /// Description of a custom pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

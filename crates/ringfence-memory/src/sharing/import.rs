@@ -9,6 +9,8 @@
 use std::panic;
 use std::sync::Arc;
 
+use ringfence_observe::{Call, Event};
+
 use super::{Share, ShareError, ShareKind, ShareSupport, SharedMemory, Tied};
 use crate::allocator::Allocator;
 use crate::device::{
@@ -17,7 +19,6 @@ use crate::device::{
 };
 use crate::error::Error;
 use crate::memory::{AllocationDesc, Place, Prepared, Shared};
-use crate::observe::{Call, Event};
 use crate::resource::{Allocation, Buffer, Resource, ResourceKind, Texture};
 
 /// A resource kind that memory can be tied to.

@@ -10,6 +10,8 @@ use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::Arc;
 
+use ringfence_observe::{Call, Event};
+
 use super::error::SparseError;
 use super::table::PageTable;
 use super::{PageBind, Sparse, TextureTiling, TilePlace};
@@ -20,7 +22,6 @@ use crate::device::{
 };
 use crate::error::Error;
 use crate::memory::{AllocationDesc, Shared};
-use crate::observe::{Call, Event};
 use crate::resource::ResourceKind;
 
 /// A buffer with addresses for all pages; a page gets memory when it is bound. See [`SparseResource`].

@@ -16,44 +16,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::panic::Location;
 use std::sync::{Arc, Weak};
 
-use super::guard::{Guards, Margins, fill};
-use super::watched::Watched;
-use super::{DebugDesc, Finding, GuardCheck, Leak, MemoryAddress, Operation, OperationKind, Overrun};
+use crate::debugging::{DebugDesc, Finding, GuardCheck, Leak, MemoryAddress, Operation, OperationKind, Overrun};
 use crate::device::Mapped;
-use crate::observe::unlocked::Lock;
-use crate::observe::{Event, Warning, slow_paths};
+use crate::device::lock::Lock;
+use crate::event::{Event, Key, NewPlace, NewRange};
+use crate::guard::{Damage, Guards, Margins, fill};
+use crate::slow_paths::{self, Warning};
+use crate::watched::Watched;
 
 const FINDINGS_MAX: usize = 1024;
-
-/// The identity of a live range.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Key {
-    pub(crate) block: u64,
-    pub(crate) offset: u64,
-    /// `true` for a range of a buffer that small buffers share.
-    pub(crate) is_small: bool,
-}
-
-/// A range that was just allocated.
-pub(crate) struct NewRange<'a, M: Watched> {
-    pub(crate) key: Key,
-    pub(crate) memory: &'a Arc<M>,
-    /// Size of the owner's bytes, in whole atoms.
-    pub(crate) size: u64,
-    pub(crate) name: &'a str,
-    pub(crate) user_data: u64,
-    pub(crate) margins: Margins,
-    /// Mapped address of the owner's first byte.
-    pub(crate) host: Option<Mapped>,
-}
-
-/// The new place of a range that was just moved.
-pub(crate) struct NewPlace<'a, M: Watched> {
-    pub(crate) memory: &'a Arc<M>,
-    /// Mapped address of the owner's first byte.
-    pub(crate) host: Option<Mapped>,
-    pub(crate) device_address: Option<u64>,
-}
 
 struct Entry<M: Watched> {
     name: Arc<str>,
@@ -97,7 +68,7 @@ impl<M: Watched> Entry<M> {
             self.guards = None;
         }
         let owner = self.describe(key);
-        let overrun = |damage: super::guard::Damage| Overrun {
+        let overrun = |damage: Damage| Overrun {
             owner: owner.clone(),
             side: damage.side,
             distance_bytes: damage.distance_bytes,
@@ -129,7 +100,7 @@ struct State<M: Watched> {
 }
 
 /// The debugging state of an allocator. It exists only if a debugging check is on.
-pub(crate) struct Debugger<M: Watched> {
+pub struct Debugger<M: Watched> {
     desc: DebugDesc,
     state: Lock<State<M>>,
 }
@@ -150,8 +121,11 @@ impl<M: Watched> Debugger<M> {
     }
 
     /// Handles an event of a range.
+    ///
+    /// # Safety
+    /// As [`Observers::notify`](crate::Observers::notify).
     #[cold]
-    pub(in super::super) fn on(&self, context: &M::Context, event: Event<'_, M>) {
+    pub(crate) unsafe fn on(&self, context: &M::Context, event: Event<'_, M>) {
         match event {
             Event::Made(new) => self.made(context, new),
             Event::HandedOut { key, at, device_address } => self.handed_out(key, at, device_address),
@@ -204,7 +178,7 @@ impl<M: Watched> Debugger<M> {
     }
 
     /// Returns the size of the guards of a live range.
-    pub(crate) fn margins_of(&self, key: Key) -> Margins {
+    pub fn margins_of(&self, key: Key) -> Margins {
         self.state.lock().live.get(&key).map_or_else(Margins::default, |entry| entry.margins)
     }
 
@@ -279,7 +253,11 @@ impl<M: Watched> Debugger<M> {
         }
     }
 
-    pub(crate) fn check_guards(&self, context: &M::Context) -> GuardCheck {
+    /// Compares the guards of every live range, and restores damaged ones. O(live ranges), under the lock.
+    ///
+    /// # Safety
+    /// `context` is that of every memory object that [`Observers::notify`](crate::Observers::notify) was called with.
+    pub unsafe fn check_guards(&self, context: &M::Context) -> GuardCheck {
         let mut state = self.state.lock();
         let mut seen = GuardCheck::default();
         for (key, entry) in &mut state.live {
@@ -295,7 +273,8 @@ impl<M: Watched> Debugger<M> {
         seen
     }
 
-    pub(crate) fn live(&self) -> Vec<Leak> {
+    /// Returns the live ranges, retired ones included. O(live ranges).
+    pub fn live(&self) -> Vec<Leak> {
         self.state.lock().live.iter().map(|(key, entry)| entry.describe(*key)).collect()
     }
 
@@ -321,20 +300,22 @@ impl<M: Watched> Debugger<M> {
     }
 
     /// Returns the description of a live range.
-    pub(crate) fn described(&self, key: Key) -> Option<Leak> {
+    pub fn described(&self, key: Key) -> Option<Leak> {
         self.state.lock().live.get(&key).map(|entry| entry.describe(key))
     }
 
     /// Records that copies to a resource were lost.
-    pub(crate) fn lost(&self, content: Leak) {
+    pub fn lost(&self, content: Leak) {
         self.state.lock().found(Finding::LostContent(content));
     }
 
-    pub(crate) fn take_findings(&self) -> Vec<Finding> {
+    /// Returns the findings since the last call, at most the last 1024.
+    pub fn take_findings(&self) -> Vec<Finding> {
         std::mem::take(&mut self.state.lock().findings).into()
     }
 
-    pub(crate) fn history(&self, address: Option<MemoryAddress>) -> Vec<Operation> {
+    /// Returns the last operations, oldest first; with an address, only those on the byte there. O(history).
+    pub fn history(&self, address: Option<MemoryAddress>) -> Vec<Operation> {
         let state = self.state.lock();
         let wanted = |operation: &&Operation| address.is_none_or(|address| operation.concerns(address));
         state.history.iter().filter(wanted).cloned().collect()

@@ -2,11 +2,12 @@
 
 use ringfence_lockfree::counter::Counters;
 
-use super::Event;
-use super::debugging::Watched;
+use crate::event::Event;
+use crate::watched::Watched;
 
+/// Calls and other operations that are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Call {
+pub enum Call {
     /// The driver allocated a memory object.
     AllocateMemory,
     /// The driver freed a memory object.
@@ -29,30 +30,34 @@ pub(crate) enum Call {
     RoundedBytes,
 }
 
+/// The counters, one for each [`Call`].
 #[derive(Default)]
-pub(crate) struct Calls(Counters<{ Call::RoundedBytes as usize + 1 }>);
+pub struct Calls(Counters<{ Call::RoundedBytes as usize + 1 }>);
 
 impl Calls {
-    pub(crate) fn get(&self, call: Call) -> u64 {
+    /// Returns the count of `call`.
+    pub fn get(&self, call: Call) -> u64 {
         self.0.get(call as usize)
     }
 
-    pub(crate) fn add_moved(&self, bytes: u64) {
+    /// Records a move of `bytes`.
+    pub fn add_moved(&self, bytes: u64) {
         self.0.add(Call::Move as usize, 1);
         self.0.add(Call::MovedBytes as usize, bytes);
     }
 
     /// Records a buffer that is `bytes` larger than described.
-    pub(crate) fn add_rounded(&self, bytes: u64) {
+    pub fn add_rounded(&self, bytes: u64) {
         self.0.add(Call::RoundedBytes as usize, bytes);
     }
 
-    pub(crate) fn sub_rounded(&self, bytes: u64) {
+    /// Records that such a buffer was released.
+    pub fn sub_rounded(&self, bytes: u64) {
         self.0.sub(Call::RoundedBytes as usize, bytes);
     }
 
     #[inline(always)]
-    pub(super) fn on<M: Watched>(&self, event: &Event<'_, M>) {
+    pub(crate) fn on<M: Watched>(&self, event: &Event<'_, M>) {
         match event {
             Event::Called(call) => self.0.add(*call as usize, 1),
             Event::Staged { writes, .. } => self.0.add(Call::Stage as usize, *writes),

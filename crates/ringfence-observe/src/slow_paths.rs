@@ -11,17 +11,19 @@
 //! | `device lost` | error | a `reclaim` found that the device is lost |
 //! | `… are leaked` | error | at the end of the allocator, if the device may still use an object and cannot be waited for |
 //!
-//! A subscriber is the program's code: see [`unlocked`](super::unlocked). If the work is done under a lock, its span is
+//! A subscriber is the program's code: see [`ringfence_hal::lock`]. If the work is done under a lock, its span is
 //! entered and exited after the lock is released, and the span's field `took_ns` contains the duration.
+
+#![expect(missing_docs, reason = "the names of the fields describe them")]
 
 use std::fmt;
 
-use super::debugging::Finding;
+use crate::debugging::Finding;
 use crate::device::DeviceError;
 
-#[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only subscribers of `tracing` read it"))]
+/// A slow operation, which is reported as a span.
 #[derive(Clone, Copy)]
-pub(crate) enum SlowPath {
+pub enum SlowPath {
     /// The driver allocates a memory object.
     AllocateMemory { bytes: u64, memory_type: u32, dedicated: bool },
     /// The driver frees a memory object.
@@ -30,8 +32,8 @@ pub(crate) enum SlowPath {
     Wait,
 }
 
-#[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only subscribers of `tracing` read it"))]
-pub(crate) enum Warning<'a> {
+/// A failure or a finding, which is reported as an event.
+pub enum Warning<'a> {
     /// No memory type had room, or the driver refused.
     OutOfMemory { bytes: u64, location: &'a dyn fmt::Debug, tried_type_bits: u32, cause: &'a DeviceError },
     /// A finding of debugging.
@@ -45,14 +47,14 @@ pub(crate) enum Warning<'a> {
 }
 
 #[inline]
-pub(super) fn warn(_warning: &Warning<'_>) {
+pub(crate) fn warn(_warning: &Warning<'_>) {
     #[cfg(feature = "tracing")]
     later::warn(_warning);
 }
 
 /// Reports the lifetime of the returned value as a span.
 #[inline]
-pub(super) fn during(_path: SlowPath) -> impl Sized {
+pub(crate) fn during(_path: SlowPath) -> impl Sized {
     #[cfg(feature = "tracing")]
     return later::Span::new(_path);
 }
@@ -65,8 +67,8 @@ mod later {
 
     use tracing::{debug_span, error, field::Empty, warn};
 
-    use super::super::unlocked::{contain, defer, is_locked};
     use super::{SlowPath, Warning};
+    use crate::device::lock::{contain, defer, is_locked};
 
     /// Reports the warning now, or once this thread holds no lock. The report owns its data.
     pub(super) fn warn(warning: &Warning<'_>) {

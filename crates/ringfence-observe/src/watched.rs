@@ -5,10 +5,14 @@ use std::ops::Range;
 use crate::device::{DeviceError, Mapped};
 
 /// A memory object in which ranges are watched.
-pub(crate) trait Watched {
+///
+/// # Safety
+/// The addresses are those of the object's own memory, and are valid as long as it is alive.
+pub unsafe trait Watched {
     /// Access to the device, to flush and read the bytes.
     type Context;
 
+    /// Returns its memory type.
     fn memory_type(&self) -> u32;
 
     /// Returns the mapped address of its first byte, if the API maps memory objects.
@@ -24,12 +28,15 @@ pub(crate) trait Watched {
     ///
     /// # Errors
     /// The flush failed.
-    fn flush(&self, context: &Self::Context, bytes: Range<u64>) -> Result<(), DeviceError>;
+    ///
+    /// # Safety
+    /// The memory is alive and belongs to `context`; the bytes are inside it.
+    unsafe fn flush(&self, context: &Self::Context, bytes: Range<u64>) -> Result<(), DeviceError>;
 
     /// Reads the device's view of the bytes that begin at byte `first`, which the host sees at the address `at`.
     /// Returns `false` if the host's view is the same, or if the device's view cannot be read.
     ///
     /// # Safety
-    /// The memory is alive and mapped; `at` is its byte `first`, and the bytes are inside it.
+    /// The memory is alive and mapped, and belongs to `context`; `at` is its byte `first`, and the bytes are inside it.
     unsafe fn read_device_side(&self, context: &Self::Context, first: u64, at: Mapped, into: &mut [u8]) -> bool;
 }

@@ -1,5 +1,4 @@
-//! Debugging: checks that the program turns on at run time, in any build, with
-//! [`AllocatorDesc::debug`](crate::AllocatorDesc::debug).
+//! Debugging: checks that the program turns on at run time, in any build, with `AllocatorDesc::debug`.
 //!
 //! ```text
 //!   a range of a block   │ guard │ the owner's bytes             │ guard │
@@ -28,23 +27,15 @@
 //!
 //! Resources, allocations, frames and slots are values with one owner: freeing one twice does not compile. With or
 //! without debugging, an object of another allocator, or of a frame that has ended, is refused by a typed error
-//! ([`FrameError`](crate::FrameError), `UploadError`, [`Error`](crate::Error)). The simulated device also detects the
-//! use of objects of the API after their destruction (`Hazard`).
-
-mod guard;
-mod registry;
-mod watched;
-
-pub(crate) use guard::Margins;
-pub(crate) use registry::{Debugger, Key, NewPlace, NewRange};
-pub(crate) use watched::Watched;
+//! (`FrameError`, `UploadError`, `Error`). The simulated device also detects the use of objects of the API after their
+//! destruction (`Hazard`).
 
 pub use ringfence_trace::{Finding, GuardCheck, Leak, MemoryAddress, Operation, OperationKind, Overrun, Side};
 
 /// The debugging checks to run; none by default. See the [module](self) for the cost of each.
 ///
-/// A range that a [`Defrag`](crate::defrag::Defrag) moves gets its guards and fill at the new place, with its name and
-/// the line that created it, and the history contains the move. The old place is checked until it is free.
+/// A range that a `Defrag` moves gets its guards and fill at the new place, with its name and the line that created it,
+/// and the history contains the move. The old place is checked until it is free.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DebugDesc {
     /// Size of the guard on each side of every range in a block, in bytes. It is rounded up to a multiple of 16, and of
@@ -54,8 +45,7 @@ pub struct DebugDesc {
     pub fill_new: Option<u8>,
     /// Value that is written to every mapped byte of released memory once the device is done with it, if any.
     pub fill_released: Option<u8>,
-    /// `true` if [`Allocator::shutdown`](crate::Allocator::shutdown) reports live ranges as leaks, with their names and
-    /// lines.
+    /// `true` if `Allocator::shutdown` reports live ranges as leaks, with their names and lines.
     pub leaks: bool,
     /// Number of operations that the history contains; 0 for no history.
     pub history_count: u32,

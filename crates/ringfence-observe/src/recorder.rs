@@ -8,10 +8,10 @@ use std::io::{self, Write};
 
 use ringfence_trace::{Chunk, Event, Recorder, TraceSummary};
 
-use super::debugging::Watched;
-use super::unlocked::is_locked;
-use super::{Event as Observed, RangeId};
+use crate::device::lock::is_locked;
 use crate::device::{Capabilities, HeapBudget, HeapBudgets};
+use crate::event::{Event as Observed, RangeId};
+use crate::watched::Watched;
 
 /// The reason why no recording was started.
 #[derive(Debug, thiserror::Error)]
@@ -49,19 +49,26 @@ impl Trace {
         self.0.is_on()
     }
 
-    pub(crate) fn start(&self, to: Box<dyn Write + Send>, capabilities: &Capabilities) -> Result<(), StartTraceError> {
+    /// Begins the recording with the device's heaps and memory types.
+    ///
+    /// # Errors
+    /// A trace is already being recorded, or its beginning could not be written.
+    pub fn start(&self, to: Box<dyn Write + Send>, capabilities: &Capabilities) -> Result<(), StartTraceError> {
         let started = self.0.start(to, |chunk| push_device(chunk, capabilities));
         Ok(started.ok_or(StartTraceError::Recording)??)
     }
 
     /// Ends the recording; returns `None` if there was none. Waits for a write that is under way on another thread.
-    pub(crate) fn stop(&self) -> Option<io::Result<TraceSummary>> {
+    ///
+    /// # Errors
+    /// A part could not be written, or the call was made inside a write of the trace.
+    pub fn stop(&self) -> Option<io::Result<TraceSummary>> {
         self.0.stop()
     }
 
     /// Writes the collected events, if a write is due. Does nothing while this thread holds a lock: the write runs the
     /// program's code.
-    pub(crate) fn write_due(&self) {
+    pub fn write_due(&self) {
         if !is_locked() {
             self.0.write_due();
         }
@@ -69,7 +76,7 @@ impl Trace {
 
     /// Adds an event to the trace, if one is recorded.
     #[inline(always)]
-    pub(super) fn on<M: Watched>(&self, event: &Observed<'_, M>) {
+    pub(crate) fn on<M: Watched>(&self, event: &Observed<'_, M>) {
         if self.is_on() {
             self.add(event);
         }
@@ -97,7 +104,7 @@ impl Trace {
     }
 
     /// Records the end of a `reclaim`. `budgets` calls the driver, with no lock held.
-    pub(crate) fn reclaimed(
+    pub fn reclaimed(
         &self,
         completed: impl Iterator<Item = u64>,
         (objects, blocks): (usize, usize),

@@ -11,22 +11,26 @@
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::Side;
-use super::watched::Watched;
+use crate::debugging::Side;
 use crate::device::{DeviceError, Mapped, Requirements};
+use crate::watched::Watched;
 
 const GUARD: u8 = 0x9e;
 
 /// Sizes of the guards of a range, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Margins {
-    pub(crate) front: u64,
-    pub(crate) back: u64,
+pub struct Margins {
+    /// Size of the guard before the owner's bytes.
+    pub front: u64,
+    /// Size of the guard after them.
+    pub back: u64,
 }
 
 impl Margins {
     /// Returns the margins for these requirements, which are already padded to `atom`.
-    pub(crate) fn of(margin_bytes: u32, needs: &Requirements, atom: u64) -> Self {
+    #[inline]
+    #[must_use]
+    pub fn of(margin_bytes: u32, needs: &Requirements, atom: u64) -> Self {
         if margin_bytes == 0 {
             return Self::default();
         }
@@ -35,29 +39,31 @@ impl Margins {
     }
 
     /// Returns the requirements of the range with its guards.
-    pub(crate) fn around(self, needs: Requirements) -> Requirements {
+    #[inline]
+    #[must_use]
+    pub fn around(self, needs: Requirements) -> Requirements {
         Requirements { size: needs.size.saturating_add(self.front + self.back), ..needs }
     }
 }
 
 /// The guards of a live range, in bytes of its memory object.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Guards {
-    pub(super) front: Range<u64>,
-    pub(super) back: Range<u64>,
+pub(crate) struct Guards {
+    pub(crate) front: Range<u64>,
+    pub(crate) back: Range<u64>,
 }
 
 /// A damaged guard.
-pub(super) struct Damage {
-    pub(super) side: Side,
-    pub(super) distance_bytes: u64,
-    pub(super) damaged_bytes: u64,
-    pub(super) found: u8,
+pub(crate) struct Damage {
+    pub(crate) side: Side,
+    pub(crate) distance_bytes: u64,
+    pub(crate) damaged_bytes: u64,
+    pub(crate) found: u8,
 }
 
 impl Guards {
     /// Returns the guards of a range at `offset` whose owner has `size` bytes; `None` without margins.
-    pub(super) fn around(margins: Margins, offset: u64, size: u64) -> Option<Self> {
+    pub(crate) fn around(margins: Margins, offset: u64, size: u64) -> Option<Self> {
         let Margins { front, back } = margins;
         let end = offset + size;
         (back != 0).then(|| Self { front: offset - front..offset, back: end..end + back })
@@ -73,8 +79,8 @@ impl Guards {
     /// A flush failed. The device sees other bytes there, so the guards must not be compared.
     ///
     /// # Safety
-    /// The memory is alive and mapped at `base`; no resource owns the guards' bytes.
-    pub(super) unsafe fn write<M: Watched>(
+    /// The memory is alive and mapped at `base`, and belongs to `context`; no resource owns the guards' bytes.
+    pub(crate) unsafe fn write<M: Watched>(
         &self,
         context: &M::Context,
         memory: &M,
@@ -92,7 +98,7 @@ impl Guards {
     ///
     /// # Safety
     /// As for [`Guards::write`].
-    pub(super) unsafe fn check<M: Watched>(
+    pub(crate) unsafe fn check<M: Watched>(
         &self,
         context: &M::Context,
         memory: &M,
@@ -118,8 +124,9 @@ impl Guards {
 /// The flush failed or panicked.
 ///
 /// # Safety
-/// The memory is alive and mapped at `base`; the range is inside it, in whole atoms; no other code uses its bytes.
-pub(super) unsafe fn fill<M: Watched>(
+/// The memory is alive and mapped at `base`, and belongs to `context`; the range is inside it, in whole atoms; no other
+/// code uses its bytes.
+pub(crate) unsafe fn fill<M: Watched>(
     context: &M::Context,
     memory: &M,
     base: Mapped,
@@ -131,7 +138,10 @@ pub(super) unsafe fn fill<M: Watched>(
     unsafe { base.add(range.start).as_ptr().write_bytes(value, bytes as usize) };
     // The resource is already created, and debugging must not fail its request: if the program's own device panics in
     // the flush, the flush counts as failed.
-    let flushed = catch_unwind(AssertUnwindSafe(|| memory.flush(context, range)));
+    let flushed = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: as the caller promises.
+        unsafe { memory.flush(context, range) }
+    }));
     flushed.unwrap_or(Err(DeviceError::Other(-1)))
 }
 
