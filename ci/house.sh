@@ -29,7 +29,8 @@ knows ringfence-sim ringfence-core ringfence-hal
 knows ringfence-vulkan ringfence-hal
 knows ringfence-d3d12 ringfence-hal
 knows ringfence-observe ringfence-lockfree ringfence-hal ringfence-trace
-knows ringfence-memory ringfence-core ringfence-lockfree ringfence-hal ringfence-trace ringfence-observe
+knows ringfence-timeline ringfence-core ringfence-lockfree ringfence-hal ringfence-trace
+knows ringfence-memory ringfence-core ringfence-lockfree ringfence-hal ringfence-trace ringfence-observe ringfence-timeline
 knows ringfence-upload ringfence-core ringfence-lockfree ringfence-hal ringfence-memory
 knows ringfence-descriptor ringfence-core ringfence-lockfree ringfence-hal ringfence-memory ringfence-upload \
     ringfence-vulkan ringfence-d3d12

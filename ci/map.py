@@ -60,7 +60,7 @@ def main():
     paths = listed(text)
     wrong = [f"{path}: in the map, not in the tree" for path in sorted(paths) if not any(map(os.path.exists, resolve(path)))]
     named = re.findall(r"`(crates/[^`]+)`", text) + [
-        f"crates/ringfence-memory/src/{path}" for path in re.findall(r"`((?:memory|timeline|resource)/[a-z_/]+\.rs)`", text)
+        f"crates/ringfence-memory/src/{path}" for path in re.findall(r"`((?:memory|resource)/[a-z_/]+\.rs)`", text)
     ]
     wrong += [f"{path}: named, not in the tree" for path in sorted(set(named)) if not os.path.exists(path)]
     wrong += missing_names(text)

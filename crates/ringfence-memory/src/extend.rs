@@ -20,8 +20,8 @@ pub use crate::memory::rings::ReclaimRing;
 pub use crate::memory::shortage::retry_after_eviction;
 pub use crate::memory::{Memory, Place};
 pub use crate::resource::shared_alignment;
-pub use crate::timeline::{OpenFrame, Passed, WaitError};
 pub use crate::undo::Undo;
+pub use ringfence_timeline::{OpenFrame, Passed, WaitError};
 
 /// Creates a buffer as [`Allocator::create_buffer`] does. Debugging shows `at` as the line that created it.
 ///

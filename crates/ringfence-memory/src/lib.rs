@@ -9,9 +9,7 @@
 //!     ▼
 //!   memory             request → memory type → block → range; budgets; growth
 //!     ▼
-//!   timeline           timelines, frames, progress
-//!     ▼
-//!   ringfence-observe  events: traces, debugging; a crate below this one
+//!   ringfence-timeline, ringfence-observe     crates below this one: timelines and frames; traces and debugging
 //! ```
 //!
 //! Most programs use this crate through `ringfence`, which adds rings, descriptors, transient memory and the backends.
@@ -23,12 +21,10 @@ pub mod defrag;
 mod error;
 pub mod extend;
 pub mod memory;
-mod primitive;
 pub mod residency;
 pub mod resource;
 pub mod sharing;
 pub mod sparse;
-mod timeline;
 mod undo;
 
 use ringfence_hal as device;
@@ -44,8 +40,8 @@ pub use memory::{
 pub use resource::{Allocation, Buffer, Pool, PoolDesc, Resource, ResourceKind, SmallBuffer, Texture};
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 pub use ringfence_observe::{DebugDesc, debugging, trace};
+pub use ringfence_timeline::{Frame, FrameError, Timeline};
 pub use sharing::{ShareError, SharedMemory};
-pub use timeline::{Frame, FrameError, Timeline};
 
 pub mod lifetime {
     //! Lifetimes on the GPU: timelines, the queue of retired objects, and replacing a resource that may be in use.
@@ -59,7 +55,7 @@ pub mod lifetime {
     //! ```
 
     pub use crate::resource::{BufferCopy, MipCopy, MipSwap, ReplaceError};
-    pub use crate::timeline::{Frame, FrameError, RetireBin, Timeline};
+    pub use ringfence_timeline::{Frame, FrameError, RetireBin, Timeline};
 }
 
 /// The example of the README, compiled as a test.

@@ -10,6 +10,7 @@ use ringfence_core::sync::SyncSet;
 use ringfence_lockfree::delivery::{Content, Delivery, Target};
 use ringfence_lockfree::recycled::Wanted;
 use ringfence_observe::{Debugger, RangeId};
+use ringfence_timeline::{Frame, OpenFrame};
 
 use crate::debugging::{Leak, MemoryAddress};
 use crate::device::record::TextureParts;
@@ -23,7 +24,6 @@ use crate::memory::{
     AllocationDesc, ArenaRef, Location, Memory, Origin, Place, PlacedObject, PlacementRequest, PoolState, RawObject,
     Shared,
 };
-use crate::timeline::{Frame, OpenFrame};
 
 mod allocation;
 mod export;

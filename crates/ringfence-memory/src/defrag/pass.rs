@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ringfence_observe::{Call, Event, Margins, RangeId};
+use ringfence_timeline::Frame;
 
 use super::Defrag;
 use crate::device::lock::is_locked;
@@ -18,7 +19,6 @@ use crate::device::{Buffers, Create, Device, RawTexture, Requirements, Textures}
 use crate::error::Error;
 use crate::memory::{ArenaRef, Place, Prepared, Reserved, Shared, Ticket};
 use crate::resource::{Allocation, Buffer, BufferCopy, MipCopy, Resource, ResourceKind, Texture};
-use crate::timeline::Frame;
 use crate::trace::Event as Recorded;
 use crate::undo::Undo;
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ringfence_core::blocks::BlockAllocation;
+use ringfence_timeline::Frame;
 
 use super::DefragDesc;
 use super::arena::ArenaRun;
@@ -17,7 +18,6 @@ use crate::device::Device;
 use crate::device::lock::run_unlocked;
 use crate::memory::{ArenaRef, BlockFacts, PassLimits, Shared};
 use crate::resource::Pool;
-use crate::timeline::Frame;
 
 /// A defragmentation under way, of a whole allocator or of a pool. See the [module](super).
 ///

@@ -9,6 +9,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
+use ringfence_timeline::Passed;
 use ringfence_trace::DescriptorSnapshot;
 use smallvec::SmallVec;
 
@@ -16,7 +17,6 @@ use super::shared::Shared;
 use crate::device::Device;
 use crate::device::descriptors::HeapKind;
 use crate::device::lock::Lock;
-use crate::timeline::Passed;
 
 /// A descriptor heap. Its slots are freed once the points that they wait for have passed.
 pub trait ReclaimHeap<D: Device>: Send + Sync {

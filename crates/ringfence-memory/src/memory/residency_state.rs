@@ -18,9 +18,9 @@ use std::sync::{Arc, Weak};
 
 use crate::device::lock::Lock;
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
+use ringfence_timeline::Passed;
 
 use crate::device::{Device, Priority};
-use crate::timeline::Passed;
 
 pub(crate) struct ResidencyState<D: Device> {
     pub(crate) pageable: D::Pageable,

@@ -11,6 +11,7 @@ use ringfence_lockfree::delivery::Losses;
 use ringfence_lockfree::recycled::Recycled;
 use ringfence_lockfree::slots::SLOT_BYTES_MAX;
 use ringfence_observe::Observers;
+use ringfence_timeline::{Lifetimes, Timed};
 
 use super::arena::{Arena, ArenaDesc, Wake};
 use super::box_cache::BoxCache;
@@ -32,7 +33,6 @@ use super::types::TypeOrder;
 use crate::debugging::Leak;
 use crate::device::lock::{Lock, SharedLock, run_unlocked};
 use crate::device::{Capabilities, Device, DeviceError, Priority, ResourceClass};
-use crate::timeline::{Lifetimes, Timed};
 use crate::trace::Event;
 
 /// An arena of the allocator itself. Slots in its thread caches own references that keep the allocator alive.
@@ -128,7 +128,7 @@ impl<D: Device> Shared<D> {
             slot_types: if desc.small_slots { plain_types } else { 0 },
             order,
             arenas,
-            lifetimes: Lifetimes::new(),
+            lifetimes: Lifetimes::default(),
             descriptor_heaps: DescriptorHeaps::new(),
             rings: Rings::default(),
             releases: Releases::new(),
@@ -259,7 +259,8 @@ impl<D: Device> Drop for Handle<D> {
     }
 }
 
-impl<D: Device> Timed<D> for Shared<D> {
+// SAFETY: the fields are never replaced, and `Allocator::timeline` adds only fences of this device.
+unsafe impl<D: Device> Timed<D> for Shared<D> {
     fn device(&self) -> &D {
         &self.device
     }

@@ -14,11 +14,12 @@
 
 use std::fmt;
 
+use ringfence_timeline::Frame;
+
 use super::{Buffer, Resource, ResourceKind, Texture};
 use crate::device::{BufferInfo, Buffers, Create, Device, Dimension, RawBuffer, RawTexture, TextureDesc, Textures};
 use crate::error::Error;
 use crate::memory::AllocationDesc;
-use crate::timeline::Frame;
 
 /// The reason why a resource was not replaced. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

@@ -1,13 +1,18 @@
 //! Loom models of the points that a retired item waits for while frames begin and end on other threads. They check the
 //! section "Proof that no item is released too early" of `ringfence_lockfree::retire_bin`.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-memory --lib --release models`
+//! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-timeline --lib --release models`
+
+use std::sync::Arc;
 
 use loom::sync::atomic::AtomicBool;
 use loom::thread;
+use ringfence_lockfree::clock::Clock;
 
-use super::*;
-use crate::sim;
+use crate::frame::OpenFrame;
+use crate::lifetimes::Lifetimes;
+use crate::primitive::Ordering;
+use crate::{RetireBin, sim};
 
 fn model(preemptions: impl Into<Option<usize>>, body: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -29,8 +34,9 @@ impl World {
         // items.
         ringfence_lockfree::thread_slot::take_slot(0);
         let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
-        let lifetimes = Lifetimes::new();
-        let clock = lifetimes.register(&device, device.create_fence(0)).expect("the device is not lost");
+        let lifetimes = Lifetimes::default();
+        // SAFETY: the fence belongs to the device, which keeps it alive.
+        let clock = unsafe { lifetimes.register(&device, device.create_fence(0)) }.expect("the device is not lost");
         Self { lifetimes, clock, bin: RetireBin::with_shards(1), used: AtomicBool::new(false) }
     }
 

@@ -1,16 +1,16 @@
 //! The synchronisation primitives of this crate: those of the processor, or of `loom`.
 //!
 //! ```text
-//!   timeline ──▶ primitive ──┬─ the core's primitives: std's atomics, or `loom`'s
+//!   lifetimes ─▶ primitive ──┬─ the core's primitives: std's atomics, or `loom`'s
 //!                            └─ parking_lot's lock, or `loom`'s      --cfg loom: the models
 //! ```
 //!
-//! State that threads share without a lock, and the evidence that it is correct:
+//! State that threads share without a lock in the allocator and its libraries, and the evidence that it is correct:
 //!
 //! | part | role | evidence |
 //! |---|---|---|
 //! | `ringfence_lockfree::pin` | pins and released ranges: hazard pointers over ranges | models |
-//! | `ringfence_lockfree::clock`, `timeline` | turn and begun values: the points that a release waits for; closes: tells if a frame is open | models |
+//! | `ringfence_lockfree::clock`, `lifetimes` | turn and begun values: the points that a release waits for; closes: tells if a frame is open | models |
 //! | `ringfence_lockfree`: `try_cell`, `thread_slot`, `spsc_queue`, `retire_bin`, `thread_cache`, `pool_chain` | retired objects, caches, slots of size classes | the models of that crate |
 //! | memory objects, kinds of bound heaps | a count or bits that one read-modify-write changes | exact by construction |
 //! | figures: calls, bytes, waits, uses of budgets | relaxed counters: they order nothing, and no decision depends on their order | – |
