@@ -22,6 +22,7 @@ const fn stage(package: &'static str, target: &'static str, filters: &'static [&
 const ABOVE: &[Stage] = &[
     stage("ringfence-memory", "it", &["--skip=there_is_no_memory", "--skip=_campaign::"]),
     stage("ringfence", "it", &["--skip=there_is_no_memory"]),
+    stage("ringfence-sparse", "it", &[]),
     stage("ringfence-upload", "it", &["--skip=a_million", "--skip=upload_generated::"]),
     stage("ringfence-descriptor", "it", &[]),
     stage("ringfence-transient", "it", &[]),

@@ -1,10 +1,11 @@
-//! The interface for libraries that build on the allocator. The rings, descriptor heaps, transient heaps and pools of
-//! `ringfence` use it, and other libraries can too.
+//! The interface for libraries that build on the allocator. The rings, descriptor heaps, transient heaps, pools and
+//! sparse resources of `ringfence` use it, and other libraries can too.
 //!
 //! [`Allocator::shared`](crate::Allocator::shared) returns the [`Shared`] state of the allocator, which lives as long
 //! as the allocator and every object that was created from it. If each reclaim must visit an object, register the
 //! object: a [`ReclaimRing`] with [`Shared::add_ring`], a [`ReclaimHeap`] with [`Shared::add_heap`], a [`RangeOwner`]
-//! with [`Shared::add_pool`].
+//! with [`Shared::add_pool`]. An object that gets its memory page by page is created with [`Shared::make_paged`] and
+//! retired with [`Shared::retire_paged`]; [`Shared::allocate_page`] allocates each page.
 
 use std::panic::Location;
 

@@ -3,7 +3,7 @@
 //! ```text
 //!   Allocator          the user's interface
 //!     │
-//!     ├── defrag   residency   sparse   sharing     independent of each other
+//!     ├── defrag   residency   sharing     independent of each other
 //!     ▼
 //!   resource           Buffer, Texture: one owner, drop retires
 //!     ▼
@@ -24,7 +24,6 @@ pub mod memory;
 pub mod residency;
 pub mod resource;
 pub mod sharing;
-pub mod sparse;
 mod undo;
 
 use ringfence_hal as device;

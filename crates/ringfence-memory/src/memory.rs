@@ -70,6 +70,7 @@ mod growth;
 mod location;
 mod memory_budgets;
 mod memory_object;
+mod paged;
 pub(crate) mod place;
 mod placed_object;
 mod placing;

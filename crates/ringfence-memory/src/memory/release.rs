@@ -238,20 +238,8 @@ impl<D: Device> Shared<D> {
         Self::keep_owner(owner);
     }
 
-    /// Retires a sparse object with the memory of its pages.
-    pub(crate) fn retire_paged(self: &Arc<Self>, object: RawObject<D>, pages: Vec<Place<D>>) {
-        if self.observers.is_watching() && is_locked() {
-            let owner = Arc::clone(self);
-            return defer(move || owner.retire_paged(object, pages));
-        }
-        pages.iter().for_each(|page| self.note_retired(page));
-        object.note_retired(&self.device);
-        self.enqueue(Retired::Paged(Box::new((object, pages))));
-        self.write_due();
-    }
-
     #[inline]
-    fn enqueue(&self, item: Retired<D>) {
+    pub(super) fn enqueue(&self, item: Retired<D>) {
         let turn = self.lifetimes.turn();
         if let Err(item) = self.releases.retired.try_retire_in_turn(turn, item) {
             self.enqueue_or_help(turn, item);

@@ -118,16 +118,6 @@ impl<D: Device> Allocation<D> {
         })
     }
 
-    /// Allocates bytes for resources that the caller creates.
-    #[track_caller]
-    pub(crate) fn bytes(
-        shared: &Arc<Shared<D>>,
-        needs: Requirements,
-        desc: &AllocationDesc<'_>,
-    ) -> Result<Self, Error> {
-        Self::new(shared, &Bytes, PlacementRequest::new(needs, desc), false)
-    }
-
     /// Creates an allocation from a place that is already allocated.
     #[inline(always)]
     pub(crate) fn of_place(

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::mem::take;
 use std::sync::Arc;
 
+use ringfence_memory::extend::Shared;
+use ringfence_memory::{Allocation, AllocationDesc, Error, RawObject};
+
 use crate::device::{Device, DeviceError, Requirements, ResourceClass};
-use crate::error::Error;
-use crate::memory::{AllocationDesc, RawObject, Shared};
-use crate::resource::Allocation;
 
 /// The memory of the first page of a run: the memory object, and the offset in it.
 pub(super) type PageMemory<'a, D> = (&'a <D as crate::device::Driver>::Memory, u64);
@@ -89,7 +89,7 @@ impl<D: Device> PageTable<D> {
                 continue;
             }
             let desc = AllocationDesc { name: &self.name, ..self.desc };
-            match Allocation::bytes(&self.shared, self.page, &desc) {
+            match self.shared.allocate_page(self.page, &desc) {
                 Ok(allocation) => {
                     self.changes.insert(page, Some(allocation));
                     added.push(page);
@@ -169,10 +169,14 @@ impl<D: Device> PageTable<D> {
     }
 
     /// Retires the object of the table, with the memory of its pages, pending changes included.
-    pub(super) fn retire(&mut self, object: RawObject<D>) {
+    ///
+    /// # Safety
+    /// The object belongs to the allocator of the pages, and has no other owner.
+    pub(super) unsafe fn retire(&mut self, object: RawObject<D>) {
         let Self { table, changes, .. } = self;
         let pages = take(table).into_values().chain(take(changes).into_values().flatten());
-        self.shared.retire_paged(object, pages.map(|page| page.into_parts().1).collect());
+        // SAFETY: the caller promises the same; the pages were allocated from this allocator, for this object.
+        unsafe { self.shared.retire_paged(object, pages) };
     }
 }
 

@@ -10,19 +10,16 @@ use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::Arc;
 
-use ringfence_observe::{Call, Event};
+use ringfence_memory::extend::Shared;
+use ringfence_memory::{AllocationDesc, Allocator, Error, ResourceKind};
 
 use super::error::SparseError;
 use super::table::PageTable;
 use super::{PageBind, Sparse, TextureTiling, TilePlace};
-use crate::allocator::Allocator;
 use crate::device::{
     BufferInfo, Buffers, Create, Device, DeviceError, RawBuffer, RawTexture, Requirements, ResourceClass, TexelBox,
     TextureAspect, TextureInfo, Textures,
 };
-use crate::error::Error;
-use crate::memory::{AllocationDesc, Shared};
-use crate::resource::ResourceKind;
 
 /// A buffer with addresses for all pages; a page gets memory when it is bound. See [`SparseResource`].
 pub type SparseBuffer<D> = SparseResource<D, Buffers>;
@@ -190,9 +187,9 @@ impl SparseKind for Textures {
     }
 }
 
-/// A resource with pages that get memory when they are bound. See [`sparse`](crate::sparse).
+/// A resource with pages that get memory when they are bound. See the [crate](crate).
 ///
-/// Dropping it retires it with all of its memory, as a [`Buffer`](crate::Buffer) is.
+/// Dropping it retires it with all of its memory, as a [`Buffer`](ringfence_memory::Buffer) is.
 pub struct SparseResource<D: Device + Create<K>, K: SparseKind> {
     object: ManuallyDrop<<D as Create<K>>::Object>,
     layout: K::Layout,
@@ -206,9 +203,7 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
         desc: AllocationDesc<'_>,
         make: impl Fn(&D) -> Result<(<D as Create<K>>::Object, K::Layout), DeviceError>,
     ) -> Result<Self, Error> {
-        shared.check_lost()?;
-        let (object, layout) = shared.make_object(|| make(&shared.device))?;
-        shared.notify(Event::Called(Call::CreateObject));
+        let (object, layout) = shared.make_paged(make)?;
         if !desc.name.is_empty() {
             // SAFETY: the object was just created.
             unsafe { Create::<K>::set_name(&shared.device, &object, desc.name) };
@@ -359,7 +354,7 @@ impl<D: Sparse + Create<K>, K: SparseKind> SparseResource<D, K> {
     ///
     /// # Safety
     /// - `signal` is the fence of a timeline and the value of one of its open frames: the call is between the
-    ///   [`begin`](crate::Timeline::begin) and the [`submitted`](crate::Timeline::submitted) of that frame. The queue
+    ///   [`begin`](ringfence_memory::Timeline::begin) and the [`submitted`](ringfence_memory::Timeline::submitted) of that frame. The queue
     ///   belongs to the device and supports binding. No other thread uses the queue during the call.
     /// - Work that uses unbound pages is ordered before the submission, on this queue or through `waits`; work that
     ///   uses newly bound pages is ordered after it.
@@ -386,7 +381,8 @@ impl<D: Device + Create<K>, K: SparseKind> Drop for SparseResource<D, K> {
     fn drop(&mut self) {
         // SAFETY: a value is dropped once, and nothing reads the field afterwards.
         let object = unsafe { ManuallyDrop::take(&mut self.object) };
-        self.table.retire(K::raw::<D>(object));
+        // SAFETY: the allocator's device created the object, and this value was its only owner.
+        unsafe { self.table.retire(K::raw::<D>(object)) };
     }
 }
 

@@ -1,7 +1,8 @@
 //! Errors of binding sparse pages.
 
+use ringfence_memory::Error;
+
 use crate::device::TexelBox;
-use crate::error::Error;
 
 /// The reason why pages were not bound. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

@@ -28,12 +28,20 @@
 //!
 //! Reads of pages without memory return a value that depends on the device ([`UnboundReads`]); writes to them are lost.
 //! Sparse textures are two-dimensional, with one sample per texel.
+#![warn(missing_docs)]
 
 mod error;
 mod resource;
 mod table;
 
+use ringfence_hal as device;
+
 pub use error::SparseError;
 pub use resource::{PageRun, SparseBuffer, SparseKind, SparseResource, SparseTexture};
 
 pub use crate::device::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
