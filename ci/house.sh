@@ -30,7 +30,9 @@ knows ringfence-vulkan ringfence-hal
 knows ringfence-d3d12 ringfence-hal
 knows ringfence-observe ringfence-lockfree ringfence-hal ringfence-trace
 knows ringfence-timeline ringfence-core ringfence-lockfree ringfence-hal ringfence-trace
-knows ringfence-memory ringfence-core ringfence-lockfree ringfence-hal ringfence-trace ringfence-observe ringfence-timeline
+knows ringfence-decision ringfence-core ringfence-hal ringfence-observe
+knows ringfence-memory ringfence-core ringfence-lockfree ringfence-hal ringfence-trace ringfence-observe ringfence-timeline \
+    ringfence-decision
 knows ringfence-sparse ringfence-hal ringfence-memory
 knows ringfence-upload ringfence-core ringfence-lockfree ringfence-hal ringfence-memory
 knows ringfence-descriptor ringfence-core ringfence-lockfree ringfence-hal ringfence-memory ringfence-upload \
@@ -48,9 +50,9 @@ fi
 for crate in crates/* planner; do
     lines=$(find "$crate/src" -name '*.rs' ! -name tests.rs ! -name models.rs -print0 | xargs -0 cat | wc -l)
     printf '%7d  %s\n' "$lines" "$crate"
-    # ringfence-memory must be split before it grows further.
-    cap=15000
-    [ "$crate" != crates/ringfence-memory ] || cap=15500
+    # A crate of the library keeps room for the next feature; the test kit has tests for all of them.
+    cap=12000
+    [ "$crate" != crates/ringfence-testkit ] || cap=15000
     [ "$lines" -le "$cap" ] || fail "$crate has $lines lines, more than $cap"
 done
 

@@ -87,6 +87,7 @@ pub fn of_crate(name: &str) -> Vec<&'static Stage> {
         "ringfence-descriptor" => &const { [stage("ringfence-descriptor", "lib", &[])] },
         "ringfence-transient" => &const { [stage("ringfence-transient", "lib", &[])] },
         "ringfence-memory" => &const { [stage("ringfence-memory", "lib", &[])] },
+        "ringfence-decision" => &const { [stage("ringfence-decision", "lib", &[])] },
         "ringfence-observe" => &const { [stage("ringfence-observe", "lib", &[])] },
         "ringfence-hal" => &const { [stage("ringfence-hal", "lib", &[])] },
         "ringfence-sim" => &const { [stage("ringfence-sim", "lib", &[])] },

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ringfence_decision::Error;
 use ringfence_timeline::{Lifetimes, Timeline};
 
 use crate::defrag::{Defrag, DefragDesc};
 use crate::device::{BufferDesc, BufferInfo, Create, Device, DeviceError, Kind, Requirements, TextureInfo};
-use crate::error::Error;
 use crate::memory::{
     AllocationDesc, AllocatorDesc, Debug, Handle, Location, MemoryBudgets, Planner, Reclaimed, Recording, Retirement,
     Shared, ShutdownError, Snapshot, Statistics,

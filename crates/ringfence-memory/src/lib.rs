@@ -7,9 +7,9 @@
 //!     ▼
 //!   resource           Buffer, Texture: one owner, drop retires
 //!     ▼
-//!   memory             request → memory type → block → range; budgets; growth
+//!   memory             decision on a request → block → range; growth; release
 //!     ▼
-//!   ringfence-timeline, ringfence-observe     crates below this one: timelines and frames; traces and debugging
+//!   ringfence-decision, ringfence-timeline, ringfence-observe     crates below, which do not know the allocator
 //! ```
 //!
 //! Most programs use this crate through `ringfence`, which adds rings, descriptors, transient memory and the backends.
@@ -18,7 +18,6 @@
 
 mod allocator;
 pub mod defrag;
-mod error;
 pub mod extend;
 pub mod memory;
 pub mod residency;
@@ -31,13 +30,13 @@ use ringfence_hal as device;
 use ringfence_sim as sim;
 
 pub use allocator::Allocator;
-pub use error::{AccessError, Error};
 pub use memory::{
     AllocationDesc, AllocatorDesc, Budget, Dedicated, Location, Maintenance, Plan, PlannedWay, Pressure, RawObject,
     Reclaimed, Tried,
 };
-pub use resource::{Allocation, Buffer, Pool, PoolDesc, Resource, ResourceKind, SmallBuffer, Texture};
+pub use resource::{AccessError, Allocation, Buffer, Pool, PoolDesc, Resource, ResourceKind, SmallBuffer, Texture};
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
+pub use ringfence_decision::Error;
 pub use ringfence_observe::{DebugDesc, debugging, trace};
 pub use ringfence_timeline::{Frame, FrameError, Timeline};
 pub use sharing::{ShareError, SharedMemory};

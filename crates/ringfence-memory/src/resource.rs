@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ringfence_core::sync::SyncSet;
+use ringfence_decision::{Error, rounded};
 use ringfence_lockfree::delivery::{Content, Delivery, Target};
 use ringfence_lockfree::recycled::Wanted;
 use ringfence_observe::{Debugger, RangeId};
@@ -19,7 +20,6 @@ use crate::device::{
     BufferInfo, BufferUsage, Buffers, Capabilities, Create, Device, Mapped, Placed, Priority, Requirements,
     TextureDesc, Textures,
 };
-use crate::error::{AccessError, Error};
 use crate::memory::{
     AllocationDesc, ArenaRef, Location, Memory, Origin, Place, PlacedObject, PlacementRequest, PoolState, RawObject,
     Shared,
@@ -37,6 +37,7 @@ use host::HostBytes;
 pub use crate::memory::ResourceKind;
 pub use allocation::Allocation;
 pub use export::{ShareError, SharedMemory};
+pub use host::AccessError;
 pub use pool::{Pool, PoolDesc};
 pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
 pub use small::SmallBuffer;
@@ -90,7 +91,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         desc: AllocationDesc<'_>,
         pool: Option<&Arc<PoolState<D>>>,
     ) -> Result<Self, Error> {
-        let rounded = desc.rounded::<D, K>(&shared.device, info);
+        let rounded = rounded::<D, K>(&desc, &shared.device, info);
         let (info, added) = rounded.as_ref().map_or((info, 0), |(info, added)| (info, *added));
         Ok(Self::recycle_or_make(shared, info, desc, pool)?.larger_by(added))
     }
@@ -269,7 +270,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             return None;
         }
         let desc = AllocationDesc { may_be_larger: true, ..Default::default() };
-        desc.rounded::<D, K>(&self.shared.device, info).map(|(info, _)| info)
+        rounded::<D, K>(&desc, &self.shared.device, info).map(|(info, _)| info)
     }
 
     /// Records for debugging which line created the resource.

@@ -9,6 +9,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ringfence_decision::Error;
 use ringfence_observe::{Call, Event, Margins, RangeId};
 use ringfence_timeline::Frame;
 
@@ -16,7 +17,6 @@ use super::Defrag;
 use crate::device::lock::is_locked;
 use crate::device::record::{CopyRegion, Record, TextureCopy};
 use crate::device::{Buffers, Create, Device, RawTexture, Requirements, Textures};
-use crate::error::Error;
 use crate::memory::{ArenaRef, Place, Prepared, Reserved, Shared, Ticket};
 use crate::resource::{Allocation, Buffer, BufferCopy, MipCopy, Resource, ResourceKind, Texture};
 use crate::trace::Event as Recorded;

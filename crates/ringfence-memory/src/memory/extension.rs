@@ -4,10 +4,10 @@ use std::panic;
 use std::sync::Arc;
 
 use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
+use ringfence_decision::Location;
 use ringfence_timeline::{Frame, OpenFrame, Passed, RetireBin};
 
 use super::descriptor_heaps::ReclaimHeap;
-use super::location::Location;
 use super::memory_object::Memory;
 use super::place::Place;
 use super::shared::Shared;

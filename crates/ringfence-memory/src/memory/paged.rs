@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
+use ringfence_decision::{AllocationDesc, Error};
 use ringfence_observe::{Call, Event};
 
 use super::memory_object::RawObject;
 use super::place::Place;
 use super::placing::{Bytes, PlacementRequest};
-use super::request::AllocationDesc;
 use super::retired::Retired;
 use super::shared::Shared;
 use crate::device::lock::{defer, is_locked};
 use crate::device::{Device, DeviceError, Requirements};
-use crate::error::Error;
 use crate::resource::Allocation;
 
 impl<D: Device> Shared<D> {

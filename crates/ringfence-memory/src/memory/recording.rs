@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use ringfence_core::range::Invalid;
+use ringfence_decision::AllocationDesc;
 use ringfence_lockfree::delivery::Losses;
 use ringfence_observe::{Debugger, Event, Key, Margins, NewPlace, NewRange, Numbered, RangeId};
 
 use super::memory_object::Memory;
 use super::place::{ArenaRef, Hold, Place};
-use super::request::{AllocationDesc, RangeInfo, Request};
+use super::request::{RangeInfo, Request};
 use super::shared::Shared;
 use crate::debugging::{Finding, GuardCheck, Leak, MemoryAddress, Operation};
 use crate::device::{Device, Mapped};

@@ -7,6 +7,7 @@ use ringfence_core::algorithm::Algorithm;
 use ringfence_core::blocks::BlocksDesc;
 use ringfence_core::range::Invalid;
 use ringfence_core::tlsf::Tlsf;
+use ringfence_decision::{AllocatorDesc, Budgets, Classes, Evict, TypeOrder, View, block_sizes, plain_types};
 use ringfence_lockfree::delivery::Losses;
 use ringfence_lockfree::recycled::Recycled;
 use ringfence_lockfree::slots::SLOT_BYTES_MAX;
@@ -15,21 +16,15 @@ use ringfence_timeline::{Lifetimes, Timed};
 
 use super::arena::{Arena, ArenaDesc, Wake};
 use super::box_cache::BoxCache;
-use super::budget::Budgets;
-use super::classes::Classes;
-use super::decide::{View, plain_types};
-use super::desc::AllocatorDesc;
 use super::descriptor_heaps::DescriptorHeaps;
 use super::memory_object::Memory;
 use super::place::{ArenaRef, Hold, Place, RangeOwner};
 use super::pool::PoolState;
-use super::pressure::Evict;
 use super::recycle::RecycledItems;
 use super::residency_state::Residents;
 use super::retired::Releases;
 use super::rings::{ReclaimRing, Rings};
 use super::small_buffers::SmallBuffers;
-use super::types::TypeOrder;
 use crate::debugging::Leak;
 use crate::device::lock::{Lock, SharedLock, run_unlocked};
 use crate::device::{Capabilities, Device, DeviceError, Priority, ResourceClass};
@@ -92,7 +87,7 @@ impl<D: Device> Shared<D> {
                 heap: held.heap,
                 class: ResourceClass::Buffer,
                 groups: classes.groups,
-                sizes: desc.block_sizes(capabilities, held),
+                sizes: block_sizes(&desc, capabilities, held),
                 blocks,
                 block_count_max: usize::MAX,
                 algorithm: Algorithm::Tlsf,

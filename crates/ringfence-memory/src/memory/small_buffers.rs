@@ -5,8 +5,8 @@ use std::sync::Arc;
 use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc};
 use ringfence_core::range::Invalid;
 use ringfence_core::tlsf::Tlsf;
+use ringfence_decision::Location;
 
-use super::location::Location;
 use super::place::{SharedBuffer, SharedBuffers};
 use crate::device::lock::Lock;
 use crate::device::{BufferUsage, Device};

@@ -314,7 +314,8 @@ impl<D: Device> Shared<D> {
         self.read(passed)?;
         for heap in 0..self.budgets.heap_count() {
             let needed = missing.iter().filter(|held| held.heap == heap).map(|held| held.bytes).sum::<u64>();
-            let wanted = beyond(&self.budgets.heap(heap).more(needed), limits);
+            let held = self.budgets.heap(heap);
+            let wanted = beyond(&Budget { usage_bytes: held.usage_bytes.saturating_add(needed), ..held }, limits);
             let most = if needed > 0 { wanted } else { wanted.min(limits.evict_bytes_per_commit_max) };
             self.evict_least_used(heap, most, passed)?;
         }

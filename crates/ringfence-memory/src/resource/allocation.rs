@@ -16,16 +16,17 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use ringfence_core::sync::SyncSet;
+use ringfence_decision::{Error, aligned};
 use ringfence_lockfree::slots::{Ready, Slots};
 use ringfence_observe::{Call, Event, RangeId};
 
+use super::host::AccessError;
 use super::host::HostBytes;
 use super::{Buffer, Resource, ResourceKind, Texture};
 use crate::debugging::MemoryAddress;
 use crate::device::{
     BufferInfo, Create, Device, DeviceError, Kind, Mapped, MemoryProperties, Requirements, ResourceClass, TextureInfo,
 };
-use crate::error::{AccessError, Error};
 use crate::memory::{
     AllocationDesc, ArenaRef, Bytes, BytesFor, Common, Hold, Location, Origin, Place, PlacementRequest, Prepared,
     Shared, Unplaced,
@@ -56,7 +57,7 @@ impl<D: Device> Allocation<D> {
         needs: Requirements,
         desc: AllocationDesc<'_>,
     ) -> Result<Self, Error> {
-        Self::new(shared, &Bytes, PlacementRequest::new(desc.aligned(needs)?, &desc), false)
+        Self::new(shared, &Bytes, PlacementRequest::new(aligned(&desc, needs)?, &desc), false)
     }
 
     #[track_caller]
@@ -65,7 +66,7 @@ impl<D: Device> Allocation<D> {
         needs: Requirements,
         desc: AllocationDesc<'_>,
     ) -> Result<Self, Error> {
-        let mut needs = desc.aligned(needs)?;
+        let mut needs = aligned(&desc, needs)?;
         let capabilities = shared.device.capabilities();
         let [first, rest @ ..] = capabilities.class_groups;
         let grain = capabilities.class_granularity_bytes;
@@ -95,7 +96,7 @@ impl<D: Device> Allocation<D> {
         K: Kind,
         D: Create<K>,
     {
-        let needs = desc.aligned(needs)?;
+        let needs = aligned(&desc, needs)?;
         Self::new(shared, &BytesFor::<D, K>(unplaced, PhantomData), PlacementRequest::new(needs, &desc), false)
     }
 

@@ -14,11 +14,11 @@
 
 use std::fmt;
 
+use ringfence_decision::{Error, rounded};
 use ringfence_timeline::Frame;
 
 use super::{Buffer, Resource, ResourceKind, Texture};
 use crate::device::{BufferInfo, Buffers, Create, Device, Dimension, RawBuffer, RawTexture, TextureDesc, Textures};
-use crate::error::Error;
 use crate::memory::AllocationDesc;
 
 /// The reason why a resource was not replaced. Nothing has changed.
@@ -111,7 +111,7 @@ pub(super) fn resize<D: Device>(
         return Err(ReplaceError::ForeignFrame);
     }
     let old_bytes = buffer.size();
-    let rounded = desc.rounded::<D, Buffers>(&shared.device, info);
+    let rounded = rounded::<D, Buffers>(&desc, &shared.device, info);
     let asked = rounded.as_ref().map_or(info, |(rounded, _)| rounded);
     let new_bytes = match Create::<Buffers>::portable(&shared.device, asked) {
         Some(desc) => desc.size,

@@ -9,6 +9,7 @@
 use std::panic;
 use std::sync::Arc;
 
+use ringfence_decision::Error;
 use ringfence_observe::{Call, Event};
 
 use super::{Share, ShareError, ShareKind, ShareSupport, SharedMemory, Tied};
@@ -17,7 +18,6 @@ use crate::device::{
     BufferInfo, Buffers, Create, Device, DeviceError, MemoryDesc, Placed, Requirements, ResourceClass, TextureInfo,
     Textures,
 };
-use crate::error::Error;
 use crate::memory::{AllocationDesc, Place, Prepared, Shared};
 use crate::resource::{Allocation, Buffer, Resource, ResourceKind, Texture};
 

@@ -1,8 +1,8 @@
 //! The description of an allocator.
 
 use ringfence_core::block_sizes::BlockSizes;
+use ringfence_observe::DebugDesc;
 
-use crate::debugging::DebugDesc;
 use crate::device::{Capabilities, MemoryProperties, MemoryType};
 
 /// Description of an allocator.
@@ -14,9 +14,9 @@ pub struct AllocatorDesc {
     pub host_block_bytes_max: u64,
     /// Number of empty blocks of one memory type and class that are always kept.
     pub empty_blocks_kept: usize,
-    /// Number of calls of [`Allocator::reclaim`](crate::Allocator::reclaim) for which further empty blocks are kept.
-    /// With 0 (for programs without frames), a block is freed as soon as it is empty, and objects are not recycled: a
-    /// program with a single resource may then create and free a block each time.
+    /// Number of calls of `Allocator::reclaim` for which further empty blocks are kept. With 0 (for programs without
+    /// frames), a block is freed as soon as it is empty, and objects are not recycled: a program with a single resource
+    /// may then create and free a block each time.
     pub empty_block_grace: u64,
     /// `true` if common small sizes get pools of equal slots, which are lock-free. A slot may be 1.5 times as large as
     /// its resource, and an empty pool keeps its bytes until its grace is over or memory is short. With `false`, each
@@ -35,7 +35,7 @@ pub struct AllocatorDesc {
     ///
     /// [`Location::DeviceUpload`]: crate::Location::DeviceUpload
     pub window_bytes_max: u64,
-    /// The checks to run: see [`debugging`](crate::debugging). None by default.
+    /// The checks to run: see [`debugging`](ringfence_observe::debugging). None by default.
     pub debug: DebugDesc,
 }
 
@@ -55,12 +55,11 @@ impl Default for AllocatorDesc {
     }
 }
 
-impl AllocatorDesc {
-    /// Returns the sizes of blocks of a memory type that grow with use.
-    pub(crate) fn block_sizes(&self, capabilities: &Capabilities, held: &MemoryType) -> BlockSizes {
-        let is_host = held.properties.contains(MemoryProperties::HOST_VISIBLE);
-        let wanted_max = if is_host { self.host_block_bytes_max } else { self.device_block_bytes_max };
-        let heap_bytes = capabilities.memory_heaps[held.heap as usize].bytes;
-        BlockSizes::for_heap(heap_bytes, capabilities.memory_object_bytes_max, wanted_max)
-    }
+/// Returns the sizes of blocks of a memory type that grow with use.
+#[must_use]
+pub fn block_sizes(desc: &AllocatorDesc, capabilities: &Capabilities, held: &MemoryType) -> BlockSizes {
+    let is_host = held.properties.contains(MemoryProperties::HOST_VISIBLE);
+    let wanted_max = if is_host { desc.host_block_bytes_max } else { desc.device_block_bytes_max };
+    let heap_bytes = capabilities.memory_heaps[held.heap as usize].bytes;
+    BlockSizes::for_heap(heap_bytes, capabilities.memory_object_bytes_max, wanted_max)
 }

@@ -1,6 +1,6 @@
 //! The steps that are tried when memory runs short, and the argument of the eviction callback.
 
-use super::location::Location;
+use crate::location::Location;
 
 bitflags::bitflags! {
     /// Steps of the fallback order that were tried.
@@ -16,7 +16,7 @@ bitflags::bitflags! {
         const NEXT_TYPE = 1 << 3;
         /// The caller's eviction callback was called.
         const EVICTION = 1 << 4;
-        /// Memory that no submission uses was evicted: see [`residency`](crate::residency).
+        /// Memory that no submission uses was evicted: see `residency`.
         const RESIDENCY = 1 << 5;
     }
 }

@@ -20,10 +20,11 @@
 
 use crate::device::{Capabilities, Requirements, ResourceClass};
 
+/// The classes that share blocks on a device, and their distance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Classes {
+pub struct Classes {
     /// Classes with equal numbers share blocks.
-    pub(crate) groups: [u8; 3],
+    pub groups: [u8; 3],
     /// Page size of a texture's range, in bytes, a power of two. Above 1 only if textures share blocks with buffers on
     /// a device that requires separate pages.
     texture_page_bytes: u64,
@@ -33,7 +34,9 @@ impl Classes {
     /// The largest distance, in bytes, for which buffers and textures share blocks.
     const PAGE_BYTES_MAX: u64 = 4 << 10;
 
-    pub(crate) fn new(capabilities: &Capabilities) -> Self {
+    /// Returns the rules for a device.
+    #[must_use]
+    pub fn new(capabilities: &Capabilities) -> Self {
         let (groups, distance) = (capabilities.class_groups, capabilities.class_granularity_bytes);
         let [buffer, texture, target] = groups;
         let parts_buffers = texture == target && buffer != texture;
@@ -46,14 +49,16 @@ impl Classes {
     }
 
     /// Returns the requirements, padded so that the range keeps the distance to resources of other classes.
-    pub(crate) fn apart(&self, needs: Requirements) -> Requirements {
+    #[inline]
+    #[must_use]
+    pub fn apart(&self, needs: Requirements) -> Requirements {
         let (size, alignment) = self.range_of(&needs);
         Requirements { size, alignment, ..needs }
     }
 
     /// Returns the size and the alignment that [`Self::apart`] requires.
     #[inline(always)]
-    pub(crate) fn range_of(&self, needs: &Requirements) -> (u64, u64) {
+    pub fn range_of(&self, needs: &Requirements) -> (u64, u64) {
         let (page, size, alignment) = (self.texture_page_bytes, needs.size, needs.alignment);
         // An invalid alignment is left unchanged: the request is refused later.
         if page == 1 || needs.class == ResourceClass::Buffer || !alignment.is_power_of_two() {

@@ -8,10 +8,10 @@
 //!
 //! The driver's refusals for a heap are remembered: see [`Refusals`].
 //!
-//! The driver's budgets are read once a frame ([`Allocator::reclaim`](crate::Allocator::reclaim)), and after every
-//! [`ASK_AFTER`] memory objects that were created or freed. Without such a change, they are read at most once in the
-//! time that [`Driver::budgets_hold_for`](crate::device::Driver::budgets_hold_for) returns. Between readings, the usage
-//! is updated by the memory that this allocator allocates and frees.
+//! The driver's budgets are read once a frame (`Allocator::reclaim`), and after every [`ASK_AFTER`] memory objects that
+//! were created or freed. Without such a change, they are read at most once in the time that
+//! [`Driver::budgets_hold_for`](crate::device::Driver::budgets_hold_for) returns. Between readings, the usage is
+//! updated by the memory that this allocator allocates and frees.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -21,9 +21,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::desc::AllocatorDesc;
-use super::refusals::Refusals;
+use crate::desc::AllocatorDesc;
 use crate::device::{Capabilities, Device, HeapBudgets, MemoryProperties};
+use crate::refusals::Refusals;
 
 /// Number of created or freed memory objects after which the driver's budgets are read again.
 const ASK_AFTER: u32 = 32;
@@ -58,31 +58,8 @@ impl Budget {
         below_budget.min(self.limit_bytes.saturating_sub(self.reserved_bytes))
     }
 
-    /// Returns the budget with `bytes` more in use.
-    pub(crate) fn more(self, bytes: u64) -> Self {
-        Self { usage_bytes: self.usage_bytes.saturating_add(bytes), ..self }
-    }
-
-    /// Returns the budget with `freed` bytes less in use.
-    pub(crate) fn less(self, freed: u64) -> Self {
-        Self {
-            usage_bytes: self.usage_bytes.saturating_sub(freed),
-            reserved_bytes: self.reserved_bytes.saturating_sub(freed),
-            ..self
-        }
-    }
-
-    /// Returns `true` if `bytes` more may be allocated by a request with this reach.
-    pub(crate) fn grants(&self, bytes: u64, reach: Reach) -> bool {
-        match self.grant(bytes) {
-            Grant::Within => true,
-            Grant::BeyondBudget => reach.beyond_budget,
-            Grant::BeyondLimit => false,
-        }
-    }
-
     /// Returns the limit, if any, that an allocation of `bytes` more would exceed.
-    pub(crate) fn grant(&self, bytes: u64) -> Grant {
+    fn grant(&self, bytes: u64) -> Grant {
         let sum = |held: u64| held.saturating_add(bytes);
         if sum(self.reserved_bytes) > self.limit_bytes {
             Grant::BeyondLimit
@@ -95,7 +72,7 @@ impl Budget {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Grant {
+enum Grant {
     Within,
     BeyondBudget,
     BeyondLimit,
@@ -127,15 +104,30 @@ struct Limits {
 
 /// The limits that a request for a memory object may exceed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Reach {
-    pub(crate) beyond_budget: bool,
+pub struct Reach {
+    /// `true` if the request may exceed the budget.
+    pub beyond_budget: bool,
     /// `true` if only the window can serve the request.
-    pub(crate) beyond_window: bool,
+    pub beyond_window: bool,
 }
 
-pub(crate) struct Budgets {
+impl Reach {
+    /// Returns `true` if a request with this reach may allocate `bytes` more in a heap with this usage.
+    #[must_use]
+    pub fn allows(self, bytes: u64, budget: &Budget) -> bool {
+        match budget.grant(bytes) {
+            Grant::Within => true,
+            Grant::BeyondBudget => self.beyond_budget,
+            Grant::BeyondLimit => false,
+        }
+    }
+}
+
+/// Usage and limits of every heap. Shared by all threads without a lock.
+pub struct Budgets {
     heaps: Box<[Heap]>,
-    pub(crate) refusals: Refusals,
+    /// The driver's refusals.
+    pub refusals: Refusals,
     has_window: bool,
     reported: AtomicBool,
     since: AtomicU32,
@@ -145,7 +137,8 @@ pub(crate) struct Budgets {
 }
 
 impl Budgets {
-    pub(crate) fn new<D: Device>(device: &D, desc: &AllocatorDesc) -> Self {
+    /// Creates the heaps of a device with the limits of `desc`, and reads the driver's budgets.
+    pub fn new<D: Device>(device: &D, desc: &AllocatorDesc) -> Self {
         let capabilities = device.capabilities();
         let heaps = (0..).zip(&capabilities.memory_heaps).map(|(index, heap)| {
             let wanted = desc.heap_bytes_max.get(index as usize).copied().unwrap_or(u64::MAX);
@@ -167,7 +160,7 @@ impl Budgets {
     }
 
     /// Reads the driver's budgets. The figures may be off by the bytes that other threads allocate meanwhile.
-    pub(crate) fn refresh<D: Device>(&self, device: &D) {
+    pub fn refresh<D: Device>(&self, device: &D) {
         self.since.store(0, Ordering::Relaxed);
         let reserved = |heap: &Heap| heap.reserved.load(Ordering::Relaxed);
         let before: smallvec::SmallVec<[u64; 16]> = self.heaps.iter().map(reserved).collect();
@@ -189,7 +182,7 @@ impl Budgets {
     }
 
     /// Reads the driver's budgets, unless they were read recently and no memory object was created or freed since.
-    pub(crate) fn refresh_in_frame<D: Device>(&self, device: &D) {
+    pub fn refresh_in_frame<D: Device>(&self, device: &D) {
         let hold_for = device.budgets_hold_for();
         if !hold_for.is_zero() {
             let now = self.begun.elapsed().as_nanos() as u64;
@@ -202,15 +195,15 @@ impl Budgets {
         self.refresh(device);
     }
 
-    /// Reads the driver's budgets if [`ASK_AFTER`] memory objects were created or freed after the last reading.
-    pub(crate) fn refresh_if_old<D: Device>(&self, device: &D) {
+    /// Reads the driver's budgets if `ASK_AFTER` memory objects were created or freed after the last reading.
+    pub fn refresh_if_old<D: Device>(&self, device: &D) {
         if self.since.load(Ordering::Relaxed) >= ASK_AFTER {
             self.refresh(device);
         }
     }
 
     /// Returns the figures that the driver reports now, each budget limited to the size of its heap.
-    pub(crate) fn reported<D: Device>(&self, device: &D) -> Option<HeapBudgets> {
+    pub fn reported<D: Device>(&self, device: &D) -> Option<HeapBudgets> {
         let mut reported = device.budgets()?;
         for (reported, heap) in reported.iter_mut().zip(&self.heaps) {
             reported.budget_bytes = reported.budget_bytes.min(heap.bytes);
@@ -219,26 +212,28 @@ impl Budgets {
     }
 
     /// Returns `true` if the driver has reported a budget.
-    pub(crate) fn is_reported(&self) -> bool {
+    pub fn is_reported(&self) -> bool {
         self.reported.load(Ordering::Relaxed)
     }
 
     /// Returns `true` if a heap is a small window with a limit.
-    pub(crate) fn has_window(&self) -> bool {
+    pub fn has_window(&self) -> bool {
         self.has_window
     }
 
     /// Returns `true` if this heap is a small window with a limit.
-    pub(crate) fn is_window(&self, heap: u32) -> bool {
+    pub fn is_window(&self, heap: u32) -> bool {
         self.heaps[heap as usize].limits.window_bytes != u64::MAX
     }
 
-    pub(crate) fn heap(&self, heap: u32) -> Budget {
+    /// Returns the heap's figures. A few loads.
+    #[must_use]
+    pub fn heap(&self, heap: u32) -> Budget {
         self.heap_with(heap, self.heaps[heap as usize].reserved.load(Ordering::Relaxed))
     }
 
     /// Returns the heap's figures. If `beyond_window`, the limit of a small window does not apply.
-    pub(crate) fn heap_for(&self, heap: u32, beyond_window: bool) -> Budget {
+    pub fn heap_for(&self, heap: u32, beyond_window: bool) -> Budget {
         self.limited(self.heap(heap), heap, beyond_window)
     }
 
@@ -260,45 +255,48 @@ impl Budgets {
         Budget { usage_bytes, budget_bytes, reserved_bytes, limit_bytes, heap_bytes: held.bytes }
     }
 
-    pub(crate) fn heap_count(&self) -> u32 {
+    /// Returns the number of heaps.
+    #[must_use]
+    pub fn heap_count(&self) -> u32 {
         self.heaps.len() as u32
     }
 
     /// Returns `true` if [`Budgets::take`] would reserve the bytes.
-    pub(crate) fn would_take(&self, heap: u32, bytes: u64, reach: Reach) -> bool {
-        self.heap_for(heap, reach.beyond_window).grants(bytes, reach)
+    pub fn would_take(&self, heap: u32, bytes: u64, reach: Reach) -> bool {
+        reach.allows(bytes, &self.heap_for(heap, reach.beyond_window))
     }
 
     /// Reserves bytes of a heap before they are allocated, so that threads that allocate at the same time together stay
     /// within the limits. Returns `None`, and reserves nothing, if `bytes` would exceed a limit that `reach` does not
     /// lift.
-    pub(crate) fn take(&self, heap: u32, bytes: u64, reach: Reach) -> Option<Taken<'_>> {
+    pub fn take(&self, heap: u32, bytes: u64, reach: Reach) -> Option<Taken<'_>> {
         let budget = |reserved| self.limited(self.heap_with(heap, reserved), heap, reach.beyond_window);
         let with_these =
-            |reserved: u64| budget(reserved).grants(bytes, reach).then(|| reserved.checked_add(bytes)).flatten();
+            |reserved: u64| reach.allows(bytes, &budget(reserved)).then(|| reserved.checked_add(bytes)).flatten();
         let reserved = &self.heaps[heap as usize].reserved;
         reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with_these).ok()?;
         Some(Taken { budgets: self, heap, bytes })
     }
 
     /// Adds bytes of memory that another process allocated. No limit applies to them.
-    pub(crate) fn add(&self, heap: u32, bytes: u64) {
+    pub fn add(&self, heap: u32, bytes: u64) {
         self.heaps[heap as usize].reserved.fetch_add(bytes, Ordering::Relaxed);
         self.since.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Records that `bytes` of the reserved memory were evicted.
-    pub(crate) fn add_absent(&self, heap: u32, bytes: u64) {
+    pub fn add_absent(&self, heap: u32, bytes: u64) {
         self.heaps[heap as usize].absent.fetch_add(bytes, Ordering::Relaxed);
         self.refusals.forget(heap);
     }
 
     /// Records that `bytes` of evicted memory were made resident or freed.
-    pub(crate) fn remove_absent(&self, heap: u32, bytes: u64) {
+    pub fn remove_absent(&self, heap: u32, bytes: u64) {
         self.heaps[heap as usize].absent.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    pub(crate) fn remove(&self, heap: u32, bytes: u64) {
+    /// Records that a memory object of `bytes` was freed.
+    pub fn remove(&self, heap: u32, bytes: u64) {
         self.heaps[heap as usize].reserved.fetch_sub(bytes, Ordering::Relaxed);
         self.heaps[heap as usize].freed.fetch_add(bytes, Ordering::Relaxed);
         self.since.fetch_add(1, Ordering::Relaxed);
@@ -306,14 +304,14 @@ impl Budgets {
     }
 
     /// Returns the number of bytes of a heap that were ever freed. Cancelled reservations are not counted.
-    pub(crate) fn freed_bytes(&self, heap: u32) -> u64 {
+    pub fn freed_bytes(&self, heap: u32) -> u64 {
         self.heaps[heap as usize].freed.load(Ordering::Relaxed)
     }
 }
 
 /// Reserved bytes of a heap. Dropping it cancels the reservation, unless [`Taken::keep`] was called.
 #[must_use]
-pub(crate) struct Taken<'a> {
+pub struct Taken<'a> {
     budgets: &'a Budgets,
     heap: u32,
     bytes: u64,
@@ -321,7 +319,7 @@ pub(crate) struct Taken<'a> {
 
 impl Taken<'_> {
     /// Keeps the reservation, because the driver has created the memory object.
-    pub(crate) fn keep(self) {
+    pub fn keep(self) {
         self.budgets.since.fetch_add(1, Ordering::Relaxed);
         std::mem::forget(self);
     }

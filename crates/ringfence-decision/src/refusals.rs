@@ -17,8 +17,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The purpose of a memory object. A driver may refuse one kind but grant the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ObjectKind {
+pub enum ObjectKind {
+    /// A block.
     Block,
+    /// Dedicated memory.
     Dedicated,
 }
 
@@ -33,8 +35,8 @@ struct HeapMarks {
     trimmed_at: AtomicU64,
 }
 
-/// The refusals of all memory types, and the epochs of all heaps. See the [module](self).
-pub(crate) struct Refusals {
+/// The refusals of all memory types, and the epochs of all heaps.
+pub struct Refusals {
     /// The smallest refused size in bytes, with its epoch, by memory type and kind.
     notes: Box<[[AtomicU64; 2]]>,
     /// By heap; the last entry is for trims of all heaps.
@@ -42,7 +44,9 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    pub(crate) fn new(memory_types: usize, heaps: usize) -> Self {
+    /// Creates the notes of a device: none.
+    #[must_use]
+    pub fn new(memory_types: usize, heaps: usize) -> Self {
         let none = || AtomicU64::new(BYTES);
         Self {
             notes: (0..memory_types).map(|_| [none(), none()]).collect(),
@@ -51,18 +55,18 @@ impl Refusals {
     }
 
     /// Returns the heap's epoch, which must be read before a driver call.
-    pub(crate) fn epoch(&self, heap: u32) -> u64 {
+    pub fn epoch(&self, heap: u32) -> u64 {
         self.heaps[heap as usize].epoch.load(Ordering::SeqCst)
     }
 
     /// Returns `true` if a size of at most `bytes` was refused in this epoch.
-    pub(crate) fn covers(&self, memory_type: u32, kind: ObjectKind, bytes: u64, epoch: u64) -> bool {
+    pub fn covers(&self, memory_type: u32, kind: ObjectKind, bytes: u64, epoch: u64) -> bool {
         let note = self.notes[memory_type as usize][kind as usize].load(Ordering::Relaxed);
         note >> BYTES_BITS == short(epoch) && bytes >= note & BYTES
     }
 
     /// Records that the driver refused `bytes`. `epoch` must have been read before the driver call.
-    pub(crate) fn note(&self, memory_type: u32, kind: ObjectKind, bytes: u64, epoch: u64) {
+    pub fn note(&self, memory_type: u32, kind: ObjectKind, bytes: u64, epoch: u64) {
         let (epoch, bytes) = (short(epoch), bytes.min(BYTES));
         let with = |note: u64| {
             let least = if note >> BYTES_BITS == epoch { bytes.min(note & BYTES) } else { bytes };
@@ -72,23 +76,23 @@ impl Refusals {
     }
 
     /// Begins a new epoch of a heap, because the heap may have more memory left.
-    pub(crate) fn forget(&self, heap: u32) {
+    pub fn forget(&self, heap: u32) {
         self.heaps[heap as usize].epoch.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Begins a new epoch of every heap.
-    pub(crate) fn forget_all(&self) {
+    pub fn forget_all(&self) {
         self.heaps.iter().for_each(|heap| _ = heap.epoch.fetch_add(1, Ordering::SeqCst));
     }
 
     /// Returns `true` if the last trim of the heap (of every heap, if `None`) that released nothing had this
     /// `trim_mark`.
-    pub(crate) fn was_trimmed(&self, heap: Option<u32>, mark: u64) -> bool {
+    pub fn was_trimmed(&self, heap: Option<u32>, mark: u64) -> bool {
         self.marks(heap).trimmed_at.load(Ordering::Relaxed) == mark
     }
 
     /// Records that a trim has released nothing. `mark` must be the `trim_mark` before the trim.
-    pub(crate) fn note_trimmed(&self, heap: Option<u32>, mark: u64) {
+    pub fn note_trimmed(&self, heap: Option<u32>, mark: u64) {
         self.marks(heap).trimmed_at.store(mark, Ordering::Relaxed);
     }
 

@@ -1,15 +1,17 @@
 //! Errors of requests, with the numbers that explain them.
 
+use crate::budget::Budget;
 use crate::device::descriptors::DescriptorError;
 use crate::device::sharing::ShareKind;
 use crate::device::{DeviceError, ResourceClass};
-use crate::memory::{Budget, Location, Tried};
+use crate::location::Location;
+use crate::pressure::Tried;
 
 /// An error of a request. The request has changed nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No suitable memory is left, and every step of the fallback order has failed: see [`memory`](crate::memory).
+    /// No suitable memory is left, and every step of the fallback order has failed: see the module `ringfence::memory`.
     #[error(
         "out of memory: {size} bytes for {location:?}; heap {heap} has {} of {} bytes in use, {} by this allocator \
          (memory types tried: {tried_type_bits:#b}; further steps tried: {tried:?}; last error: {cause})",
@@ -182,26 +184,4 @@ impl Error {
     pub const fn may_fit_elsewhere(&self) -> bool {
         matches!(self, Self::TooLarge { .. }) || self.is_out_of_memory()
     }
-}
-
-/// An error of a host access to a resource. No byte was read or written, unless the driver failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AccessError {
-    /// The memory is not mapped: the location does not guarantee that it is host-visible.
-    #[error("the resource's memory is not mapped")]
-    NotMapped,
-    /// The range exceeds the resource.
-    #[error("bytes {offset}..{offset}+{size} are outside the resource of {resource_size} bytes")]
-    OutOfRange {
-        /// First byte of the range.
-        offset: u64,
-        /// Size of the range, in bytes.
-        size: u64,
-        /// Size of the resource, in bytes.
-        resource_size: u64,
-    },
-    /// The driver failed.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
 }

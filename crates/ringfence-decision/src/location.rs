@@ -22,7 +22,7 @@ impl Location {
     pub const ALL: [Self; 4] = [Self::Device, Self::Upload, Self::Readback, Self::DeviceUpload];
 
     /// Returns the properties that a memory type must have for this location.
-    pub(super) const fn required(self) -> P {
+    pub(crate) const fn required(self) -> P {
         match self {
             Self::Device => P::empty(),
             Self::Upload | Self::Readback | Self::DeviceUpload => P::HOST_VISIBLE,
@@ -30,7 +30,7 @@ impl Location {
     }
 
     /// Returns the cost of a memory type for this location, most important criterion first: the lowest is best.
-    pub(super) fn cost(self, held: P) -> [bool; 3] {
+    pub(crate) fn cost(self, held: P) -> [bool; 3] {
         let (has, lacks) = (|flag| held.contains(flag), |flag| !held.contains(flag));
         match self {
             Self::Device => [lacks(P::DEVICE_LOCAL), has(P::HOST_VISIBLE), has(P::HOST_CACHED)],

@@ -3,7 +3,7 @@
 use super::*;
 use crate::device::MemoryProperties;
 use crate::device::sharing::ShareKind;
-use crate::memory::Location;
+use crate::location::Location;
 use crate::sim::Profile;
 
 const MIB: u64 = 1 << 20;

@@ -23,47 +23,55 @@
 
 use ringfence_observe::Margins;
 
-use super::classes::Classes;
-use super::request::{AllocationDesc, Dedicated};
-use super::types::TypeOrder;
+use crate::classes::Classes;
 use crate::device::{Capabilities, Requirements, ResourceClass};
+use crate::request::{AllocationDesc, Dedicated};
+use crate::types::TypeOrder;
 
 /// The state of the allocator that a decision depends on.
 #[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
-    pub(crate) capabilities: &'a Capabilities,
-    pub(crate) order: &'a TypeOrder,
-    pub(crate) classes: &'a Classes,
+pub struct View<'a> {
+    /// Capabilities of the device.
+    pub capabilities: &'a Capabilities,
+    /// Its memory types, for each location in order.
+    pub order: &'a TypeOrder,
+    /// The classes that share blocks.
+    pub classes: &'a Classes,
     /// The largest size in bytes, by memory type, for which a request shares a block.
-    pub(crate) shared_bytes_max: &'a [u64],
+    pub shared_bytes_max: &'a [u64],
     /// Size of the guard on each side of a range, in bytes; 0 for no guards.
-    pub(crate) margin_bytes: u32,
+    pub margin_bytes: u32,
     /// Minimum size for the dedicated memory that the driver prefers, in bytes. Above 0 if memory objects are scarce.
-    pub(crate) preferred_bytes_min: u64,
-    pub(crate) pool: Option<PoolView>,
+    pub preferred_bytes_min: u64,
+    /// The custom pool that must serve the request, if any.
+    pub pool: Option<PoolView>,
 }
 
 /// The state of a custom pool that a decision depends on.
 #[derive(Clone, Copy)]
-pub(crate) struct PoolView {
-    pub(crate) memory_type: u32,
+pub struct PoolView {
+    /// Its memory type.
+    pub memory_type: u32,
     /// `true` if all of its ranges have one size: guards have no room.
-    pub(crate) is_equal: bool,
+    pub is_equal: bool,
 }
 
 /// One step of a decision: a memory type and the kind of allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Step {
-    pub(crate) memory_type: u32,
+pub struct Step {
+    /// The memory type.
+    pub memory_type: u32,
     /// The requirements in this memory type, guards included.
-    pub(crate) needs: Requirements,
-    pub(crate) margins: Margins,
-    pub(crate) way: Way,
+    pub needs: Requirements,
+    /// The guards in these requirements.
+    pub margins: Margins,
+    /// Block or dedicated memory.
+    pub way: Way,
 }
 
 /// The kind of allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
+pub enum Way {
     /// A range of a block.
     Block,
     /// Dedicated memory.
@@ -82,7 +90,8 @@ enum Ways {
 }
 
 /// Returns the steps of a request in the order in which they are tried; none if no memory type is suitable.
-pub(crate) fn decide<'a>(
+#[inline]
+pub fn decide<'a>(
     needs: Requirements,
     desc: &'a AllocationDesc<'_>,
     view: View<'a>,
@@ -108,7 +117,8 @@ pub(crate) fn decide<'a>(
 
 /// Returns `true` if the decision for a request depends only on its location, memory types, class, size and alignment.
 #[inline]
-pub(crate) fn is_plain(needs: &Requirements, desc: &AllocationDesc<'_>) -> bool {
+#[must_use]
+pub fn is_plain(needs: &Requirements, desc: &AllocationDesc<'_>) -> bool {
     desc.share.is_none()
         && desc.dedicated != Dedicated::Always
         && (desc.required | desc.preferred).is_empty()
@@ -118,7 +128,8 @@ pub(crate) fn is_plain(needs: &Requirements, desc: &AllocationDesc<'_>) -> bool 
 
 /// Returns the memory types, bit n for type n, in which a plain request of up to `bytes` tries a block first, with the
 /// size and alignment of [`Classes::range_of`]. The view must have no guards.
-pub(crate) fn plain_types(view: View<'_>, bytes: u64) -> u32 {
+#[must_use]
+pub fn plain_types(view: View<'_>, bytes: u64) -> u32 {
     let desc = AllocationDesc::default();
     let is_served = |memory_type: &u32| {
         let needs = |size| Requirements {
@@ -140,6 +151,7 @@ pub(crate) fn plain_types(view: View<'_>, bytes: u64) -> u32 {
     (0..view.capabilities.memory_types.len() as u32).filter(is_served).fold(0, |bits, index| bits | 1 << index)
 }
 
+#[inline]
 fn pool_step(needs: Requirements, view: &View<'_>, pool: PoolView) -> Step {
     let padded = padded(needs, view.capabilities, pool.memory_type);
     // Equal slots have exactly the size that the caller expects, so they have no guards.
@@ -147,6 +159,7 @@ fn pool_step(needs: Requirements, view: &View<'_>, pool: PoolView) -> Step {
     Step { memory_type: pool.memory_type, needs: margins.around(padded), margins, way: Way::Block }
 }
 
+#[inline]
 fn step(needs: Requirements, desc: &AllocationDesc<'_>, view: &View<'_>, memory_type: u32) -> Step {
     let (needs, margins) = around(needs, view, memory_type);
     let way = match ways(needs, desc, view, memory_type) {
@@ -158,12 +171,14 @@ fn step(needs: Requirements, desc: &AllocationDesc<'_>, view: &View<'_>, memory_
 }
 
 /// Returns the requirements of the request in a memory type, guards included.
+#[inline]
 fn around(needs: Requirements, view: &View<'_>, memory_type: u32) -> (Requirements, Margins) {
     let padded = view.classes.apart(padded(needs, view.capabilities, memory_type));
     let margins = margins(&padded, view, memory_type);
     (margins.around(padded), margins)
 }
 
+#[inline]
 fn ways(needs: Requirements, desc: &AllocationDesc<'_>, view: &View<'_>, memory_type: u32) -> Ways {
     let wish = if desc.share.is_some() { Dedicated::Always } else { desc.dedicated };
     match wish {
@@ -179,18 +194,22 @@ fn ways(needs: Requirements, desc: &AllocationDesc<'_>, view: &View<'_>, memory_
 }
 
 /// Returns the guards of a range. `padded` is already padded.
+#[inline]
 fn margins(padded: &Requirements, view: &View<'_>, memory_type: u32) -> Margins {
     Margins::of(view.margin_bytes, padded, atom_bytes(view.capabilities, memory_type))
 }
 
 /// Pads requirements to whole atoms if the memory is host-visible and not coherent: it is flushed in whole atoms, so
 /// two resources must not share an atom.
-pub(crate) fn padded(needs: Requirements, capabilities: &Capabilities, memory_type: u32) -> Requirements {
+#[inline]
+#[must_use]
+pub fn padded(needs: Requirements, capabilities: &Capabilities, memory_type: u32) -> Requirements {
     let atom = atom_bytes(capabilities, memory_type);
     let (size, alignment) = (needs.size.div_ceil(atom).saturating_mul(atom), needs.alignment.max(atom));
     Requirements { size, alignment, ..needs }
 }
 
+#[inline]
 fn atom_bytes(capabilities: &Capabilities, memory_type: u32) -> u64 {
     if capabilities.is_non_coherent(memory_type) { capabilities.non_coherent_atom_bytes } else { 1 }
 }

@@ -15,13 +15,13 @@
 
 use smallvec::SmallVec;
 
-use super::location::Location;
-use super::request::AllocationDesc;
 use crate::device::{Capabilities, MemoryProperties as P};
+use crate::location::Location;
+use crate::request::AllocationDesc;
 
 /// The order of the device's memory types for each location, computed once.
 #[derive(Debug)]
-pub(crate) struct TypeOrder {
+pub struct TypeOrder {
     /// The candidates of every location, best first.
     candidates: [Vec<u32>; 4],
     /// The memory types of the device, one bit each.
@@ -31,7 +31,9 @@ pub(crate) struct TypeOrder {
 }
 
 impl TypeOrder {
-    pub(crate) fn new(capabilities: &Capabilities) -> Self {
+    /// Orders the memory types of a device.
+    #[must_use]
+    pub fn new(capabilities: &Capabilities) -> Self {
         let heap_bytes = |index: u32| capabilities.memory_heaps[index as usize].bytes;
         let served = capabilities.memory_types.iter().filter(|held| !held.properties.contains(P::REFUSED));
         let least = served.map(|held| heap_bytes(held.heap)).min();
@@ -46,18 +48,22 @@ impl TypeOrder {
     }
 
     /// Returns the types for `location` among `bits`, best first.
-    pub(crate) fn candidates(&self, location: Location, bits: u32) -> impl Iterator<Item = u32> + Clone + '_ {
+    #[inline]
+    pub fn candidates(&self, location: Location, bits: u32) -> impl Iterator<Item = u32> + Clone + '_ {
         self.candidates[location as usize].iter().copied().filter(move |index| bits & (1 << index) != 0)
     }
 
+    /// Returns the best type for `location` among `bits`.
     #[inline]
-    pub(crate) fn first(&self, location: Location, bits: u32) -> Option<u32> {
+    #[must_use]
+    pub fn first(&self, location: Location, bits: u32) -> Option<u32> {
         self.candidates[location as usize].iter().copied().find(|index| bits >> index & 1 == 1)
     }
 
     /// Returns the best type for a request.
     #[inline]
-    pub(crate) fn best(&self, capabilities: &Capabilities, desc: &AllocationDesc<'_>, bits: u32) -> Option<u32> {
+    #[must_use]
+    pub fn best(&self, capabilities: &Capabilities, desc: &AllocationDesc<'_>, bits: u32) -> Option<u32> {
         if (desc.required | desc.preferred).is_empty() {
             return self.first(desc.location, bits & desc.memory_types);
         }
@@ -65,12 +71,15 @@ impl TypeOrder {
     }
 
     /// Returns `true` if the device has one of the types `bits`, and each of its types can serve `size`: most requests.
-    pub(crate) fn always_serves(&self, size: u64, bits: u32) -> bool {
+    #[inline]
+    #[must_use]
+    pub fn always_serves(&self, size: u64, bits: u32) -> bool {
         size <= self.always_bytes && bits & self.known_bits != 0
     }
 
     /// Returns the types for a request among `bits`, best first. O(types); allocates no host memory.
-    pub(crate) fn candidates_for<'a>(
+    #[inline]
+    pub fn candidates_for<'a>(
         &'a self,
         capabilities: &Capabilities,
         desc: &AllocationDesc<'_>,
