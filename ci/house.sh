@@ -28,7 +28,12 @@ knows ringfence-trace
 knows ringfence-sim ringfence-core ringfence-hal
 knows ringfence-vulkan ringfence-hal
 knows ringfence-d3d12 ringfence-hal
-knows ringfence-memory ringfence-core ringfence-lockfree ringfence-hal ringfence-trace
+knows ringfence-observe ringfence-lockfree ringfence-hal ringfence-trace
+knows ringfence-timeline ringfence-core ringfence-lockfree ringfence-hal ringfence-trace
+knows ringfence-decision ringfence-core ringfence-hal ringfence-observe
+knows ringfence-memory ringfence-core ringfence-lockfree ringfence-hal ringfence-trace ringfence-observe ringfence-timeline \
+    ringfence-decision
+knows ringfence-sparse ringfence-hal ringfence-memory
 knows ringfence-upload ringfence-core ringfence-lockfree ringfence-hal ringfence-memory
 knows ringfence-descriptor ringfence-core ringfence-lockfree ringfence-hal ringfence-memory ringfence-upload \
     ringfence-vulkan ringfence-d3d12
@@ -36,7 +41,7 @@ knows ringfence-transient ringfence-core ringfence-alias ringfence-hal ringfence
 knows ringfence-contents ringfence-hal ringfence-memory ringfence-upload
 knows ringfence-placement ringfence-core ringfence-hal ringfence-memory ringfence-upload ringfence-transient
 knows ringfence ringfence-core ringfence-lockfree ringfence-alias ringfence-hal ringfence-trace ringfence-memory \
-    ringfence-upload ringfence-descriptor ringfence-transient ringfence-placement ringfence-contents \
+    ringfence-sparse ringfence-upload ringfence-descriptor ringfence-transient ringfence-placement ringfence-contents \
     ringfence-sim ringfence-vulkan ringfence-d3d12
 if cargo tree --quiet -p ringfence --features vulkan --edges normal --prefix none | grep -E '^ringfence-(sim|d3d12) '; then
     fail "the feature vulkan compiles a simulator or Direct3D"
@@ -46,9 +51,9 @@ fi
 for crate in crates/* planner; do
     lines=$(find "$crate/src" -name '*.rs' ! -name tests.rs ! -name models.rs -print0 | xargs -0 cat | wc -l)
     printf '%7d  %s\n' "$lines" "$crate"
-    # ringfence-memory must be split before it grows further.
-    cap=15000
-    [ "$crate" != crates/ringfence-memory ] || cap=15500
+    # A crate of the library keeps room for the next feature; the test kit has tests for all of them.
+    cap=12000
+    [ "$crate" != crates/ringfence-testkit ] || cap=15000
     [ "$lines" -le "$cap" ] || fail "$crate has $lines lines, more than $cap"
 done
 

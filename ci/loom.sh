@@ -5,4 +5,4 @@ cd "$(dirname "$0")/.."
 
 export RUSTFLAGS="--cfg loom"
 cargo test -p ringfence-lockfree --release --test it --target-dir target-loom
-cargo test -p ringfence-lockfree -p ringfence-memory --release --lib --target-dir target-loom models
+cargo test -p ringfence-lockfree -p ringfence-timeline --release --lib --target-dir target-loom models

@@ -41,7 +41,7 @@ def missing_names(text):
     """Returns the calls and concepts of the create path that the sources do not define, and complains if a table is missing or has
     more than ten concepts."""
     sources = ""
-    for crate in ("ringfence-memory", "ringfence-hal"):
+    for crate in ("ringfence-memory", "ringfence-decision", "ringfence-hal"):
         for folder, _, names in os.walk(f"crates/{crate}/src"):
             for name in names:
                 with open(os.path.join(folder, name), encoding="utf-8") as file:
@@ -60,7 +60,7 @@ def main():
     paths = listed(text)
     wrong = [f"{path}: in the map, not in the tree" for path in sorted(paths) if not any(map(os.path.exists, resolve(path)))]
     named = re.findall(r"`(crates/[^`]+)`", text) + [
-        f"crates/ringfence-memory/src/{path}" for path in re.findall(r"`((?:memory|timeline|resource)/[a-z_/]+\.rs)`", text)
+        f"crates/ringfence-memory/src/{path}" for path in re.findall(r"`((?:memory|resource)/[a-z_/]+\.rs)`", text)
     ]
     wrong += [f"{path}: named, not in the tree" for path in sorted(set(named)) if not os.path.exists(path)]
     wrong += missing_names(text)

@@ -31,7 +31,7 @@ address -p ringfence-testkit --no-default-features --test devices -- worlds:: --
 ASAN_OPTIONS=detect_leaks=0 address -p ringfence-testkit --no-default-features --test devices worlds::planted
 if [ -d "$(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library" ]; then
     thread -p ringfence-lockfree --lib --test it
-    thread -p ringfence -p ringfence-memory -p ringfence-upload -p ringfence-descriptor -p ringfence-transient --lib --test it
+    thread -p ringfence -p ringfence-memory -p ringfence-sparse -p ringfence-upload -p ringfence-descriptor -p ringfence-transient --lib --test it
     thread -p ringfence-testkit --no-default-features --test devices threads
 else
     echo "skipped: the thread sanitizer needs the standard library's sources (rust-src)"

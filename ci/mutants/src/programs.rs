@@ -22,6 +22,7 @@ const fn stage(package: &'static str, target: &'static str, filters: &'static [&
 const ABOVE: &[Stage] = &[
     stage("ringfence-memory", "it", &["--skip=there_is_no_memory", "--skip=_campaign::"]),
     stage("ringfence", "it", &["--skip=there_is_no_memory"]),
+    stage("ringfence-sparse", "it", &[]),
     stage("ringfence-upload", "it", &["--skip=a_million", "--skip=upload_generated::"]),
     stage("ringfence-descriptor", "it", &[]),
     stage("ringfence-transient", "it", &[]),
@@ -86,6 +87,8 @@ pub fn of_crate(name: &str) -> Vec<&'static Stage> {
         "ringfence-descriptor" => &const { [stage("ringfence-descriptor", "lib", &[])] },
         "ringfence-transient" => &const { [stage("ringfence-transient", "lib", &[])] },
         "ringfence-memory" => &const { [stage("ringfence-memory", "lib", &[])] },
+        "ringfence-decision" => &const { [stage("ringfence-decision", "lib", &[])] },
+        "ringfence-observe" => &const { [stage("ringfence-observe", "lib", &[])] },
         "ringfence-hal" => &const { [stage("ringfence-hal", "lib", &[])] },
         "ringfence-sim" => &const { [stage("ringfence-sim", "lib", &[])] },
         "ringfence-trace" => &const { [stage("ringfence-trace", "lib", &[]), stage("ringfence-report", "it", &[])] },

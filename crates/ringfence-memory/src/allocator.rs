@@ -4,16 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ringfence_decision::Error;
+use ringfence_timeline::{Lifetimes, Timeline};
+
 use crate::defrag::{Defrag, DefragDesc};
 use crate::device::{BufferDesc, Buffers, Create, Describe, Device, DeviceError, Kind, Requirements, Textures};
-use crate::error::Error;
 use crate::memory::{
     AllocationDesc, AllocatorDesc, Debug, Handle, Location, MemoryBudgets, Planner, Reclaimed, Recording, Retirement,
     Shared, ShutdownError, Snapshot, Statistics,
 };
 use crate::residency::Residency;
 use crate::resource::{Allocation, Buffer, Pool, PoolDesc, SmallBuffer, Texture};
-use crate::timeline::Timeline;
 
 /// Creates buffers and textures with memory, and frees them once the GPU is done with them.
 ///
@@ -67,7 +68,8 @@ impl<D: Device> Allocator<D> {
     /// Dropping a frame declares nothing, and is sound whether or not its work was submitted. So an early return or a
     /// panic between the submission and [`Timeline::submitted`] is sound too.
     pub unsafe fn timeline(&self, fence: D::Fence) -> Result<Timeline<D>, DeviceError> {
-        Timeline::new(Arc::<Shared<D>>::clone(&self.shared), fence)
+        // SAFETY: the caller promises the same.
+        unsafe { Lifetimes::timeline(Arc::<Shared<D>>::clone(&self.shared), fence) }
     }
 
     /// Creates a buffer with memory, or reuses a recycled one.

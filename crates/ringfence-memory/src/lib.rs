@@ -3,15 +3,13 @@
 //! ```text
 //!   Allocator          the user's interface
 //!     │
-//!     ├── defrag   residency   sparse   sharing     independent of each other
+//!     ├── defrag   residency   sharing     independent of each other
 //!     ▼
 //!   resource           Buffer, Texture: one owner, drop retires
 //!     ▼
-//!   memory             request → memory type → block → range; budgets; growth
+//!   memory             decision on a request → block → range; growth; release
 //!     ▼
-//!   timeline           timelines, frames, progress
-//!     ▼
-//!   observe            events: traces, debugging
+//!   ringfence-decision, ringfence-timeline, ringfence-observe     crates below, which do not know the allocator
 //! ```
 //!
 //! Most programs use this crate through `ringfence`, which adds rings, descriptors, transient memory and the backends.
@@ -20,16 +18,11 @@
 
 mod allocator;
 pub mod defrag;
-mod error;
 pub mod extend;
 pub mod memory;
-mod observe;
-mod primitive;
 pub mod residency;
 pub mod resource;
 pub mod sharing;
-pub mod sparse;
-mod timeline;
 mod undo;
 
 use ringfence_hal as device;
@@ -37,16 +30,16 @@ use ringfence_hal as device;
 use ringfence_sim as sim;
 
 pub use allocator::Allocator;
-pub use error::{AccessError, Error};
 pub use memory::{
     AllocationDesc, AllocatorDesc, Budget, Dedicated, Location, Maintenance, Plan, PlannedWay, Pressure, RawObject,
     Reclaimed, Tried,
 };
-pub use observe::{DebugDesc, debugging, trace};
-pub use resource::{Allocation, Buffer, Pool, PoolDesc, Resource, ResourceKind, SmallBuffer, Texture};
+pub use resource::{AccessError, Allocation, Buffer, Pool, PoolDesc, Resource, ResourceKind, SmallBuffer, Texture};
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
+pub use ringfence_decision::Error;
+pub use ringfence_observe::{DebugDesc, debugging, trace};
+pub use ringfence_timeline::{Frame, FrameError, Timeline};
 pub use sharing::{ShareError, SharedMemory};
-pub use timeline::{Frame, FrameError, Timeline};
 
 pub mod lifetime {
     //! Lifetimes on the GPU: timelines, the queue of retired objects, and replacing a resource that may be in use.
@@ -60,7 +53,7 @@ pub mod lifetime {
     //! ```
 
     pub use crate::resource::{BufferCopy, MipCopy, MipSwap, ReplaceError};
-    pub use crate::timeline::{Frame, FrameError, RetireBin, Timeline};
+    pub use ringfence_timeline::{Frame, FrameError, RetireBin, Timeline};
 }
 
 /// The example of the README, compiled as a test.

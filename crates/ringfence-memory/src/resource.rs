@@ -7,23 +7,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ringfence_core::sync::SyncSet;
+use ringfence_decision::{Error, rounded};
 use ringfence_lockfree::delivery::{Content, Delivery, Target};
 use ringfence_lockfree::recycled::Wanted;
+use ringfence_observe::{Debugger, RangeId};
+use ringfence_timeline::{Frame, OpenFrame};
 
+use crate::debugging::{Leak, MemoryAddress};
 use crate::device::record::TextureParts;
 use crate::device::sharing::{Share, ShareKind};
 use crate::device::{
     BufferUsage, Buffers, Capabilities, Create, Describe, Device, Mapped, Placed, Priority, Requirements, TextureDesc,
     Textures,
 };
-use crate::error::{AccessError, Error};
 use crate::memory::{
     AllocationDesc, ArenaRef, Location, Memory, Origin, Place, PlacedObject, PlacementRequest, PoolState, RawObject,
     Shared,
 };
-use crate::observe::RangeId;
-use crate::observe::debugging::{Debugger, Leak, MemoryAddress};
-use crate::timeline::{Frame, OpenFrame};
 
 mod allocation;
 mod export;
@@ -38,6 +38,7 @@ use host::HostBytes;
 pub use crate::memory::ResourceKind;
 pub use allocation::Allocation;
 pub use export::{ShareError, SharedMemory};
+pub use host::AccessError;
 pub use pool::{Pool, PoolDesc};
 pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
 pub use slice::{AsBufferSlice, BufferSlice};
@@ -105,7 +106,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         pool: Option<&Arc<PoolState<D>>>,
         at: &'static panic::Location<'static>,
     ) -> Result<Self, Error> {
-        let rounded = desc.rounded::<D, K>(&shared.device, info);
+        let rounded = rounded::<D, K>(&desc, &shared.device, info);
         let (info, added) = rounded.as_ref().map_or((info, 0), |(info, added)| (info, *added));
         Ok(Self::recycle_or_make(shared, info, desc, pool, at)?.larger_by(added))
     }
@@ -284,7 +285,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             return None;
         }
         let desc = AllocationDesc { may_be_larger: true, ..Default::default() };
-        desc.rounded::<D, K>(&self.shared.device, info).map(|(info, _)| info)
+        rounded::<D, K>(&desc, &self.shared.device, info).map(|(info, _)| info)
     }
 
     /// Records for debugging which line created the resource.

@@ -32,8 +32,9 @@
 //! | [`algorithms`] | the algorithms alone (crates `ringfence-core` and `ringfence-lockfree`) |
 //! | `sim`, `vulkan`, `d3d12` | the simulated GPU and the two backends, each behind the feature of the same name |
 //!
-//! The modules from [`memory`] to [`trace`] re-export the crate `ringfence-memory`. The four modules after them
-//! re-export the crates `ringfence-upload`, `ringfence-descriptor`, `ringfence-transient` and `ringfence-placement`.
+//! The modules from [`memory`] to [`trace`] re-export the crates `ringfence-memory` and `ringfence-sparse`. The four
+//! modules after them re-export the crates `ringfence-upload`, `ringfence-descriptor`, `ringfence-transient` and
+//! `ringfence-placement`.
 //!
 //! | feature | adds |
 //! |---|---|
@@ -130,12 +131,13 @@ pub use ringfence_memory::{
     AccessError, Allocation, AllocationDesc, Allocator, AllocatorDesc, Budget, Buffer, DebugDesc, Dedicated, Error,
     Frame, FrameError, Location, Maintenance, Plan, PlannedWay, Pool, PoolDesc, Pressure, RawObject, Reclaimed,
     Resource, ResourceKind, ShareError, SharedMemory, SmallBuffer, Texture, Timeline, Tried, debugging, defrag,
-    lifetime, memory, residency, resource, sharing, sparse, trace,
+    lifetime, memory, residency, resource, sharing, trace,
 };
 #[cfg(feature = "placement")]
 pub use ringfence_placement::{self as placement, FastConstants, FastConstantsDesc, FastWriter};
 #[cfg(feature = "sim")]
 pub use ringfence_sim as sim;
+pub use ringfence_sparse as sparse;
 #[cfg(feature = "transient")]
 pub use ringfence_transient as transient;
 pub use ringfence_upload as upload;

@@ -9,17 +9,17 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ringfence_decision::Error;
+use ringfence_observe::{Call, Event, Margins, RangeId};
+use ringfence_timeline::Frame;
+
 use super::Defrag;
+use crate::device::lock::is_locked;
 use crate::device::record::{CopyRegion, Record, TextureCopy};
 use crate::device::{Buffers, Create, Describe, Device, RawTexture, Requirements, Textures};
-use crate::error::Error;
 use crate::memory::{ArenaRef, Place, Prepared, Reserved, Shared, Ticket};
-use crate::observe::debugging::Margins;
-use crate::observe::trace::Event as Recorded;
-use crate::observe::unlocked::is_locked;
-use crate::observe::{Call, Event, RangeId};
 use crate::resource::{Allocation, Buffer, BufferCopy, MipCopy, Resource, ResourceKind, Texture};
-use crate::timeline::Frame;
+use crate::trace::Event as Recorded;
 use crate::undo::Undo;
 
 /// Moves that are made in one submission. Dropping it ends the pass: resources that were not moved stay in place.

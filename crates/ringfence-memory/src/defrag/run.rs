@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ringfence_core::blocks::BlockAllocation;
+use ringfence_timeline::Frame;
 
 use super::DefragDesc;
 use super::arena::ArenaRun;
 use super::pass::{DefragPass, Pending, Room};
 use crate::device::Device;
+use crate::device::lock::run_unlocked;
 use crate::memory::{ArenaRef, BlockFacts, PassLimits, Shared};
-use crate::observe::unlocked::run_unlocked;
 use crate::resource::Pool;
-use crate::timeline::Frame;
 
 /// A defragmentation under way, of a whole allocator or of a pool. See the [module](super).
 ///

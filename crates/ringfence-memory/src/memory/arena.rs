@@ -36,9 +36,9 @@ use smallvec::SmallVec;
 use super::block_memory::BlockMemory;
 use super::memory_object::Memory;
 use super::request::{RangeInfo, Request, range_snapshot};
+use crate::device::lock::Lock;
 use crate::device::sharing::ShareKind;
 use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
-use crate::observe::unlocked::Lock;
 use ringfence_lockfree::ticket::{Moves, Ticket};
 
 mod compact;

@@ -12,15 +12,14 @@
 use std::sync::atomic::Ordering;
 
 use ringfence_core::algorithm::Cutter;
+use ringfence_decision::{AllocationDesc, Error, Tried};
 
 use super::arena::{Answer, Arena, ArenaDesc, Found, InBlock};
 use super::memory_object::Memory;
-use super::pressure::Tried;
-use super::request::{AllocationDesc, Request};
+use super::request::Request;
 use super::shared::Shared;
 use super::shortage::{Attempt, Constraints, Failure, ObjectRequest};
 use crate::device::Device;
-use crate::error::Error;
 
 /// Blocks that were created but belong to no arena yet. Dropping this frees them.
 struct NewBlocks<'a, D: Device> {

@@ -9,14 +9,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
+use ringfence_timeline::Passed;
 use ringfence_trace::DescriptorSnapshot;
 use smallvec::SmallVec;
 
 use super::shared::Shared;
 use crate::device::Device;
 use crate::device::descriptors::HeapKind;
-use crate::observe::unlocked::Lock;
-use crate::timeline::Passed;
+use crate::device::lock::Lock;
 
 /// A descriptor heap. Its slots are freed once the points that they wait for have passed.
 pub trait ReclaimHeap<D: Device>: Send + Sync {

@@ -4,17 +4,18 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use ringfence_decision::{AllocationDesc, Error};
+use ringfence_observe::{Call, Event, Numbered, SlowPath};
+
 use super::arena::ArenaDesc;
 use super::memory_object::{Memory, RawObject};
 use super::place::{ArenaRef, Backing, Place};
-use super::request::{AllocationDesc, Request};
+use super::request::Request;
 use super::retired::Retired;
 use super::shared::Shared;
 use super::shortage::{Attempt, ObjectRequest};
 use crate::device::{Device, DeviceError, MemoryDesc};
-use crate::error::Error;
-use crate::observe::trace::Event as Recorded;
-use crate::observe::{Call, Event, Numbered, SlowPath};
+use crate::trace::Event as Recorded;
 use crate::undo::Undo;
 
 impl<D: Device> Shared<D> {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use ringfence_timeline::{Frame, Passed};
+
 use super::residency_state::ResidencyState;
 use super::shared::Shared;
 use crate::device::{Device, DeviceError, MemoryProperties, Priority};
-use crate::timeline::{Frame, Passed};
 use crate::undo::Undo;
 
 impl<D: Device> Shared<D> {
@@ -80,7 +81,7 @@ impl<D: Device> Shared<D> {
         let evicted = {
             let mut scratch = self.residents.calls.lock();
             let passed = &mut scratch.passed;
-            let read = self.lifetimes.read(&self.device, passed);
+            let read = self.read(passed);
             read.and_then(|()| self.evict_least_used(heap, bytes, passed)).unwrap_or(0)
         };
         self.budgets.refresh(&self.device);

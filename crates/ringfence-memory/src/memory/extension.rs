@@ -4,15 +4,15 @@ use std::panic;
 use std::sync::Arc;
 
 use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
+use ringfence_decision::Location;
+use ringfence_timeline::{Frame, OpenFrame, Passed, RetireBin};
 
 use super::descriptor_heaps::ReclaimHeap;
-use super::location::Location;
 use super::memory_object::Memory;
 use super::place::Place;
 use super::shared::Shared;
 use crate::device::descriptors::HeapKind;
 use crate::device::{Device, DeviceError};
-use crate::timeline::{Frame, Passed, RetireBin};
 
 impl<D: Device> Shared<D> {
     /// Registers a descriptor heap: each reclaim visits it from now on, until it reports that it is closed.
@@ -56,7 +56,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Returns the check for the frame of a point, if it is an open frame of this allocator.
-    pub fn open_frame(&self, point: SyncPoint) -> Option<crate::timeline::OpenFrame> {
+    pub fn open_frame(&self, point: SyncPoint) -> Option<OpenFrame> {
         self.lifetimes.open_frame(point)
     }
 
@@ -71,7 +71,8 @@ impl<D: Device> Shared<D> {
     /// # Errors
     /// [`DeviceError::Lost`] if a timeline reports it, otherwise the driver's last error. `progress` is filled anyway.
     pub fn read(&self, progress: &mut Passed) -> Result<(), DeviceError> {
-        self.lifetimes.read(&self.device, progress)
+        // SAFETY: the program promised at `Allocator::timeline` that each fence belongs to this device.
+        unsafe { self.lifetimes.read(&self.device, progress) }
     }
 
     /// Returns `true` if the point has passed. One driver call.
@@ -82,7 +83,8 @@ impl<D: Device> Shared<D> {
     /// # Panics
     /// If the timeline does not belong to this allocator.
     pub fn has_passed(&self, point: SyncPoint) -> Result<bool, DeviceError> {
-        self.lifetimes.has_passed(&self.device, point)
+        // SAFETY: as in `read`.
+        unsafe { self.lifetimes.has_passed(&self.device, point) }
     }
 
     /// Returns the memory object of a place.

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use ringfence_lockfree::recycled::{Held, Recyclable, Recycling};
+use ringfence_observe::Call;
 use ringfence_trace::{DriverCalls, HeapSnapshot, Snapshot, Statistics, TypeSnapshot, TypeStatistics};
 
 use super::arena::Cached;
@@ -10,7 +11,6 @@ use super::place::{ArenaRef, Hold};
 use super::recycle::memory_of_kind;
 use super::shared::{CLASSES, OwnArena, Shared};
 use crate::device::Device;
-use crate::observe::Call;
 
 impl<D: Device> Shared<D> {
     pub(crate) fn snapshot(&self) -> Snapshot {

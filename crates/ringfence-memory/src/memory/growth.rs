@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 use super::arena::Wake;
 use super::shared::Shared;
 use crate::device::Device;
-use crate::observe::unlocked::run_unlocked;
+use crate::device::lock::run_unlocked;
 
 impl<D: Device> Shared<D> {
     /// Creates the blocks that arenas want, and returns the number of created blocks.

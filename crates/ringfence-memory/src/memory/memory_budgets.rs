@@ -10,14 +10,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::budget::Budget;
+use ringfence_decision::{AllocationDesc, Budget, Error, Evict};
+
 use super::growth::Maintenance;
-use super::pressure::Evict;
-use super::request::AllocationDesc;
 use super::shared::Shared;
 use super::shortage::Attempt;
 use crate::device::{Device, ResourceClass};
-use crate::error::Error;
 
 /// Interface to the budgets of an allocator's memory heaps, and to the creation of blocks before they are needed.
 /// Created by [`Allocator::budgets`](crate::Allocator::budgets).

@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use ringfence_observe::Watched;
+
 use super::residency_state::ResidencyState;
 use crate::device::sharing::ShareKind;
 use crate::device::{Buffers, Create, Device, DeviceError, Mapped, RawBuffer, RawTexture, Textures};
-use crate::observe::debugging::Watched;
 
 /// A memory object of the driver and its properties.
 pub struct Memory<D: Device> {
@@ -57,7 +58,8 @@ impl<D: Device> Memory<D> {
     }
 }
 
-impl<D: Device> Watched for Memory<D> {
+// SAFETY: the addresses come from the device, for this object.
+unsafe impl<D: Device> Watched for Memory<D> {
     type Context = D;
 
     fn memory_type(&self) -> u32 {
@@ -76,7 +78,7 @@ impl<D: Device> Watched for Memory<D> {
         self.share.is_some()
     }
 
-    fn flush(&self, device: &D, bytes: Range<u64>) -> Result<(), DeviceError> {
+    unsafe fn flush(&self, device: &D, bytes: Range<u64>) -> Result<(), DeviceError> {
         self.flush(device, bytes.start, bytes.end)
     }
 

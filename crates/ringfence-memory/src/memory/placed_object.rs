@@ -13,11 +13,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use ringfence_decision::Location;
 use ringfence_lockfree::delivery::Content;
 use ringfence_lockfree::recycled::Recycling;
 
 use super::box_cache::BoxCache;
-use super::location::Location;
 use super::memory_object::RawObject;
 use super::place::Place;
 use crate::device::record::TextureParts;

@@ -10,7 +10,7 @@
 //!     residency and the caller's eviction callback; if memory was freed, all steps again           shortage.rs
 //! ```
 //!
-//! The decision for plain requests ([`plain_types`](super::decide::plain_types)) is computed once. The steps are
+//! The decision for plain requests ([`plain_types`](ringfence_decision::plain_types)) is computed once. The steps are
 //! decided for each request if it needs padding, guards, a rarer memory type or an evicted block, or if a subscriber
 //! records events. Allocating a slot touches only memory of this thread, except that a batch of slots is fetched now
 //! and then. Allocating a range takes the lock of its arena.
@@ -21,23 +21,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ringfence_core::algorithm::Algorithm;
+use ringfence_decision::{AllocationDesc, Error, PoolView, Step, Tried, View, Way, aligned, decide, is_plain};
 use ringfence_lockfree::slots::Class;
+use ringfence_observe::{Call, Event, Margins, SlowPath};
 
 use super::arena::ArenaDesc;
-use super::decide::{PoolView, Step, View, Way, decide, is_plain};
 use super::memory_object::Memory;
 use super::place::{ArenaRef, Hold, Place};
 use super::pool::PoolState;
-use super::pressure::Tried;
-use super::request::{AllocationDesc, Request};
+use super::request::Request;
 use super::self_placed::Unbound;
 use super::shared::Shared;
 use super::shortage::{Attempt, Failure, ObjectRequest};
 use crate::device::sharing::ShareKind;
 use crate::device::{Create, Device, DeviceError, Kind, Mapped, MemoryDesc, Placed, Requirements, ResourceClass};
-use crate::error::Error;
-use crate::observe::debugging::Margins;
-use crate::observe::{Call, Event, SlowPath};
 
 /// A resource's object and its place.
 pub type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);
@@ -122,7 +119,7 @@ impl<D: Device> Shared<D> {
         let (unplaced, measured) = self.make_object(|| self.prepare::<K>(info, desc.share))?;
         // Discarded even after a panic: `place` may call the eviction callback.
         let unplaced = Prepared::<D, K>::new(&self.device, unplaced);
-        let made = place(unplaced.get(), desc.aligned(measured)?)?;
+        let made = place(unplaced.get(), aligned(desc, measured)?)?;
         unplaced.used_up();
         self.notify(Event::Called(Call::CreateObject));
         Ok(made)

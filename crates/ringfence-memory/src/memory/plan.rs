@@ -1,26 +1,24 @@
 //! Plans: the placement that a request would get, and its driver calls, without executing them.
 //!
-//! A plan is the decision that the real call executes ([`super::decide`]). It assumes that the driver refuses requests
-//! that exceed the heap's budget and grants all others, and it calls no eviction callback. If no other thread or
-//! process allocates in between, the call does what the plan reports.
+//! A plan is the decision that the real call executes ([`decide`]). It assumes that the driver refuses requests that
+//! exceed the heap's budget and grants all others, and it calls no eviction callback. If no other thread or process
+//! allocates in between, the call does what the plan reports.
 
 use std::sync::Arc;
 
 use ringfence_core::algorithm::Cutter;
+use ringfence_decision::{AllocationDesc, Budget, Error, Reach, Step, Way, aligned, decide, rounded};
 use ringfence_lockfree::recycled::Held;
 
 use super::arena::{Arena, Forecast};
-use super::budget::{Budget, Reach};
-use super::decide::{Step, Way, decide};
 use super::place::ArenaRef;
 use super::placed_object::ItemKind;
 use super::placing::PlacementRequest;
 use super::recycle::memory_of_kind;
-use super::request::{AllocationDesc, Request};
+use super::request::Request;
 use super::shared::Shared;
 use super::shortage::{Constraints, Failure, ObjectRequest};
 use crate::device::{Buffers, Create, Describe, Device, Requirements, Textures};
-use crate::error::Error;
 
 /// The placement that a request would get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -178,13 +176,18 @@ impl<D: Device> Shared<D> {
             return Err(Failure::Refused);
         }
         let is_left = held.usage_bytes.saturating_add(object.bytes) <= held.heap_bytes && self.has_object_left();
-        if held.grants(object.bytes, object.reach) && is_left { Ok(()) } else { Err(Failure::OverBudget) }
+        if object.reach.allows(object.bytes, &held) && is_left { Ok(()) } else { Err(Failure::OverBudget) }
     }
 
     /// Returns the usage of a heap. If `trimmed` contains the heap, its empty blocks are not counted.
     fn held(&self, heap: u32, trimmed: u32, reach: Reach) -> Budget {
         let held = self.budgets.heap_for(heap, reach.beyond_window);
-        if trimmed >> heap & 1 == 1 { held.less(self.empty_bytes(heap)) } else { held }
+        let freed = if trimmed >> heap & 1 == 1 { self.empty_bytes(heap) } else { 0 };
+        Budget {
+            usage_bytes: held.usage_bytes.saturating_sub(freed),
+            reserved_bytes: held.reserved_bytes.saturating_sub(freed),
+            ..held
+        }
     }
 }
 
@@ -204,7 +207,7 @@ impl<D: Device> Planner<'_, D> {
     /// # Errors
     /// The errors of the call that are known beforehand; [`Error::OverBudget`] if no heap has enough memory left.
     pub fn memory(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
-        self.0.plan(&PlacementRequest::new(desc.aligned(needs)?, &desc))
+        self.0.plan(&PlacementRequest::new(aligned(&desc, needs)?, &desc))
     }
 
     /// Returns the decision of [`Allocator::create_buffer`](crate::Allocator::create_buffer). With
@@ -245,9 +248,9 @@ impl<D: Device> Planner<'_, D> {
     where
         D: Create<K>,
     {
-        let rounded = desc.rounded::<D, K>(&self.0.device, info);
+        let rounded = rounded::<D, K>(&desc, &self.0.device, info);
         let info = rounded.as_ref().map_or(info, |(info, _)| info);
-        let needs = desc.aligned(self.0.measure_as::<K>(info, desc.share)?)?;
+        let needs = aligned(&desc, self.0.measure_as::<K>(info, desc.share)?)?;
         if let Some(Held { bytes, kind }) = self.0.peek_recycled::<K>(info, &desc)
             && let Some((memory_type, _)) = memory_of_kind(kind)
         {

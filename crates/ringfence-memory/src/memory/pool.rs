@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ringfence_core::algorithm::AnyAllocator;
+use ringfence_decision::Error;
 
 use super::arena::{Arena, ArenaDesc};
 use super::memory_object::Memory;
 use crate::device::Device;
-use crate::error::Error;
 
 pub(crate) struct PoolState<D: Device> {
     pub(crate) name: Box<str>,

@@ -5,18 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use ringfence_core::range::Invalid;
+use ringfence_decision::AllocationDesc;
 use ringfence_lockfree::delivery::Losses;
+use ringfence_observe::{Debugger, Event, Key, Margins, NewPlace, NewRange, Numbered, RangeId};
 
 use super::memory_object::Memory;
 use super::place::{ArenaRef, Hold, Place};
-use super::request::{AllocationDesc, RangeInfo, Request};
+use super::request::{RangeInfo, Request};
 use super::shared::Shared;
+use crate::debugging::{Finding, GuardCheck, Leak, MemoryAddress, Operation};
 use crate::device::{Device, Mapped};
-use crate::observe::debugging::{
-    Debugger, Finding, GuardCheck, Key, Leak, Margins, MemoryAddress, NewPlace, NewRange, Operation,
-};
-use crate::observe::trace::{self, StartTraceError, TraceSummary};
-use crate::observe::{Event, Numbered, RangeId};
+use crate::trace::{self, StartTraceError, TraceSummary};
 
 /// Interface to the recording of an allocator: see [`trace`](crate::trace). Created by
 /// [`Allocator::trace`](crate::Allocator::trace).
@@ -84,7 +83,8 @@ impl<D: Device> Debug<'_, D> {
     /// [`debugging`](crate::debugging). O(live ranges); does nothing without margins.
     #[must_use]
     pub fn check_guards(&self) -> GuardCheck {
-        self.of(|debug| debug.check_guards(&self.0.device))
+        // SAFETY: every memory object belongs to this device.
+        self.of(|debug| unsafe { debug.check_guards(&self.0.device) })
     }
 
     /// Returns the live ranges with their names and the lines that created them, retired ones included; empty unless
@@ -129,7 +129,10 @@ impl<D: Device> Debug<'_, D> {
 impl<D: Device> Shared<D> {
     #[inline(always)]
     pub(crate) fn notify(&self, event: Event<'_, Memory<D>>) {
-        self.observers.notify(&self.device, event);
+        // SAFETY: every memory object belongs to this device, and is mapped as a whole if it is mapped. Its ranges are
+        // inside it, with room for their guards. The allocator notifies of a range before its owner gets it, and before
+        // its bytes can be allocated again.
+        unsafe { self.observers.notify(&self.device, event) };
     }
 
     /// Adds an event to the trace, for libraries. `event` is called only while a trace is recorded.

@@ -10,12 +10,12 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock};
 
+use ringfence_decision::AllocationDesc;
 use ringfence_lockfree::recycled::{Held, Key, Recyclable, Recycled, Recycling, Wanted};
 
 use super::memory_object::RawObject;
 use super::place::Place;
 use super::placed_object::{Item, ItemKind, PlacedObject, PlacedSmallBuffer};
-use super::request::AllocationDesc;
 use super::shared::Shared;
 use crate::device::{Create, Device, InfoKey};
 

@@ -32,6 +32,8 @@ use ringfence_core::algorithm::Cutter;
 use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::sync::{Progress, SyncSet};
 use ringfence_lockfree::slots::{Ready, Slots};
+use ringfence_observe::{Call, Event, SlowPath, Warning};
+use ringfence_timeline::{Passed, RetireBin, WaitError};
 
 use super::arena::{Arena, ArenaDesc, Compact};
 use super::memory_object::RawObject;
@@ -40,10 +42,8 @@ use super::placed_object::Item;
 use super::retired::{Reclaimed, Retired, ShutdownError};
 use super::rings::Seen;
 use super::shared::Shared;
+use crate::device::lock::{Lock, defer, is_locked};
 use crate::device::{Device, DeviceError};
-use crate::observe::unlocked::{Lock, defer, is_locked};
-use crate::observe::{Call, Event, SlowPath, Warning};
-use crate::timeline::{Passed, RetireBin, WaitError};
 
 /// The buffers of a reclaim. Dropping it returns them, even after a panic.
 struct Scratch<'a> {
@@ -168,7 +168,7 @@ impl<D: Device> Retirement<'_, D> {
 
     fn passed(&self) -> Result<Passed, DeviceError> {
         let mut passed = Passed::default();
-        self.0.lifetimes.read(&self.0.device, &mut passed)?;
+        self.0.read(&mut passed)?;
         Ok(passed)
     }
 }
@@ -238,20 +238,8 @@ impl<D: Device> Shared<D> {
         Self::keep_owner(owner);
     }
 
-    /// Retires a sparse object with the memory of its pages.
-    pub(crate) fn retire_paged(self: &Arc<Self>, object: RawObject<D>, pages: Vec<Place<D>>) {
-        if self.observers.is_watching() && is_locked() {
-            let owner = Arc::clone(self);
-            return defer(move || owner.retire_paged(object, pages));
-        }
-        pages.iter().for_each(|page| self.note_retired(page));
-        object.note_retired(&self.device);
-        self.enqueue(Retired::Paged(Box::new((object, pages))));
-        self.write_due();
-    }
-
     #[inline]
-    fn enqueue(&self, item: Retired<D>) {
+    pub(super) fn enqueue(&self, item: Retired<D>) {
         let turn = self.lifetimes.turn();
         if let Err(item) = self.releases.retired.try_retire_in_turn(turn, item) {
             self.enqueue_or_help(turn, item);
@@ -318,7 +306,7 @@ impl<D: Device> Shared<D> {
         self.lifetimes.seen_by_all(&mut passed);
         // In most cases the progress that was seen last already shows that the device is idle.
         let asks = is_due && !has_passed(&passed);
-        if asks && self.lifetimes.read(&self.device, &mut passed) == Err(DeviceError::Lost) {
+        if asks && self.read(&mut passed) == Err(DeviceError::Lost) {
             self.note_lost();
         }
         if is_due {
@@ -415,7 +403,7 @@ impl<D: Device> Shared<D> {
             self.budgets.refusals.forget_all();
         }
         // If a timeline cannot be read for another reason, its last seen progress is used.
-        if self.lifetimes.read(&self.device, passed) == Err(DeviceError::Lost) {
+        if self.read(passed) == Err(DeviceError::Lost) {
             self.note_lost();
         }
         let device_lost = self.lost.load(Ordering::Relaxed);
@@ -444,7 +432,7 @@ impl<D: Device> Shared<D> {
     /// Frees descriptors that the device is done with, and destroys dropped heaps that it is done with.
     pub(super) fn reclaim_descriptor_heaps(&self) {
         let mut passed = Passed::default();
-        if self.lifetimes.read(&self.device, &mut passed) == Err(DeviceError::Lost) {
+        if self.read(&mut passed) == Err(DeviceError::Lost) {
             self.note_lost();
         }
         self.descriptor_heaps.reclaim(self, &passed, self.lost.load(Ordering::Relaxed), true);
@@ -712,7 +700,8 @@ impl<D: Device> Shared<D> {
     pub fn wait(&self, points: &SyncSet, deadline: Option<Instant>) -> Result<(), WaitError> {
         self.notify(Event::Called(Call::Wait));
         let _slow = self.observers.during(SlowPath::Wait);
-        self.lifetimes.wait(&self.device, points, deadline)
+        // SAFETY: the program promised at `Allocator::timeline` that each fence belongs to this device.
+        unsafe { self.lifetimes.wait(&self.device, points, deadline) }
     }
 }
 
@@ -765,7 +754,7 @@ impl<D: Device> Shared<D> {
         let Err(error) = self.wait_dropped(&LastWait::begin(DROPPED_WAIT)) else { return true };
         // Objects that do not wait for the dropped frame can be destroyed.
         let mut passed = Passed::default();
-        if self.lifetimes.read(&self.device, &mut passed) == Ok(()) {
+        if self.read(&mut passed) == Ok(()) {
             self.releases.retired.release_passed(&passed, usize::MAX, |item| self.destroy(item));
             self.descriptor_heaps.reclaim(self, &passed, false, true);
         }

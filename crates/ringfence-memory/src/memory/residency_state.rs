@@ -16,11 +16,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::observe::unlocked::Lock;
+use crate::device::lock::Lock;
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
+use ringfence_timeline::Passed;
 
 use crate::device::{Device, Priority};
-use crate::timeline::Passed;
 
 pub(crate) struct ResidencyState<D: Device> {
     pub(crate) pageable: D::Pageable,

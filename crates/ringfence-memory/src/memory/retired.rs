@@ -3,13 +3,13 @@
 use std::sync::atomic::AtomicU64;
 
 use ringfence_core::sync::SyncPoint;
+use ringfence_timeline::{Passed, RetireBin};
 
 use super::memory_object::RawObject;
 use super::place::Place;
 use super::placed_object::Item;
+use crate::device::lock::Lock;
 use crate::device::{Device, DeviceError};
-use crate::observe::unlocked::Lock;
-use crate::timeline::{Passed, RetireBin};
 
 pub(crate) enum Retired<D: Device> {
     /// An object with its memory, as its handle owned it.

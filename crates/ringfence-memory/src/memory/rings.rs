@@ -2,14 +2,13 @@
 
 use std::sync::{Arc, Weak};
 
+use ringfence_observe::{Observers, Watched};
+use ringfence_timeline::Passed;
 use ringfence_trace::RingSnapshot;
 use smallvec::SmallVec;
 
-use crate::observe::Observers;
-use crate::observe::debugging::Watched;
-use crate::observe::trace::Event;
-use crate::observe::unlocked::{Lock, drop_unlocked};
-use crate::timeline::Passed;
+use crate::device::lock::{Lock, drop_unlocked};
+use crate::trace::Event;
 
 /// A ring, or another object that each reclaim visits. Its writes then rarely have to read the device's progress.
 pub trait ReclaimRing: Send + Sync {

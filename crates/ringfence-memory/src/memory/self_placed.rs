@@ -4,14 +4,13 @@
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
-use super::decide::padded;
+use ringfence_decision::{AllocationDesc, Error, padded};
+
 use super::place::Place;
 use super::placing::{Made, Measured, Prepared, Unplaced};
-use super::request::AllocationDesc;
 use super::shared::Shared;
 use crate::device::sharing::ShareKind;
 use crate::device::{Create, Device, DeviceError, Kind, Requirements};
-use crate::error::Error;
 
 impl<D: Device> Shared<D> {
     /// Creates a resource, allocates memory for it and binds it.

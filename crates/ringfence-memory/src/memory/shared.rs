@@ -7,33 +7,28 @@ use ringfence_core::algorithm::Algorithm;
 use ringfence_core::blocks::BlocksDesc;
 use ringfence_core::range::Invalid;
 use ringfence_core::tlsf::Tlsf;
+use ringfence_decision::{AllocatorDesc, Budgets, Classes, Evict, TypeOrder, View, block_sizes, plain_types};
 use ringfence_lockfree::delivery::Losses;
 use ringfence_lockfree::recycled::Recycled;
 use ringfence_lockfree::slots::SLOT_BYTES_MAX;
+use ringfence_observe::Observers;
+use ringfence_timeline::{Lifetimes, Timed};
 
 use super::arena::{Arena, ArenaDesc, Wake};
 use super::box_cache::BoxCache;
-use super::budget::Budgets;
-use super::classes::Classes;
-use super::decide::{View, plain_types};
-use super::desc::AllocatorDesc;
 use super::descriptor_heaps::DescriptorHeaps;
 use super::memory_object::Memory;
 use super::place::{ArenaRef, Hold, Place, RangeOwner};
 use super::pool::PoolState;
-use super::pressure::Evict;
 use super::recycle::RecycledItems;
 use super::residency_state::Residents;
 use super::retired::Releases;
 use super::rings::{ReclaimRing, Rings};
 use super::small_buffers::SmallBuffers;
-use super::types::TypeOrder;
+use crate::debugging::Leak;
+use crate::device::lock::{Lock, SharedLock, run_unlocked};
 use crate::device::{Capabilities, Device, DeviceError, Priority, ResourceClass};
-use crate::observe::Observers;
-use crate::observe::debugging::Leak;
-use crate::observe::trace::Event;
-use crate::observe::unlocked::{Lock, SharedLock, run_unlocked};
-use crate::timeline::{Lifetimes, Timed};
+use crate::trace::Event;
 
 /// An arena of the allocator itself. Slots in its thread caches own references that keep the allocator alive.
 pub(crate) type OwnArena<D> = Arena<D, Tlsf, Arc<Shared<D>>>;
@@ -92,7 +87,7 @@ impl<D: Device> Shared<D> {
                 heap: held.heap,
                 class: ResourceClass::Buffer,
                 groups: classes.groups,
-                sizes: desc.block_sizes(capabilities, held),
+                sizes: block_sizes(&desc, capabilities, held),
                 blocks,
                 block_count_max: usize::MAX,
                 algorithm: Algorithm::Tlsf,
@@ -128,7 +123,7 @@ impl<D: Device> Shared<D> {
             slot_types: if desc.small_slots { plain_types } else { 0 },
             order,
             arenas,
-            lifetimes: Lifetimes::new(),
+            lifetimes: Lifetimes::default(),
             descriptor_heaps: DescriptorHeaps::new(),
             rings: Rings::default(),
             releases: Releases::new(),
@@ -259,7 +254,8 @@ impl<D: Device> Drop for Handle<D> {
     }
 }
 
-impl<D: Device> Timed<D> for Shared<D> {
+// SAFETY: the fields are never replaced, and `Allocator::timeline` adds only fences of this device.
+unsafe impl<D: Device> Timed<D> for Shared<D> {
     fn device(&self) -> &D {
         &self.device
     }

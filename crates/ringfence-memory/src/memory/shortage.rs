@@ -13,17 +13,13 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::budget::Reach;
-use super::location::Location;
+use ringfence_decision::{AllocationDesc, Error, Evict, Location, ObjectKind, Pressure, Reach, Tried};
+use ringfence_observe::{Event, Warning};
+
 use super::pool::PoolState;
-use super::pressure::{Evict, Pressure, Tried};
-use super::refusals::ObjectKind;
-use super::request::AllocationDesc;
 use super::shared::{OwnArena, Shared};
+use crate::device::lock::{drop_unlocked, is_locked};
 use crate::device::{Device, DeviceError};
-use crate::error::Error;
-use crate::observe::unlocked::{drop_unlocked, is_locked};
-use crate::observe::{Event, Warning};
 
 /// Maximum number of calls of the callback for one request. It is called again as long as it released something.
 const EVICTIONS_MAX: u32 = 8;

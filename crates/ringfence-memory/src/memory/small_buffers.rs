@@ -5,11 +5,11 @@ use std::sync::Arc;
 use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc};
 use ringfence_core::range::Invalid;
 use ringfence_core::tlsf::Tlsf;
+use ringfence_decision::Location;
 
-use super::location::Location;
 use super::place::{SharedBuffer, SharedBuffers};
+use crate::device::lock::Lock;
 use crate::device::{BufferUsage, Device};
-use crate::observe::unlocked::Lock;
 
 pub(crate) const SHARED_BYTES: u64 = 1 << 20;
 /// Usages with which shaders only read a buffer, and copies.

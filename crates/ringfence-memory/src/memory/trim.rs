@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ringfence_core::blocks::BlockId;
+use ringfence_observe::{Call, Event};
 
 use super::memory_object::Memory;
 use super::place::{ArenaRef, RangeOwner, SharedBuffer};
@@ -11,7 +12,6 @@ use super::pool::PoolState;
 use super::shared::Shared;
 use super::small_buffers::SmallState;
 use crate::device::{Buffers, Create, Device};
-use crate::observe::{Call, Event};
 
 impl<D: Device> Shared<D> {
     /// Frees all empty blocks, even if their grace is not over. Returns the number of freed memory objects.

@@ -4,10 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ringfence_timeline::{Frame, Passed};
+
 use crate::device::{Create, Device, DeviceError};
 use crate::memory::{Budget, Place, ResidencyState, Residents, Scratch, Shared};
 use crate::resource::{Allocation, Resource, ResourceKind};
-use crate::timeline::{Frame, Passed};
 
 /// Keeps memory that submissions use resident, and heaps within their budgets. See the [module](super).
 ///
@@ -310,10 +311,11 @@ impl<D: Device> Shared<D> {
         missing: &[Arc<ResidencyState<D>>],
         passed: &mut Passed,
     ) -> Result<(), ResidencyError> {
-        self.lifetimes.read(&self.device, passed)?;
+        self.read(passed)?;
         for heap in 0..self.budgets.heap_count() {
             let needed = missing.iter().filter(|held| held.heap == heap).map(|held| held.bytes).sum::<u64>();
-            let wanted = beyond(&self.budgets.heap(heap).more(needed), limits);
+            let held = self.budgets.heap(heap);
+            let wanted = beyond(&Budget { usage_bytes: held.usage_bytes.saturating_add(needed), ..held }, limits);
             let most = if needed > 0 { wanted } else { wanted.min(limits.evict_bytes_per_commit_max) };
             self.evict_least_used(heap, most, passed)?;
         }

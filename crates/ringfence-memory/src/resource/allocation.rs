@@ -16,21 +16,22 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use ringfence_core::sync::SyncSet;
+use ringfence_decision::{Error, aligned};
 use ringfence_lockfree::slots::{Ready, Slots};
+use ringfence_observe::{Call, Event, RangeId};
 
+use super::host::AccessError;
 use super::host::HostBytes;
 use super::{Buffer, Resource, ResourceKind, Texture};
+use crate::debugging::MemoryAddress;
 use crate::device::{
     Buffers, Create, Describe, Device, DeviceError, Kind, Mapped, MemoryProperties, Requirements, ResourceClass,
     Textures,
 };
-use crate::error::{AccessError, Error};
 use crate::memory::{
     AllocationDesc, ArenaRef, Bytes, BytesFor, Common, Hold, Location, Origin, Place, PlacementRequest, Prepared,
     Shared, Unplaced,
 };
-use crate::observe::debugging::MemoryAddress;
-use crate::observe::{Call, Event, RangeId};
 
 /// A range of memory, owned by the holder of this value; move-only.
 ///
@@ -57,7 +58,7 @@ impl<D: Device> Allocation<D> {
         needs: Requirements,
         desc: AllocationDesc<'_>,
     ) -> Result<Self, Error> {
-        Self::new(shared, &Bytes, PlacementRequest::new(desc.aligned(needs)?, &desc), false)
+        Self::new(shared, &Bytes, PlacementRequest::new(aligned(&desc, needs)?, &desc), false)
     }
 
     #[track_caller]
@@ -66,7 +67,7 @@ impl<D: Device> Allocation<D> {
         needs: Requirements,
         desc: AllocationDesc<'_>,
     ) -> Result<Self, Error> {
-        let mut needs = desc.aligned(needs)?;
+        let mut needs = aligned(&desc, needs)?;
         let capabilities = shared.device.capabilities();
         let [first, rest @ ..] = capabilities.class_groups;
         let grain = capabilities.class_granularity_bytes;
@@ -96,7 +97,7 @@ impl<D: Device> Allocation<D> {
         K: Kind,
         D: Create<K>,
     {
-        let needs = desc.aligned(needs)?;
+        let needs = aligned(&desc, needs)?;
         Self::new(shared, &BytesFor::<D, K>(unplaced, PhantomData), PlacementRequest::new(needs, &desc), false)
     }
 
@@ -117,16 +118,6 @@ impl<D: Device> Allocation<D> {
             let owner = origin.owner().unwrap_or_else(|| Arc::clone(shared));
             Self::of_place(owner, place, &needs, desc, is_mixed)
         })
-    }
-
-    /// Allocates bytes for resources that the caller creates.
-    #[track_caller]
-    pub(crate) fn bytes(
-        shared: &Arc<Shared<D>>,
-        needs: Requirements,
-        desc: &AllocationDesc<'_>,
-    ) -> Result<Self, Error> {
-        Self::new(shared, &Bytes, PlacementRequest::new(needs, desc), false)
     }
 
     /// Creates an allocation from a place that is already allocated.

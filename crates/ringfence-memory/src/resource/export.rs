@@ -1,9 +1,10 @@
 //! A handle to the memory of a shared resource, and the description that another process needs to import it.
 
+use ringfence_decision::Error;
+
 use super::{Resource, ResourceKind};
 use crate::device::sharing::{Share, ShareKind};
 use crate::device::{Create, DeviceError};
-use crate::error::Error;
 
 /// The description of a handle for another process. Plain data, to be sent with the handle
 /// ([`SharedMemory::to_bytes`]).

@@ -2,9 +2,30 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::device::{Device, Mapped};
-use crate::error::AccessError;
+use crate::device::{Device, DeviceError, Mapped};
 use crate::memory::{Place, Shared};
+
+/// An error of a host access to a resource. No byte was read or written, unless the driver failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AccessError {
+    /// The memory is not mapped: the location does not guarantee that it is host-visible.
+    #[error("the resource's memory is not mapped")]
+    NotMapped,
+    /// The range exceeds the resource.
+    #[error("bytes {offset}..{offset}+{size} are outside the resource of {resource_size} bytes")]
+    OutOfRange {
+        /// First byte of the range.
+        offset: u64,
+        /// Size of the range, in bytes.
+        size: u64,
+        /// Size of the resource, in bytes.
+        resource_size: u64,
+    },
+    /// The driver failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
 
 /// Mapped bytes, from the first byte of `place` on.
 pub(super) struct HostBytes<'a, D: Device> {

@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ringfence_core::algorithm::Algorithm;
 use ringfence_core::block_sizes::BlockSizes;
 use ringfence_core::blocks::BlocksDesc;
+use ringfence_decision::{Error, aligned, block_sizes};
 
 use super::{Allocation, Buffer, Resource, Texture};
+use crate::device::lock::run_unlocked;
 use crate::device::sharing::ShareKind;
 use crate::device::{
     Buffers, Describe, Device, DeviceError, MemoryProperties, Numbers, Priority, Requirements, ResourceClass, Textures,
 };
-use crate::error::Error;
 use crate::memory::{
     AllocationDesc, Arena, ArenaDesc, ArenaRef, Bytes, CLASSES, Handle, PlacementRequest, Plan, PoolState, Shared,
     TypeStatistics, memory_alignment,
 };
-use crate::observe::unlocked::run_unlocked;
 
 /// Description of a custom pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,7 +110,7 @@ impl<D: Device> Pool<D> {
         }
         let block_alignment = desc.block_alignment.max(memory_alignment(capabilities, desc.class));
         let sizes = match desc.block_bytes {
-            0 => shared.desc.block_sizes(capabilities, held).aligned_to(block_alignment),
+            0 => block_sizes(&shared.desc, capabilities, held).aligned_to(block_alignment),
             bytes => BlockSizes::fixed(bytes),
         };
         if sizes.max > desc.algorithm.capacity_max() {
@@ -183,7 +183,7 @@ impl<D: Device> Pool<D> {
     /// As [`Pool::create_buffer`].
     #[track_caller]
     pub fn allocate(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
-        let request = PlacementRequest::of_pool(&self.state, desc.aligned(needs)?, &desc)?;
+        let request = PlacementRequest::of_pool(&self.state, aligned(&desc, needs)?, &desc)?;
         Allocation::new(&self.shared, &Bytes, request, false)
     }
 
@@ -192,7 +192,7 @@ impl<D: Device> Pool<D> {
     /// # Errors
     /// The errors of [`Pool::allocate`] that are known beforehand.
     pub fn plan(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
-        self.shared.plan(&PlacementRequest::of_pool(&self.state, desc.aligned(needs)?, &desc)?)
+        self.shared.plan(&PlacementRequest::of_pool(&self.state, aligned(&desc, needs)?, &desc)?)
     }
 
     /// Returns the kind of the handles by which its blocks can be shared.

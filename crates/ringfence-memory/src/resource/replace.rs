@@ -16,11 +16,12 @@ use std::fmt;
 use std::panic;
 use std::sync::Arc;
 
+use ringfence_decision::{Error, rounded};
+use ringfence_timeline::Frame;
+
 use super::{Buffer, Resource, ResourceKind, Texture};
 use crate::device::{BufferInfo, Buffers, Create, Describe, Device, Dimension, RawBuffer, RawTexture, TextureDesc};
-use crate::error::Error;
 use crate::memory::AllocationDesc;
-use crate::timeline::Frame;
 
 /// The reason why a resource was not replaced. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -126,7 +127,7 @@ fn resize_as<D: Device>(
 ) -> Result<Option<BufferCopy<D>>, ReplaceError> {
     let shared = buffer.shared();
     let old_bytes = buffer.size();
-    let rounded = desc.rounded::<D, Buffers>(&shared.device, info);
+    let rounded = rounded::<D, Buffers>(&desc, &shared.device, info);
     let asked = rounded.as_ref().map_or(info, |(rounded, _)| rounded);
     let new_bytes = match Create::<Buffers>::portable(&shared.device, asked) {
         Some(desc) => desc.size,

@@ -23,14 +23,15 @@ use std::sync::Arc;
 use ringfence_core::blocks::BlockAllocation;
 use ringfence_core::sync::SyncSet;
 use ringfence_core::tlsf::Tlsf;
+use ringfence_decision::{Error, grained};
 
+use super::host::AccessError;
 use super::host::HostBytes;
 use super::{Buffer, shared_alignment};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Kind, Native, RawBuffer};
-use crate::error::{AccessError, Error};
 use crate::memory::{
     AllocationDesc, Hold, Item, Location, Place, PlacedSmallBuffer, RawObject, SHARED_BYTES, Shared, SharedBuffer,
-    SmallState, UsageClass, grained, retry_after_eviction,
+    SmallState, UsageClass, retry_after_eviction,
 };
 
 const SMALL_BYTES_MAX: u64 = SHARED_BYTES / 4;

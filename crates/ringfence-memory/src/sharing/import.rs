@@ -9,14 +9,15 @@
 use std::panic;
 use std::sync::Arc;
 
+use ringfence_decision::Error;
+use ringfence_observe::{Call, Event};
+
 use super::{Share, ShareError, ShareKind, ShareSupport, SharedMemory, Tied};
 use crate::allocator::Allocator;
 use crate::device::{
     Buffers, Create, Describe, Device, DeviceError, Kind, MemoryDesc, Placed, Requirements, ResourceClass, Textures,
 };
-use crate::error::Error;
 use crate::memory::{AllocationDesc, Place, Prepared, Shared};
-use crate::observe::{Call, Event};
 use crate::resource::{Allocation, Buffer, Resource, ResourceKind, Texture};
 
 /// A resource kind that memory can be tied to.

@@ -6,7 +6,7 @@ mod memory;
 mod recycled_campaign;
 mod release;
 mod residency;
-mod shared_and_sparse;
+mod sharing;
 
 use ringfence_testkit::counting_allocator::CountingAllocator;
 

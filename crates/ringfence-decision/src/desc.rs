@@ -1,0 +1,65 @@
+//! The description of an allocator.
+
+use ringfence_core::block_sizes::BlockSizes;
+use ringfence_observe::DebugDesc;
+
+use crate::device::{Capabilities, MemoryProperties, MemoryType};
+
+/// Description of an allocator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AllocatorDesc {
+    /// Maximum size of a block that only the device uses, in bytes. A block never exceeds an eighth of its heap.
+    pub device_block_bytes_max: u64,
+    /// Maximum size of a block that the host uses too, in bytes. The driver takes longer to create such a block.
+    pub host_block_bytes_max: u64,
+    /// Number of empty blocks of one memory type and class that are always kept.
+    pub empty_blocks_kept: usize,
+    /// Number of calls of `Allocator::reclaim` for which further empty blocks are kept. With 0 (for programs without
+    /// frames), a block is freed as soon as it is empty, and objects are not recycled: a program with a single resource
+    /// may then create and free a block each time.
+    pub empty_block_grace: u64,
+    /// `true` if common small sizes get pools of equal slots, which are lock-free. A slot may be 1.5 times as large as
+    /// its resource, and an empty pool keeps its bytes until its grace is over or memory is short. With `false`, each
+    /// resource gets a range of its exact size.
+    pub small_slots: bool,
+    /// Maximum total size of the recycled objects in all heaps, in bytes. Recycled objects are buffers and textures
+    /// that the device is done with; they stay bound to their memory for the next request with the same description.
+    /// They count as free memory. With 0, objects are not recycled.
+    pub recycled_bytes_max: u64,
+    /// Maximum number of bytes of each memory heap that the allocator takes, by heap index: to share a device.
+    pub heap_bytes_max: [u64; 16],
+    /// Maximum number of bytes that the allocator takes from a *small window*: a heap of up to 256 MiB through which
+    /// the host accesses part of a larger device memory. Beyond this number, [`Location::DeviceUpload`] falls back to
+    /// host memory, so that the window has room for requests that need it. Requests that only the window can serve, and
+    /// pools of the window's memory types, are limited only by [`AllocatorDesc::heap_bytes_max`].
+    ///
+    /// [`Location::DeviceUpload`]: crate::Location::DeviceUpload
+    pub window_bytes_max: u64,
+    /// The checks to run: see [`debugging`](ringfence_observe::debugging). None by default.
+    pub debug: DebugDesc,
+}
+
+impl Default for AllocatorDesc {
+    fn default() -> Self {
+        Self {
+            device_block_bytes_max: 256 << 20,
+            host_block_bytes_max: 64 << 20,
+            empty_blocks_kept: 1,
+            empty_block_grace: 120,
+            small_slots: true,
+            recycled_bytes_max: 256 << 20,
+            heap_bytes_max: [u64::MAX; 16],
+            window_bytes_max: 128 << 20,
+            debug: DebugDesc::default(),
+        }
+    }
+}
+
+/// Returns the sizes of blocks of a memory type that grow with use.
+#[must_use]
+pub fn block_sizes(desc: &AllocatorDesc, capabilities: &Capabilities, held: &MemoryType) -> BlockSizes {
+    let is_host = held.properties.contains(MemoryProperties::HOST_VISIBLE);
+    let wanted_max = if is_host { desc.host_block_bytes_max } else { desc.device_block_bytes_max };
+    let heap_bytes = capabilities.memory_heaps[held.heap as usize].bytes;
+    BlockSizes::for_heap(heap_bytes, capabilities.memory_object_bytes_max, wanted_max)
+}

@@ -1,0 +1,126 @@
+//! Requests for memory, as users describe them.
+
+use crate::device::sharing::ShareKind;
+use crate::device::{Create, Kind, MemoryProperties, Priority, Requirements};
+use crate::error::Error;
+use crate::location::Location;
+
+/// Description of the memory of a resource.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AllocationDesc<'a> {
+    /// Name for reports and the driver's object; empty for no name. A name costs a host allocation and a short lock.
+    pub name: &'a str,
+    /// Location of the memory.
+    pub location: Location,
+    /// When to use dedicated memory.
+    pub dedicated: Dedicated,
+    /// Properties that the memory type must have, besides those of the location. Lazily allocated, protected and
+    /// special memory types are used only if this field or `preferred` names the property.
+    pub required: MemoryProperties,
+    /// Properties that the memory type should have: the allowed type that lacks the fewest of them is tried first.
+    pub preferred: MemoryProperties,
+    /// Memory types that may be used: bit n for type n.
+    pub memory_types: u32,
+    /// `true` if the request fails rather than exceed the budget.
+    pub within_budget: bool,
+    /// `true` if the request fails rather than allocate memory from the driver: for allocations that must not wait.
+    /// Before it fails, objects that the device is done with and recycled objects are destroyed.
+    pub never_grow: bool,
+    /// `true` to allocate from the high end of a pool's block (second stack of `Algorithm::Linear`); ignored elsewhere.
+    pub from_the_end: bool,
+    /// Kind of the handles by which the resource's memory can be shared (`Resource::export`). Outside of a pool that
+    /// shares its blocks, it gets dedicated memory.
+    pub share: Option<ShareKind>,
+    /// `true` if a `Defrag` may move the resource. A movable resource never gets a slot of a size class, so each small
+    /// one takes a short lock. No effect on dedicated memory.
+    pub movable: bool,
+    /// Residency priority of the memory. Used for dedicated memory ([`Dedicated::Always`]) only: a block has the
+    /// priority of its pool (`PoolDesc::priority`).
+    pub priority: Priority,
+    /// `true` if the memory may be evicted while no submission uses it: see the module `ringfence::residency`. A block
+    /// is evicted only if all resources in it are evictable. An evictable resource never gets a slot of a size class.
+    pub evictable: bool,
+    /// Minimum alignment in the memory object, in bytes, a power of two; 0 or 1 for no minimum. If the driver requires
+    /// a larger alignment, that one is used. For rules of the API that require more than the driver reports, for
+    /// example for scratch memory of acceleration structures.
+    pub alignment: u64,
+    /// `true` if the resource may get a recycled driver object, and its object may be recycled afterwards: see
+    /// `Allocator::create_buffer`. Then a view that outlives the resource accesses the next owner's bytes. With `false`
+    /// the object is new, and is destroyed with the resource.
+    pub recycle: bool,
+    /// `true` if a buffer may be larger than described, by at most an eighth. Buffers of nearly the same size then get
+    /// the same size, and can be recycled for one another. `Resource::desc` returns the actual size. No effect on
+    /// textures. `Statistics::rounded_bytes` counts the additional bytes.
+    pub may_be_larger: bool,
+    /// A value for the caller's use. `Resource::user_data` returns it, and snapshots contain it, also as JSON and in
+    /// VMA's format. A value other than 0 costs a short lock.
+    pub user_data: u64,
+}
+
+impl Default for AllocationDesc<'_> {
+    /// Device memory of any type, not dedicated unless necessary, beyond the budget if necessary.
+    fn default() -> Self {
+        Self {
+            name: "",
+            location: Location::Device,
+            dedicated: Dedicated::Auto,
+            required: MemoryProperties::empty(),
+            preferred: MemoryProperties::empty(),
+            memory_types: u32::MAX,
+            within_budget: false,
+            never_grow: false,
+            from_the_end: false,
+            share: None,
+            movable: false,
+            priority: Priority::Normal,
+            evictable: false,
+            alignment: 1,
+            recycle: true,
+            may_be_larger: false,
+            user_data: 0,
+        }
+    }
+}
+
+/// Rounds a size up by at most an eighth, so that buffers of nearly the same size get the same size.
+#[inline]
+#[must_use]
+pub fn grained(size: u64) -> u64 {
+    let grain = 1 << size.max(8).ilog2().saturating_sub(3);
+    size.checked_next_multiple_of(grain).unwrap_or(size)
+}
+
+/// Returns the rounded description of an object and the number of added bytes; `None` if `info` is used unchanged.
+pub fn rounded<'i, D: Create<K>, K: Kind>(
+    desc: &AllocationDesc<'_>,
+    device: &D,
+    info: &D::Info<'i>,
+) -> Option<(D::Info<'i>, u64)> {
+    if desc.may_be_larger { device.rounded(info, grained) } else { None }
+}
+
+/// Returns the requirements with an alignment of at least that of the description.
+///
+/// # Errors
+/// The description's alignment is not a power of two.
+#[inline(always)]
+pub fn aligned(desc: &AllocationDesc<'_>, needs: Requirements) -> Result<Requirements, Error> {
+    let alignment = desc.alignment;
+    if alignment > 1 && !alignment.is_power_of_two() {
+        return Err(Error::BadAlignment { alignment });
+    }
+    let alignment = if alignment > 1 { needs.alignment.max(alignment) } else { needs.alignment };
+    Ok(Requirements { alignment, ..needs })
+}
+
+/// When to use dedicated memory: a memory object for one resource only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Dedicated {
+    /// Dedicated memory if the resource is large, or the driver prefers it.
+    #[default]
+    Auto,
+    /// Always dedicated memory.
+    Always,
+    /// No dedicated memory, unless the driver requires it.
+    Never,
+}

@@ -1,0 +1,42 @@
+//! The functions of a memory object that debugging needs. The allocator implements them.
+
+use std::ops::Range;
+
+use crate::device::{DeviceError, Mapped};
+
+/// A memory object in which ranges are watched.
+///
+/// # Safety
+/// The addresses are those of the object's own memory, and are valid as long as it is alive.
+pub unsafe trait Watched {
+    /// Access to the device, to flush and read the bytes.
+    type Context;
+
+    /// Returns its memory type.
+    fn memory_type(&self) -> u32;
+
+    /// Returns the mapped address of its first byte, if the API maps memory objects.
+    fn mapped(&self) -> Option<Mapped>;
+
+    /// Returns the address at which debugging accesses its first byte: the mapping, or a buffer over all of it.
+    fn guards(&self) -> Option<Mapped>;
+
+    /// Returns `true` if other processes or APIs access it too.
+    fn is_shared(&self) -> bool;
+
+    /// Makes host writes to these bytes visible to the device, up to whole atoms.
+    ///
+    /// # Errors
+    /// The flush failed.
+    ///
+    /// # Safety
+    /// The memory is alive and belongs to `context`; the bytes are inside it.
+    unsafe fn flush(&self, context: &Self::Context, bytes: Range<u64>) -> Result<(), DeviceError>;
+
+    /// Reads the device's view of the bytes that begin at byte `first`, which the host sees at the address `at`.
+    /// Returns `false` if the host's view is the same, or if the device's view cannot be read.
+    ///
+    /// # Safety
+    /// The memory is alive and mapped, and belongs to `context`; `at` is its byte `first`, and the bytes are inside it.
+    unsafe fn read_device_side(&self, context: &Self::Context, first: u64, at: Mapped, into: &mut [u8]) -> bool;
+}

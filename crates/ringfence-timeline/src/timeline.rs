@@ -1,0 +1,130 @@
+//! A timeline: begins frames, and reads the progress of its queue.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringfence_core::sync::{SyncPoint, TimelineId};
+use ringfence_lockfree::clock::Clock;
+use ringfence_trace::Event;
+
+use crate::device::{Device, DeviceError};
+use crate::frame::{Frame, FrameError};
+use crate::lifetimes::Lifetimes;
+
+/// A queue's progress, read from its fence. Created by `Allocator::timeline`.
+///
+/// Any number of frames may be open at once; they are submitted in the order of their values. Cheap to clone; every
+/// clone is the same timeline.
+pub struct Timeline<D: Device> {
+    pub(crate) shared: Arc<dyn Timed<D>>,
+    pub(crate) clock: Arc<Clock>,
+}
+
+/// The owner of timelines, which keep it alive.
+///
+/// # Safety
+/// Each function returns the same device and the same lifetimes in every call, and the fences of these lifetimes belong
+/// to that device.
+pub unsafe trait Timed<D: Device>: Send + Sync {
+    /// Returns the device of the fences.
+    fn device(&self) -> &D;
+
+    /// Returns the timelines.
+    fn lifetimes(&self) -> &Lifetimes<D>;
+
+    /// Records an event, if a trace is recorded.
+    fn record(&self, event: Event<&str>);
+
+    /// Returns a reference to the allocator, for an open frame to hold.
+    fn keep(self: Arc<Self>) -> Arc<dyn Send + Sync>;
+}
+
+impl<D: Device> Timeline<D> {
+    /// Returns the identity of this timeline.
+    #[must_use]
+    pub fn id(&self) -> TimelineId {
+        self.clock.id()
+    }
+
+    /// Begins a frame, which is one submission: objects that are written or retired from now on are kept until the
+    /// submission is complete. O(open frames).
+    ///
+    /// # Panics
+    /// If the fence has no value left, because it was signalled with a value near [`u64::MAX`].
+    pub fn begin(&self) -> Frame {
+        let value = self.shared.lifetimes().begin(&self.clock);
+        self.shared.record(Event::FrameBegun { timeline: self.clock.id().index() as u32, value });
+        Frame::opened(Arc::clone(&self.clock), value, Arc::clone(&self.shared).keep())
+    }
+
+    /// Declares that the work of `frame` is submitted and will signal [`Frame::value`].
+    ///
+    /// # Errors
+    /// The frame belongs to another timeline, or a later frame was submitted before it. The error contains the frame,
+    /// which is still open.
+    pub fn submitted(&self, frame: Frame) -> Result<SyncPoint, FrameError> {
+        let point = frame.point();
+        if !Arc::ptr_eq(&frame.clock, &self.clock) {
+            return Err(FrameError::WrongTimeline { frame, timeline: self.clock.id() });
+        }
+        match self.clock.submit(point.value) {
+            Ok(()) => {
+                self.shared.record(Event::Submitted { timeline: self.clock.id().index() as u32, value: point.value });
+                Ok(point)
+            }
+            Err(submitted) => Err(FrameError::OutOfOrder { frame, submitted }),
+        }
+    }
+
+    /// Declares that no work of the frames that were dropped on this timeline is under way or will be: each was never
+    /// submitted, or its work is complete. A program calls it when it ends, after it has waited until its queue is
+    /// idle, and submits no further frame. Open frames are not affected.
+    ///
+    /// The caller of `Allocator::timeline` promised that this is true.
+    pub fn discard_dropped(&self) {
+        self.clock.discard_left();
+    }
+
+    /// Returns the value that the GPU has reached. One driver call.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`], or the driver is out of memory.
+    pub fn completed(&self) -> Result<u64, DeviceError> {
+        // SAFETY: the owner's device is that of its fences.
+        unsafe { self.shared.lifetimes().completed(self.shared.device(), self.clock.id()) }
+    }
+
+    /// Returns the latest value that was submitted.
+    #[must_use]
+    pub fn submitted_value(&self) -> u64 {
+        self.clock.submitted()
+    }
+
+    /// Waits until the GPU has reached `value`, at most for `timeout`, and returns `true` if it has. The value of a
+    /// frame that was discarded counts as reached once all frames that were begun before it are complete.
+    ///
+    /// It also waits for a value that is not submitted yet, because another thread may submit it: if no thread does,
+    /// the wait ends with the timeout.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`], or the driver is out of memory.
+    pub fn wait(&self, value: u64, timeout: Duration) -> Result<bool, DeviceError> {
+        let value = self.clock.signalled_with(value);
+        // SAFETY: the owner's device is that of its fences.
+        unsafe { self.shared.lifetimes().wait_point(self.shared.device(), self.clock.at(value), timeout) }
+    }
+}
+
+// By hand: the derived implementation would require `D: Clone`.
+impl<D: Device> Clone for Timeline<D> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), clock: Arc::clone(&self.clock) }
+    }
+}
+
+impl<D: Device> fmt::Debug for Timeline<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Timeline({})", self.clock.id())
+    }
+}
