@@ -290,7 +290,7 @@ impl<D: Device, T: NoUninit> GpuVec<D, T> {
             match batch.copy(&Staged::of(old, 0, kept)?, &new, 0) {
                 // The batch also writes the old buffer, for an earlier update of the same frame.
                 Err(BatchError::ReadsTarget { .. }) => {
-                    self.changed = vec![0..self.values.len()];
+                    self.change(0..self.values.len());
                     kept = 0;
                 }
                 copied => copied?,

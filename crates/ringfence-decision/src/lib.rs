@@ -20,6 +20,7 @@
 //! items are for the allocator of `ringfence-memory`, and may change in any release.
 #![warn(missing_docs)]
 
+mod attempt;
 mod budget;
 mod classes;
 mod decide;
@@ -35,6 +36,7 @@ use ringfence_hal as device;
 #[cfg(test)]
 use ringfence_sim as sim;
 
+pub use attempt::{Attempt, Constraints, Failure, ObjectRequest};
 pub use budget::{Budget, Budgets, Reach, Taken};
 pub use classes::Classes;
 pub use decide::{PoolView, Step, View, Way, decide, is_plain, padded, plain_types};

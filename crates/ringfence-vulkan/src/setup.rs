@@ -189,7 +189,6 @@ impl DeviceSetup {
     /// Chains the structures of the features to `info`. The program must not chain `VkPhysicalDeviceFeatures2`,
     /// `VkPhysicalDeviceVulkan12Features`, or the structures of the extensions in [`DeviceSetup::extension_names`]
     /// itself.
-    #[must_use]
     pub fn chain<'a>(&'a mut self, info: vk::DeviceCreateInfo<'a>) -> vk::DeviceCreateInfo<'a> {
         let Self { core, vulkan_12, features, two, robustness, buffers, synchronization, priority, pageable, .. } =
             self;

@@ -12,13 +12,12 @@
 use std::sync::atomic::Ordering;
 
 use ringfence_core::algorithm::Cutter;
-use ringfence_decision::{AllocationDesc, Error, Tried};
+use ringfence_decision::{AllocationDesc, Attempt, Constraints, Error, Failure, ObjectRequest, Tried};
 
 use super::arena::{Answer, Arena, ArenaDesc, Found, InBlock};
 use super::memory_object::Memory;
 use super::request::Request;
 use super::shared::Shared;
-use super::shortage::{Attempt, Constraints, Failure, ObjectRequest};
 use crate::device::Device;
 
 /// Blocks that were created but belong to no arena yet. Dropping this frees them.

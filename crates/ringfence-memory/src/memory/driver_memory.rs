@@ -4,7 +4,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ringfence_decision::{AllocationDesc, Error};
+use ringfence_decision::{AllocationDesc, Attempt, Error, ObjectRequest};
 use ringfence_observe::{Call, Event, Numbered, SlowPath};
 
 use super::arena::ArenaDesc;
@@ -13,7 +13,6 @@ use super::place::{ArenaRef, Backing, Place};
 use super::request::Request;
 use super::retired::Retired;
 use super::shared::Shared;
-use super::shortage::{Attempt, ObjectRequest};
 use crate::device::{Device, DeviceError, MemoryDesc};
 use crate::trace::Event as Recorded;
 use crate::undo::Undo;

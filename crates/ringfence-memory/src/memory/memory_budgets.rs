@@ -10,11 +10,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ringfence_decision::{AllocationDesc, Budget, Error, Evict};
+use ringfence_decision::{AllocationDesc, Attempt, Budget, Error, Evict};
 
 use super::growth::Maintenance;
 use super::shared::Shared;
-use super::shortage::Attempt;
 use crate::device::{Device, ResourceClass};
 
 /// Interface to the budgets of an allocator's memory heaps, and to the creation of blocks before they are needed.

@@ -21,7 +21,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ringfence_core::algorithm::Algorithm;
-use ringfence_decision::{AllocationDesc, Error, PoolView, Step, Tried, View, Way, aligned, decide, is_plain};
+use ringfence_decision::{
+    AllocationDesc, Attempt, Error, Failure, ObjectRequest, PoolView, Step, Tried, View, Way, aligned, decide, is_plain,
+};
 use ringfence_lockfree::slots::Class;
 use ringfence_observe::{Call, Event, Margins, SlowPath};
 
@@ -32,7 +34,6 @@ use super::pool::PoolState;
 use super::request::Request;
 use super::self_placed::Unbound;
 use super::shared::Shared;
-use super::shortage::{Attempt, Failure, ObjectRequest};
 use crate::device::sharing::ShareKind;
 use crate::device::{Create, Device, DeviceError, Kind, Mapped, MemoryDesc, Placed, Requirements, ResourceClass};
 

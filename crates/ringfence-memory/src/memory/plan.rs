@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use ringfence_core::algorithm::Cutter;
-use ringfence_decision::{AllocationDesc, Budget, Error, Reach, Step, Way, aligned, decide, rounded};
+use ringfence_decision::{
+    AllocationDesc, Budget, Constraints, Error, Failure, ObjectRequest, Reach, Step, Way, aligned, decide, rounded,
+};
 use ringfence_lockfree::recycled::Held;
 
 use super::arena::{Arena, Forecast};
@@ -17,7 +19,6 @@ use super::placing::PlacementRequest;
 use super::recycle::memory_of_kind;
 use super::request::Request;
 use super::shared::Shared;
-use super::shortage::{Constraints, Failure, ObjectRequest};
 use crate::device::{Buffers, Create, Describe, Device, Requirements, Textures};
 
 /// The placement that a request would get.

@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ringfence_decision::{AllocationDesc, Error, Evict, Location, ObjectKind, Pressure, Reach, Tried};
+use ringfence_decision::{Attempt, Error, Evict, Failure, ObjectRequest, Pressure, Tried};
 use ringfence_observe::{Event, Warning};
 
 use super::pool::PoolState;
@@ -26,151 +26,6 @@ const EVICTIONS_MAX: u32 = 8;
 
 /// An odd number without a pattern.
 const MARK_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Constraints {
-    pub(crate) within_budget: bool,
-    pub(crate) may_grow: bool,
-    pub(crate) may_trim: bool,
-    /// `true` if a trim must keep announced empty blocks, because the request is another announcement.
-    pub(crate) spares_announced: bool,
-    /// `true` if only a small window can serve the request: then the window's limit does not apply.
-    pub(crate) beyond_window: bool,
-    /// `true` to call the driver and to trim even if that has failed before.
-    pub(crate) ignores_refusals: bool,
-}
-
-impl ObjectRequest {
-    pub(super) fn block(memory_type: u32, bytes: u64, reach: Reach) -> Self {
-        Self { memory_type, bytes, kind: ObjectKind::Block, reach }
-    }
-
-    pub(super) fn dedicated(memory_type: u32, bytes: u64, reach: Reach) -> Self {
-        Self { memory_type, bytes, kind: ObjectKind::Dedicated, reach }
-    }
-}
-
-impl Constraints {
-    /// Returns the limits that a size may exceed: those of the request for the last of several sizes, otherwise none.
-    pub(super) fn reach(self, is_last: bool) -> Reach {
-        Reach { beyond_budget: is_last && !self.within_budget, beyond_window: is_last && self.beyond_window }
-    }
-}
-
-/// A memory object to be requested from the driver.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ObjectRequest {
-    pub(super) memory_type: u32,
-    pub(super) bytes: u64,
-    pub(super) kind: ObjectKind,
-    pub(super) reach: Reach,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Failure {
-    Driver(DeviceError),
-    /// The driver has refused this size or a smaller one before, so it was not called.
-    Refused,
-    /// The size exceeds the heap or the largest memory object.
-    TooLarge {
-        max: u64,
-    },
-    OverBudget,
-    MayNotGrow,
-    PoolFull,
-    NoType,
-}
-
-impl Failure {
-    /// Returns `true` if another step of the request may succeed.
-    pub(crate) fn may_go_on(self) -> bool {
-        match self {
-            Self::Driver(error) => error.is_out_of_memory(),
-            Self::Refused
-            | Self::TooLarge { .. }
-            | Self::OverBudget
-            | Self::MayNotGrow
-            | Self::PoolFull
-            | Self::NoType => true,
-        }
-    }
-
-    /// Returns `true` if freeing memory of any heap may help: all heaps share the maximum number of memory objects.
-    pub(super) fn is_of_every_heap(self) -> bool {
-        self == Self::Driver(DeviceError::TooManyObjects)
-    }
-
-    pub(crate) fn is_shortage(self) -> bool {
-        matches!(self, Self::Driver(_) | Self::Refused | Self::OverBudget)
-    }
-
-    /// Returns the more informative of two failures of a request, or the second: the first step may have found only
-    /// that a heap is too small, and the other that a heap is short of memory.
-    pub(super) fn then(self, next: Self) -> Self {
-        match (self, next) {
-            (Self::NoType, _) | (Self::TooLarge { .. }, _) => next,
-            (_, Self::TooLarge { .. }) => self,
-            _ => next,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Attempt {
-    pub(crate) size: u64,
-    pub(crate) location: Location,
-    pub(crate) memory_type_bits: u32,
-    pub(crate) constraints: Constraints,
-    pub(crate) tried: Tried,
-    pub(crate) tried_type_bits: u32,
-    pub(crate) best: Option<u32>,
-    /// `true` if a trim released memory, even in blocks that are still in use.
-    pub(crate) has_released: bool,
-    /// `true` if a driver call or a trim was skipped because it had failed before.
-    pub(crate) was_spared: bool,
-}
-
-impl Attempt {
-    pub(crate) fn new(size: u64, memory_type_bits: u32, desc: &AllocationDesc<'_>) -> Self {
-        let AllocationDesc { location, within_budget, never_grow, .. } = *desc;
-        let constraints = Constraints {
-            within_budget,
-            may_grow: !never_grow,
-            may_trim: true,
-            spares_announced: false,
-            beyond_window: false,
-            ignores_refusals: false,
-        };
-        Self {
-            size,
-            location,
-            memory_type_bits,
-            constraints,
-            tried: Tried::empty(),
-            tried_type_bits: 0,
-            best: None,
-            has_released: false,
-            was_spared: false,
-        }
-    }
-
-    /// Creates the state of a request that tries only this memory type.
-    pub(crate) fn at(memory_type: u32, size: u64, desc: &AllocationDesc<'_>) -> Self {
-        let mut attempt = Self::new(size, 1 << memory_type, desc);
-        attempt.constraints.ignores_refusals = true;
-        attempt.begin(memory_type);
-        attempt
-    }
-
-    /// Records that a memory type is about to be tried.
-    pub(crate) fn begin(&mut self, memory_type: u32) {
-        self.best.get_or_insert(memory_type);
-        if self.tried_type_bits & !(1 << memory_type) != 0 {
-            self.tried |= Tried::NEXT_TYPE;
-        }
-        self.tried_type_bits |= 1 << memory_type;
-    }
-}
 
 impl<D: Device> Shared<D> {
     /// Calls `make`, unless the object exceeds its heap or a limit, or was refused before. All memory objects except
@@ -434,6 +289,3 @@ pub fn retry_after_eviction<T>(mut work: impl FnMut() -> Result<T, Error>) -> Re
     }
     unreachable!("the callback is called a limited number of times")
 }
-
-#[cfg(test)]
-mod tests;

@@ -27,7 +27,6 @@ fn a_steady_frame_on_vulkan_allocates_nothing_on_the_host() {
     let timeline = unsafe { memory.timeline(gpu.fence(0)) }.expect("the device is not lost");
     let placement = Placement::new(&memory, PlacementDesc::default()).expect("a sound description");
     let buffer = BufferDesc { size: 4096, usage: BufferUsage::COPY_DST };
-    let buffer = buffer;
     let texture = TextureDesc::default();
     let upload =
         BufferRequest { size: 1000, usage: BufferUsage::CONSTANT, dynamism: Dynamism::Dynamic, ..Default::default() };

@@ -224,7 +224,6 @@ fn run_frame(world: &mut Frames, graph: &[RandomPass]) -> Result<(), TestCaseErr
         let pass = execution.pass(timelines[*queue], &needed).expect("three queues");
         made.push(pass);
         let info = BufferDesc { size: 1024 << size, usage: BufferUsage::STORAGE | BufferUsage::COPY_DST };
-        let info = info;
         let buffer = execution.acquire_buffer(&info, pass, "").expect("room");
         let object = *execution.buffer(buffer).expect("now");
         let write = |object, size| {
