@@ -104,7 +104,7 @@ impl<D: Device> Segment<D> {
         let atomic = capabilities.is_non_coherent(buffer.memory_type());
         let atom = if atomic { capabilities.non_coherent_atom_bytes } else { 1 };
         let address = buffer.device_address();
-        let desc = *buffer.desc().expect("the ring described its buffer");
+        let desc = BufferDesc { size: capacity, usage: config.desc.usage };
         let place_hash = place_hash(&buffer);
         let paired = config.pair.as_ref().map(|pair| pair(&buffer, capacity)).transpose()?;
         Ok(Self { buffer, generation, address, desc, place_hash, released: Released::new(), atom, paired })

@@ -178,7 +178,7 @@ fn an_error_that_freeing_cannot_help_ends_the_fallback_at_once() {
     world.faults.add(Rule { call: Some(Call::AllocateMemory), ..Rule::new(DeviceError::Lost) });
     let before = world.faults.calls();
     assert_eq!(world.buffer(KIB, on_device()).err(), Some(Error::Device(DeviceError::Lost)));
-    assert_eq!(world.faults.calls() - before, 2, "one to measure, one for memory");
+    assert_eq!(world.faults.calls() - before, 3, "one to describe, one to measure, one for memory");
     world.finish();
 }
 
