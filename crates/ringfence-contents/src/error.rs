@@ -14,6 +14,17 @@ pub enum ContentsError {
     /// ring with a larger capacity.
     #[error(transparent)]
     Upload(#[from] UploadError),
+    /// A mesh needs at least one vertex and one index.
+    #[error("a mesh of {vertex_count} vertices and {index_count} indices: it needs at least one of each")]
+    EmptyMesh {
+        /// Number of vertices.
+        vertex_count: u32,
+        /// Number of indices.
+        index_count: u32,
+    },
+    /// The mesh belongs to another arena.
+    #[error("the mesh belongs to another arena")]
+    ForeignMesh,
     /// The batch does not accept the copies: it belongs to another allocator.
     #[error(transparent)]
     Batch(#[from] BatchError),

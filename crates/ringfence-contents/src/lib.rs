@@ -2,13 +2,18 @@
 //!
 //! [`GpuVec`] is a vector of elements on the device: the program changes it like a `Vec`, and [`GpuVec::update`]
 //! uploads the elements that have changed.
+//!
+//! [`MeshArena`] keeps the vertices and indices of many meshes in few buffers: few binds, indirect draws, and meshes that
+//! are moved together when blocks become empty.
 
 mod error;
+mod mesh_arena;
 mod vec;
 
 use ringfence_hal as device;
 
 pub use error::ContentsError;
+pub use mesh_arena::{Mesh, MeshArena, MeshArenaDesc, MeshArenaFigures, MeshDraw};
 pub use vec::{GpuSlice, GpuVec, GpuVecDesc, Updated};
 
 /// The example of the README, compiled as a test.

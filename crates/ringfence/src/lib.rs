@@ -24,7 +24,7 @@
 //! | [`trace`] | recordings of all events |
 //! | [`upload`] | rings of mapped memory, constants, batches of copies, readback |
 //! | [`descriptor`] | CPU-only and shader-visible descriptors, bindless tables, samplers |
-//! | `contents` | vectors of elements in buffers of the device, behind the feature `contents` |
+//! | `contents` | vectors and meshes in buffers of the device, behind the feature `contents` |
 //! | [`transient`] | aliased resources of a frame: the [`TransientAllocator`](transient::TransientAllocator) |
 //! | [`placement`] | an engine's policy that assigns each request to a pool |
 //! | [`device`] | the contract of a device (crate `ringfence-hal`), and a guide to implement one |
@@ -40,7 +40,7 @@
 //! |---|---|
 //! | `transient` (default) | the modules [`transient`] and [`alias`] |
 //! | `placement` (default) | the module [`placement`] |
-//! | `contents` | the module `contents`, and reads and writes of slices of plain values (crate `bytemuck`) |
+//! | `contents` | the module `contents` (vectors and meshes on the device), and reads and writes of slices of plain values (crate `bytemuck`) |
 //! | `vulkan` | the backend over `ash` |
 //! | `d3d12` | the backend over `windows`; has no effect on other systems |
 //! | `sim` | the simulated GPU with its hazard detection, mostly for the tests of programs |

@@ -1,3 +1,4 @@
-//! Tests of vectors on the simulated device: generated changes compared with a host model.
+//! Tests on the simulated device: generated changes compared with a model on the host.
 
+mod mesh_arena;
 mod vec;
