@@ -201,8 +201,8 @@ impl SyncSet {
         self.inline[0].is_none() && self.spilled.is_empty()
     }
 
-    /// Returns `true` if `points` are the points of the set. `points` must be sorted by timeline. Faster than a
-    /// comparison of iterators, because it is called for each retired object.
+    /// Returns `true` if `points` are the points of the set. `points` must be sorted by timeline. Each retired object
+    /// causes a call, so this compares slices, which is faster than a comparison of iterators.
     #[doc(hidden)]
     #[inline]
     #[must_use]

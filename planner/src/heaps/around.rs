@@ -21,7 +21,7 @@ const ROUNDS_MAX: usize = 24;
 /// Orders that are tried in a round, divided among three starting orders.
 const TRIES: usize = 120;
 
-/// From one moment to before another.
+/// A half-open range of time: the first moment, and the first moment after the range.
 type Range = (u64, u64);
 
 /// Places the items without a location in `at`, and the items that are alive around the item that failed. Returns

@@ -91,7 +91,7 @@ impl<D: Device> Staging<D> {
         Ok(batch)
     }
 
-    /// Writes the bytes of a part of the jobs on each thread. The results are in the order of the jobs.
+    /// Divides the jobs among threads, which write the bytes to the ring. The results are in the order of the jobs.
     fn run(&mut self, frame: &Frame, jobs: &[Job]) -> Result<Vec<Held<D>>, StreamError> {
         let takes_turns = self.takes_turns;
         // A thread gets consecutive jobs, so that adjacent bytes are adjacent in the ring and are copied as one.

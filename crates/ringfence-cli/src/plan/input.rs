@@ -55,7 +55,7 @@ pub struct Columns {
     upper: usize,
     size: usize,
     alignment: Option<usize>,
-    /// Offset of the row in an earlier plan, which is replaced.
+    /// Offset that an earlier plan gave to the row. With `--offsets replace`, the new plan replaces the offset.
     pub offset: Option<usize>,
     /// Name of the row. The page shows it beside the id.
     pub name: Option<usize>,
@@ -67,7 +67,7 @@ pub struct Columns {
     pub heaps: Option<usize>,
     /// Kind of the row. Rows of different kinds share no granularity page.
     pub kind: Option<usize>,
-    /// Heap of the row in an earlier plan, which is replaced.
+    /// Heap that an earlier plan gave to the row. The new plan replaces the heap.
     pub heap: Option<usize>,
     /// Names of the pools that became the heaps of the row.
     pub pool: Option<usize>,

@@ -391,7 +391,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         (range, guarded.map_or_else(Margins::default, |(debug, range)| debug.margins_of(range.key)))
     }
 
-    /// Returns the index of the open move of the resource in this place.
+    /// Returns the index of the open move of the resource at `place`; `None` if this pass does not move the resource.
     fn index_of(&self, place: &Place<D>) -> Option<usize> {
         let ticket = place.ticket().filter(|ticket| ticket.is_moving())?;
         let room = self.run.rooms.get(ticket.index())?.as_ref()?;

@@ -298,7 +298,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         found
     }
 
-    /// Allocates a range, or returns the sizes of the block that is needed: none below `bytes_min`. `growth` is held.
+    /// Allocates a range, or returns the sizes of the block to create, in order: see [`Self::next_sizes`]. `growth` is
+    /// held.
     pub(crate) fn allocate(&self, request: Request<'_>, bytes_min: u64) -> Answer<D> {
         match self.range(request) {
             Some(found) => Answer::Granted(found),
@@ -338,8 +339,9 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         NewBlock { ranges: A::cut(self.desc.algorithm, memory.size), memory }
     }
 
-    /// Returns the sizes to request from the driver while the arena has `count` blocks, none below `bytes_min`. Returns
-    /// no size if the arena may not have more blocks, or if no size would be large enough.
+    /// Returns the sizes to request from the driver, in order, if the arena has `count` blocks. The first size is at
+    /// least `bytes_min`, unless the sizes are fixed; smaller sizes follow, in case the driver refuses it. Returns no
+    /// size if the arena may not have more blocks, or if no size would be large enough.
     fn next_sizes(&self, count: usize, request: &Request<'_>, bytes_min: u64) -> Sizes {
         let ArenaDesc { sizes, block_count_max, algorithm, .. } = self.desc;
         let is_fixed = sizes.halvings == 0;

@@ -12,8 +12,9 @@ struct Figure {
     note: String,
 }
 
-/// Returns the figures as HTML. `is_exact` is `true` if the peak of reserved bytes includes dedicated memory that is
-/// freed by now.
+/// Returns the figures as HTML. `is_exact` is `true` if a trace supplies the peak of reserved bytes, which then also
+/// counts dedicated memory that was freed later. Otherwise the page notes that the peak counts only the current
+/// dedicated memory.
 pub(super) fn html(figures: &Figures, source: Source, is_exact: bool) -> String {
     let all = memory(figures, is_exact).into_iter().chain(objects(figures, source));
     format!("<dl class=\"figures\">\n{}</dl>\n", all.map(|figure| figure.html()).collect::<String>())

@@ -1013,7 +1013,7 @@ impl<D: Device> FrameBuffers<'_, D> {
         expected
     }
 
-    /// [`FrameBuffers::play`] with a plan of all targets.
+    /// Submits all passes, as [`FrameBuffers::play`] does, but plans all targets before the first pass.
     fn play_planned<G: Gpu<Device = D>>(
         &self,
         graph: &Graph,
