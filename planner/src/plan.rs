@@ -441,7 +441,8 @@ const FIRST_TURN: u64 = 1;
 const LEAST_TURN: u64 = 8;
 /// Steps of other work per step of a policy. A policy's steps are longer, so both take about the same time.
 const STEPS_FOR_ONE: u64 = 8;
-/// If the gap is at most 1 / `NEAR` of the bound, little can be gained, and policies have a quarter of the turns.
+/// If the gap is at most 1 / `NEAR` of the bound, policies take turns a quarter as often (`NEAR_STEPS_FOR_ONE`), because
+/// little can be gained.
 const NEAR: u64 = 50;
 const NEAR_STEPS_FOR_ONE: u64 = 4 * STEPS_FOR_ONE;
 /// Up to this number of items all greedy policies are tried even if the closure stops planning: a fraction of a

@@ -26,7 +26,7 @@
 /// Low-water mark of one arena. Its minimum follows from the block size.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct LowWater {
-    /// Mark by past use, in bytes, before it is limited to between half a block and 4 blocks.
+    /// The mark that past use suggests, in bytes; 0 if there was none. [`LowWater::mark`] clamps it.
     wanted: u64,
 }
 

@@ -353,7 +353,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.older_of(class, ROOM_MAX)
     }
 
-    /// Does the same as [`ThreadCaches::older`], but also if the cache has at least `full` items of the class.
+    /// As [`ThreadCaches::older`], but the cache counts as full from `full` items of the class on.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.

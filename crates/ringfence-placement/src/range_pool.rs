@@ -187,7 +187,8 @@ impl<D: Device, A: RangeAllocator + Send + 'static> RangePool<D, A> {
         }
     }
 
-    /// Takes out a block that has been empty for long enough. `frame` is the number of the present frame.
+    /// If the pool has more empty blocks than it keeps, and the block that has been empty longest has reached the grace
+    /// period, removes that block and returns its backing. `frame` is the number of the current frame.
     pub(super) fn take_idle(&self, frame: u64) -> Option<Backing<D>> {
         self.state.lock().take_surplus(frame).map(|(_, block)| block.backing)
     }

@@ -20,7 +20,7 @@ pub struct FrameSample {
 }
 
 impl FrameSample {
-    /// Returns the maximum of each measurement in `frames`, with the number of the first frame.
+    /// Returns the maximum of each measurement in `frames`. Its frame number is that of `frames[0]`.
     fn most(frames: &[Self]) -> Self {
         let mut most = frames[0];
         for frame in &frames[1..] {

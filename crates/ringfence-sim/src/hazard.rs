@@ -4,8 +4,8 @@ use super::ids::{Fence, Label, What};
 use std::fmt;
 use std::ops::Range;
 
-/// A mistake of the program: the misused object, the work that uses it, and the sync point that the program had to wait
-/// for.
+/// A mistake of the program: the misused object, the work that uses it, and the sync point that the program should have
+/// waited for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hazard {
     /// The kind of mistake.

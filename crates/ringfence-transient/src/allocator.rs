@@ -224,7 +224,8 @@ impl<D: Device> TransientAllocator<D> {
     }
 
     /// Releases every object and heap that is not in use, regardless of number and age, and returns the number of
-    /// objects. Use it when memory is short or after the window was resized. A suspended execution ends.
+    /// objects. Use it when memory is short or after the window was resized. A suspended execution ends as if it had
+    /// been dropped: [`TransientAllocator::resume`] then returns [`TransientError::NotSuspended`].
     pub fn trim(&mut self) -> usize {
         self.0.trim()
     }

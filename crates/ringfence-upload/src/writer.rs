@@ -199,7 +199,8 @@ impl<D: Device> UploadWriter<D> {
         UploadError::FrameOver { frame: self.frame.point() }
     }
 
-    /// Reserves bytes and leaves the pin set on them.
+    /// Reserves bytes and sets the writer's pin on them, so that the ring does not hand them out again. The caller clears
+    /// the pin after the write.
     fn target(&mut self, size: u64, alignment: u64) -> Result<Target<D>, UploadError> {
         if let Some(page) = &mut self.page
             && let Some(offset) = page.place(size, alignment)

@@ -96,7 +96,7 @@ pub enum HeapError {
         end: u64,
         /// Capacity of that heap, at most 2^63 - 1, the largest end of a plan.
         capacity: u64,
-        /// `true` if it is proven that there is no plan. Never `true` if a plan might need more than 2^63 - 1.
+        /// `true` if it is proven that there is no plan. `false` if there may be a plan that ends above offset 2^63 - 1.
         is_proven: bool,
     },
     /// The caller's closure, to which the progress is reported, returned `false` before there was a plan, or before all

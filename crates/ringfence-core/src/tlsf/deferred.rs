@@ -112,8 +112,8 @@ impl Deferred {
         self.size_max
     }
 
-    /// Sets the limits: at most `units` units are deferred in total, and the number of deferred spans is limited
-    /// according to the number of all spans.
+    /// Sets the limits. At most `units` units are deferred in total. In each class, at most `spans / EACH_SHARE` spans are
+    /// deferred, clamped to `EACH_MIN..=EACH_MAX`; in all classes, at most `ALL_SHARE` times as many, up to `ALL_MAX`.
     pub(super) fn limit(&mut self, units: u64, spans: usize) {
         self.units_max = units;
         self.each_max = (spans / EACH_SHARE).clamp(EACH_MIN, EACH_MAX) as u32;
