@@ -77,6 +77,31 @@ impl<D: Device> Timeline<D> {
         }
     }
 
+    /// Submits a frame: calls `submit` with [`Frame::value`], then declares the frame as submitted. If `submit` fails,
+    /// discards the frame, so that its value is not waited for. So `submit` must fail only if no work that signals the
+    /// value was submitted; the caller of `Allocator::timeline` promised that this is true. If `submit` panics, the frame
+    /// is dropped.
+    ///
+    /// # Errors
+    /// The error of `submit`; or those of [`Timeline::submitted`]. If the frame belongs to another timeline, `submit` is
+    /// not called.
+    pub fn submit<E: From<FrameError>>(
+        &self,
+        frame: Frame,
+        submit: impl FnOnce(u64) -> Result<(), E>,
+    ) -> Result<SyncPoint, E> {
+        if !Arc::ptr_eq(&frame.clock, &self.clock) {
+            return Err(FrameError::WrongTimeline { frame, timeline: self.clock.id() }.into());
+        }
+        match submit(frame.value()) {
+            Ok(()) => Ok(self.submitted(frame)?),
+            Err(error) => {
+                frame.discard();
+                Err(error)
+            }
+        }
+    }
+
     /// Declares that no work of the frames that were dropped on this timeline is under way or will be: each was never
     /// submitted, or its work is complete. A program calls it when it ends, after it has waited until its queue is
     /// idle, and submits no further frame. Open frames are not affected.

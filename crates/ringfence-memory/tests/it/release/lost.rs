@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use ringfence::Frame;
 use ringfence::lifetime::RetireBin;
 use ringfence::memory::ShutdownError;
 use ringfence::sim::Command;
+use ringfence::{Frame, FrameError, SyncPoint};
 use ringfence_core::testing::rng::Rng;
 
 use super::world::{BYTES, Program, QUEUES};
@@ -111,6 +111,32 @@ fn shutdown_releases_what_has_passed_before_it_refuses() {
     assert_eq!(world.memory.statistics().retired_count, 1, "the others are released");
     open.discard();
     assert_eq!(world.memory.shutdown(Duration::MAX).map(|done| (done.objects, done.waiting)), Ok((1, 0)));
+    world.close();
+}
+
+#[test]
+fn a_submission_that_fails_discards_its_frame() {
+    type Outcome = Result<SyncPoint, Box<dyn std::error::Error>>;
+    let mut world = Program::new(7);
+    world.make();
+    world.device.run_until_idle();
+    let held = std::mem::take(&mut world.held);
+    let (timeline, other) = (&world.timelines[0], &world.timelines[1]);
+    let wrong = timeline.submit(other.begin(), |_| -> Result<(), FrameError> { panic!("a foreign frame") });
+    let Err(FrameError::WrongTimeline { frame, .. }) = wrong else { panic!("{wrong:?}") };
+    frame.discard();
+    let frame = timeline.begin();
+    drop(held);
+    assert_eq!(world.memory.reclaim().objects, 0, "the frame is open");
+    let failed: Outcome = timeline.submit(frame, |_| Err("the queue is full".into()));
+    assert_eq!(failed.map_err(|error| error.to_string()), Err("the queue is full".to_string()));
+    assert_eq!(world.memory.reclaim().objects, 1, "its value is not waited for");
+    let frame = timeline.begin();
+    let expected = frame.point();
+    let fence = world.fences[0];
+    let submitted: Outcome =
+        timeline.submit(frame, |value| Ok(world.device.submit(0, &[], Vec::new(), (fence, value))?));
+    assert_eq!(submitted.expect("it is submitted"), expected);
     world.close();
 }
 
