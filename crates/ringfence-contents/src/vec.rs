@@ -67,8 +67,10 @@ pub struct Updated {
 /// A vector of elements in a buffer of the device.
 ///
 /// The elements are changed on the host. [`GpuVec::update`], once a frame, adds copies of the changed elements to a
-/// batch. Work that is recorded behind the batch sees the new elements; earlier frames keep reading the previous ones
-/// only if the program does not read elements that it changes (as with any buffer that is overwritten in each frame).
+/// batch. Work that follows the batch reads the new elements. Earlier work on the same queue reads the previous
+/// elements, because the barriers of the batch order the copies behind it. Before an update, the program must make the
+/// queue wait for work on other queues that reads the vector.
+///
 /// A buffer that is too small is replaced by one of at least twice the size: the old elements are copied on the device,
 /// and the old buffer is retired.
 ///

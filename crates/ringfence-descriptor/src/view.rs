@@ -22,8 +22,18 @@ pub struct View<'a, D: Descriptors> {
 }
 
 enum Shown<'a, D: Descriptors> {
-    Portable { view: PortableView<'a, D>, owner: Option<u32>, kind: HeapKind, types: ViewTypes },
-    Native { view: D::View<'a>, kind: HeapKind },
+    Portable {
+        view: PortableView<'a, D>,
+        owner: Option<u32>,
+        kind: HeapKind,
+        types: ViewTypes,
+        /// `true` if the limits of the device were not known when the view of a buffer was created.
+        is_unchecked: bool,
+    },
+    Native {
+        view: D::View<'a>,
+        kind: HeapKind,
+    },
 }
 
 /// Error for a resource without a portable description.
@@ -50,9 +60,12 @@ impl<'a, D: Descriptors> View<'a, D> {
             return Err(DescriptorError::BadRange { offset, size: viewed, rule, limit: size });
         }
         let view = BufferView { offset: offset + view.offset, ..view };
-        shared.map_or(Ok(()), |shared| check_buffer(desc, view, &shared.device.descriptor_support()))?;
-        let view = PortableView::Buffer { object, desc, view };
-        Ok(Self { shown: Shown::Portable { view, owner: Some(owner), kind: HeapKind::Resources, types } })
+        if let Some(shared) = shared {
+            check_buffer(desc, view, &shared.device.descriptor_support())?;
+        }
+        let (view, kind) = (PortableView::Buffer { object, desc, view }, HeapKind::Resources);
+        let (owner, is_unchecked) = (Some(owner), shared.is_none());
+        Ok(Self { shown: Shown::Portable { view, owner, kind, types, is_unchecked } })
     }
 
     /// Creates a view of subresources of a texture.
@@ -68,7 +81,8 @@ impl<'a, D: Descriptors> View<'a, D> {
             _ => ViewTypes::SAMPLED_TEXTURE,
         };
         let view = PortableView::Texture { object: texture.object(), desc, view };
-        Ok(Self { shown: Shown::Portable { view, owner: Some(texture.shared().owner()), kind, types } })
+        let owner = Some(texture.shared().owner());
+        Ok(Self { shown: Shown::Portable { view, owner, kind, types, is_unchecked: false } })
     }
 
     /// Describes a sampler.
@@ -79,7 +93,8 @@ impl<'a, D: Descriptors> View<'a, D> {
     pub fn sampler(desc: SamplerDesc) -> Result<Self, DescriptorError> {
         check_sampler(&desc)?;
         let (kind, types) = (HeapKind::Samplers, ViewTypes::empty());
-        Ok(Self { shown: Shown::Portable { view: PortableView::Sampler(desc), owner: None, kind, types } })
+        let view = PortableView::Sampler(desc);
+        Ok(Self { shown: Shown::Portable { view, owner: None, kind, types, is_unchecked: false } })
     }
 
     /// Wraps a view in the API's own description, for views that the portable description does not cover.
@@ -103,7 +118,7 @@ impl<'a, D: Descriptors> View<'a, D> {
                 check_kind(heap, *kind)?;
                 Ok(view.clone())
             }
-            Shown::Portable { view, owner, kind, types } => {
+            Shown::Portable { view, owner, kind, types, is_unchecked } => {
                 check_kind(heap, *kind)?;
                 if owner.is_some_and(|owner| owner != shared.owner()) {
                     return Err(DescriptorError::Foreign);
@@ -111,7 +126,9 @@ impl<'a, D: Descriptors> View<'a, D> {
                 if heap == HeapKind::Resources && !heap_types.contains(*types) {
                     return Err(DescriptorError::WrongType { heap: heap_types, found: *types });
                 }
-                if let PortableView::Buffer { desc, view, .. } = view {
+                if let PortableView::Buffer { desc, view, .. } = view
+                    && *is_unchecked
+                {
                     check_buffer(*desc, *view, &shared.device.descriptor_support())?;
                 }
                 Ok(shared.device.describe_view(view)?)

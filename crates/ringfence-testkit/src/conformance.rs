@@ -16,7 +16,6 @@
 #![expect(missing_docs, reason = "the name of each function states what must hold")]
 
 pub mod constants;
-pub mod contents;
 pub mod defrag;
 pub mod descriptor;
 pub mod fast_constants;
@@ -197,7 +196,6 @@ macro_rules! conformance {
             uploads_that_were_not_submitted_are_discarded,
             what_is_staged_has_an_address_where_buffers_have_one,
         );
-        $crate::conformance!(@ $open, contents: a_vector_on_the_device_equals_its_model);
         $crate::conformance!(@ $open, texels:
             every_colour_format_keeps_its_texels_in_every_shape,
             every_block_compressed_format_keeps_its_blocks_in_every_shape,

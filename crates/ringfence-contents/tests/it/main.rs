@@ -1,4 +1,5 @@
 //! Tests on the simulated device: generated changes compared with a model on the host.
 
 mod mesh_arena;
+mod program;
 mod vec;

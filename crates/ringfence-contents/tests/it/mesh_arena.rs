@@ -1,92 +1,31 @@
 //! `MeshArena`: generated inserts, drops, lost frames and compaction, read back from the device.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use ringfence::contents::{ContentsError, Mesh, MeshArena, MeshArenaDesc};
-use ringfence::device::{BufferDesc, BufferUsage};
-use ringfence::sim::{Barrier, Command, Device, Fence, Profile, SimOptions};
-use ringfence::{
-    AllocationDesc, Allocator, AllocatorDesc, Buffer, Frame, Location, Timeline, UploadBatch, UploadDesc, UploadError,
-    UploadRing,
-};
+use ringfence::sim::Device;
+use ringfence::{Frame, UploadBatch, UploadError};
 use ringfence_core::testing::rng::Rng;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::program::Program;
 
 type Vertex = [u32; 3];
 type Arena = MeshArena<Device, Vertex, u16>;
 
-struct Program {
-    device: Device,
-    fence: Fence,
-    timeline: Timeline<Device>,
-    memory: Allocator<Device>,
-    ring: UploadRing<Device>,
+fn arena_of(program: &Program, block_vertices: u32, block_indices: u32) -> Arena {
+    let desc = MeshArenaDesc { block_vertices, block_indices, name: "meshes", ..Default::default() };
+    MeshArena::new(&program.memory, desc)
 }
 
-impl Program {
-    fn new(seed: u64) -> Self {
-        let options = SimOptions { seed, lateness: 3, watches_barriers: true, ..Default::default() };
-        let device = Device::new(Profile::h200(), options);
-        let fence = device.create_fence(0);
-        let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-        // SAFETY: the fence belongs to the device, and every submitted frame below signals it.
-        let timeline = unsafe { memory.timeline(fence) }.expect("the device is not lost");
-        let ring = UploadRing::new(&memory, UploadDesc { capacity: 1 << 20, ..Default::default() }).expect("room");
-        Self { device, fence, timeline, memory, ring }
-    }
-
-    fn arena(&self, block_vertices: u32, block_indices: u32) -> Arena {
-        MeshArena::new(
-            &self.memory,
-            MeshArenaDesc { block_vertices, block_indices, name: "meshes", ..Default::default() },
-        )
-    }
-
-    fn submit(&self, frame: Frame, batch: &mut UploadBatch<Device>) {
-        let mut commands = Vec::new();
-        // SAFETY: the commands are submitted as this frame.
-        unsafe { batch.record(&mut commands) }.expect("the destinations are there");
-        self.device.submit(0, &[], commands, (self.fence, frame.value())).expect("the device is not lost");
-        self.timeline.submitted(frame).expect("in order");
-        self.memory.reclaim();
-    }
-
-    /// Submits a frame without commands, and waits for it.
-    fn idle(&self) {
-        let frame = self.timeline.begin();
-        let value = frame.value();
-        self.submit(frame, &mut UploadBatch::new());
-        assert!(self.timeline.wait(value, PATIENCE).expect("the device is not lost"));
-    }
-
-    fn read(&self, from: &Buffer<Device>, offset: u64, size: u64) -> Vec<u8> {
-        let desc = BufferDesc { size, usage: BufferUsage::COPY_DST };
-        let how = AllocationDesc { location: Location::Readback, ..Default::default() };
-        let back = self.memory.create_buffer(&desc, how).expect("there is room");
-        let frame = self.timeline.begin();
-        let (src, dst, value) = (*from.object(), *back.object(), frame.value());
-        let copy = Command::CopyBuffer { src, src_offset: offset, dst, dst_offset: 0, size };
-        let commands = vec![Command::Barrier(Barrier::All), copy];
-        self.device.submit(0, &[], commands, (self.fence, value)).expect("the device is not lost");
-        self.timeline.submitted(frame).expect("in order");
-        assert!(self.timeline.wait(value, PATIENCE).expect("the device is not lost"));
-        let mut bytes = vec![0; size as usize];
-        back.read(0, &mut bytes).expect("it is mapped");
-        bytes
-    }
-
-    /// Checks that the arena's buffers contain the mesh at the place where it is drawn.
-    fn check(&self, arena: &Arena, mesh: &Mesh<Device>, model: &Model) {
-        let draw = arena.draw(mesh).expect("its own mesh");
-        assert_eq!(draw.index_count as usize, model.indices.len());
-        let (vertices, indices) = arena.block(draw.block).expect("the block exists");
-        let found = self.read(vertices, draw.vertex_offset as u64 * 12, model.vertices.len() as u64 * 12);
-        assert_eq!(found, bytemuck::cast_slice::<_, u8>(&model.vertices), "vertices of {mesh:?}");
-        let found = self.read(indices, u64::from(draw.first_index) * 2, model.indices.len() as u64 * 2);
-        assert_eq!(found, bytemuck::cast_slice::<_, u8>(&model.indices), "indices of {mesh:?}");
-    }
+/// Checks that the arena's buffers contain the mesh at the place where it is drawn.
+fn check(program: &Program, arena: &Arena, mesh: &Mesh<Device>, model: &Model) {
+    let draw = arena.draw(mesh).expect("its own mesh");
+    assert_eq!(draw.index_count as usize, model.indices.len());
+    let (vertices, indices) = arena.block(draw.block).expect("the block exists");
+    let found = program.read(vertices, draw.vertex_offset as u64 * 12, model.vertices.len() as u64 * 12);
+    assert_eq!(found, bytemuck::cast_slice::<_, u8>(&model.vertices), "vertices of {mesh:?}");
+    let found = program.read(indices, u64::from(draw.first_index) * 2, model.indices.len() as u64 * 2);
+    assert_eq!(found, bytemuck::cast_slice::<_, u8>(&model.indices), "indices of {mesh:?}");
 }
 
 struct Model {
@@ -117,7 +56,7 @@ fn generated_meshes_hold_their_bytes_wherever_they_are_moved() {
     let (mut moves, mut losses) = (0, 0);
     for seed in 0..3 {
         let (program, mut dice) = (Program::new(seed), Rng::new(seed + 7));
-        let mut arena = program.arena(600, 1000);
+        let mut arena = arena_of(&program, 600, 1000);
         let mut live = BTreeMap::new();
         for number in 0..500_u64 {
             let (frame, mut batch, mut added) = (program.timeline.begin(), UploadBatch::new(), Vec::new());
@@ -147,20 +86,13 @@ fn generated_meshes_hold_their_bytes_wherever_they_are_moved() {
                 assert!(is_lost || !has_copies, "the copies were lost");
                 losses += u64::from(moved > 0);
             } else {
-                let mut commands = Vec::new();
-                // SAFETY: the commands are submitted as this frame.
-                unsafe { batch.record(&mut commands) }.expect("the destinations are there");
-                // SAFETY: as above.
-                unsafe { moving.record(&mut commands) }.expect("the destinations are there");
-                program.device.submit(0, &[], commands, (program.fence, frame.value())).expect("not lost");
-                program.timeline.submitted(frame).expect("in order");
-                program.memory.reclaim();
+                program.submit(frame, &mut [&mut batch, &mut moving]);
             }
             if number % 25 == 0 {
-                live.values().for_each(|(mesh, model)| program.check(&arena, mesh, model));
+                live.values().for_each(|(mesh, model)| check(&program, &arena, mesh, model));
             }
         }
-        live.values().for_each(|(mesh, model)| program.check(&arena, mesh, model));
+        live.values().for_each(|(mesh, model)| check(&program, &arena, mesh, model));
         drop(live);
         for _ in 0..2 {
             program.idle();
@@ -176,28 +108,28 @@ fn generated_meshes_hold_their_bytes_wherever_they_are_moved() {
 #[test]
 fn meshes_share_blocks_and_a_large_mesh_gets_its_own() {
     let program = Program::new(9);
-    let mut arena = program.arena(600, 1000);
+    let mut arena = arena_of(&program, 600, 1000);
     let (frame, mut batch, mut dice) = (program.timeline.begin(), UploadBatch::new(), Rng::new(1));
     let large = Model { vertices: vec![[7; 3]; 5000], indices: vec![3; 100] };
     let mesh = large.insert(&mut arena, &program, &mut batch, &frame).expect("there is room");
     let models: Vec<_> = (0..10).map(|_| Model::roll(&mut dice, 40, 80)).collect();
     let insert = |model: &Model| model.insert(&mut arena, &program, &mut batch, &frame).expect("there is room");
     let meshes: Vec<_> = models.iter().map(insert).collect();
-    program.submit(frame, &mut batch);
-    program.check(&arena, &mesh, &large);
+    program.submit(frame, &mut [&mut batch]);
+    check(&program, &arena, &mesh, &large);
     let draws = arena.draws(&meshes).expect("its own meshes");
     assert!(draws.is_sorted_by_key(|draw| draw.block));
     assert_eq!(arena.figures().block_count, 2);
     let draw = arena.draw(&meshes[3]).expect("its own mesh");
     let words = draw.indirect(4, 9);
     assert_eq!(words, [draw.index_count, 4, draw.first_index, draw.vertex_offset as u32, 9]);
-    meshes.iter().zip(&models).for_each(|(mesh, model)| program.check(&arena, mesh, model));
+    meshes.iter().zip(&models).for_each(|(mesh, model)| check(&program, &arena, mesh, model));
 }
 
 #[test]
 fn ranges_of_a_dropped_mesh_are_reused_after_its_submissions_only() {
     let program = Program::new(10);
-    let mut arena = program.arena(100, 100);
+    let mut arena = arena_of(&program, 100, 100);
     let full = Model { vertices: vec![[1; 3]; 100], indices: vec![1; 100] };
     let (frame, mut batch) = (program.timeline.begin(), UploadBatch::new());
     let first = full.insert(&mut arena, &program, &mut batch, &frame).expect("there is room");
@@ -205,22 +137,22 @@ fn ranges_of_a_dropped_mesh_are_reused_after_its_submissions_only() {
     // The frame is open, so the ranges of the first mesh are in use.
     let second = full.insert(&mut arena, &program, &mut batch, &frame).expect("there is room");
     assert_eq!(arena.figures().block_count, 2);
-    program.submit(frame, &mut batch);
+    program.submit(frame, &mut [&mut batch]);
     program.idle();
     arena.reclaim().expect("the device is not lost");
     assert_eq!((arena.figures().block_count, arena.figures().mesh_count), (1, 1), "the empty block is freed");
-    program.check(&arena, &second, &full);
+    check(&program, &arena, &second, &full);
 }
 
 #[test]
 fn compaction_empties_a_block_within_its_bound() {
     let program = Program::new(11);
-    let mut arena = program.arena(100, 100);
+    let mut arena = arena_of(&program, 100, 100);
     let part = Model { vertices: vec![[5; 3]; 25], indices: vec![2; 25] };
     let (frame, mut batch) = (program.timeline.begin(), UploadBatch::new());
     let mut insert = || part.insert(&mut arena, &program, &mut batch, &frame).expect("there is room");
     let mut meshes: Vec<_> = (0..8).map(|_| insert()).collect();
-    program.submit(frame, &mut batch);
+    program.submit(frame, &mut [&mut batch]);
     // Two of four are left in each block.
     meshes.retain({
         let mut number = 0;
@@ -237,20 +169,20 @@ fn compaction_empties_a_block_within_its_bound() {
         let (frame, mut batch) = (program.timeline.begin(), UploadBatch::new());
         let moved = arena.compact(bytes + 10, &mut batch, &frame).expect("its own frame");
         assert_eq!(moved, expected * bytes, "one mesh in each frame");
-        program.submit(frame, &mut batch);
+        program.submit(frame, &mut [&mut batch]);
         program.idle();
-        meshes.iter().for_each(|mesh| program.check(&arena, mesh, &part));
+        meshes.iter().for_each(|mesh| check(&program, &arena, mesh, &part));
     }
     program.idle();
     arena.reclaim().expect("the device is not lost");
     assert_eq!(arena.figures().block_count, 1);
-    meshes.iter().for_each(|mesh| program.check(&arena, mesh, &part));
+    meshes.iter().for_each(|mesh| check(&program, &arena, mesh, &part));
 }
 
 #[test]
 fn misuse_is_refused_by_name_and_changes_nothing() {
     let (program, other) = (Program::new(12), Program::new(13));
-    let (mut arena, twin) = (program.arena(100, 100), program.arena(100, 100));
+    let (mut arena, twin) = (arena_of(&program, 100, 100), arena_of(&program, 100, 100));
     let (frame, foreign, mut batch) = (program.timeline.begin(), other.timeline.begin(), UploadBatch::new());
     let none = Model { vertices: vec![[1; 3]; 2], indices: Vec::new() };
     let refused = none.insert(&mut arena, &program, &mut batch, &frame).map(drop);
@@ -269,22 +201,22 @@ fn misuse_is_refused_by_name_and_changes_nothing() {
     let mesh = model.insert(&mut arena, &program, &mut batch, &frame).expect("there is room");
     assert!(matches!(twin.draw(&mesh), Err(ContentsError::ForeignMesh)));
     assert!(arena.draw(&mesh).is_ok());
-    program.submit(frame, &mut batch);
-    program.check(&arena, &mesh, &model);
+    program.submit(frame, &mut [&mut batch]);
+    check(&program, &arena, &mesh, &model);
     foreign.discard();
 }
 
 #[test]
 fn a_move_whose_frame_is_discarded_is_undone() {
     let program = Program::new(15);
-    let mut arena = program.arena(100, 100);
+    let mut arena = arena_of(&program, 100, 100);
     let (frame, mut batch) = (program.timeline.begin(), UploadBatch::new());
     let [large, small] =
         [80, 25].map(|count| Model { vertices: vec![[count; 3]; count as usize], indices: vec![1; 10] });
     let first = large.insert(&mut arena, &program, &mut batch, &frame).expect("there is room");
     let second = small.insert(&mut arena, &program, &mut batch, &frame).expect("there is room");
     let third = small.insert(&mut arena, &program, &mut batch, &frame).expect("there is room");
-    program.submit(frame, &mut batch);
+    program.submit(frame, &mut [&mut batch]);
     program.idle();
     drop(first);
     program.idle();
@@ -292,7 +224,7 @@ fn a_move_whose_frame_is_discarded_is_undone() {
     let other = Model { vertices: vec![[9; 3]; 60], indices: vec![4; 10] };
     let (frame, mut batch) = (program.timeline.begin(), UploadBatch::new());
     let fourth = other.insert(&mut arena, &program, &mut batch, &frame).expect("there is room");
-    program.submit(frame, &mut batch);
+    program.submit(frame, &mut [&mut batch]);
     program.idle();
     let places = |arena: &Arena| [&second, &third, &fourth].map(|mesh| arena.draw(mesh).expect("its own mesh"));
     let before = places(&arena);
@@ -311,7 +243,7 @@ fn a_move_whose_frame_is_discarded_is_undone() {
     assert_eq!((places(&arena), arena.figures().moving_count), (before, 0));
     assert_eq!(arena.take_content_lost(), moved > 0);
     for (mesh, model) in [(&second, &small), (&third, &small), (&fourth, &other)] {
-        program.check(&arena, mesh, model);
+        check(&program, &arena, mesh, model);
     }
     assert!(moved > 0, "the test moves a mesh");
 }
@@ -319,11 +251,11 @@ fn a_move_whose_frame_is_discarded_is_undone() {
 #[test]
 fn a_block_without_room_for_the_indices_keeps_its_vertices() {
     let program = Program::new(16);
-    let mut arena = program.arena(100, 100);
+    let mut arena = arena_of(&program, 100, 100);
     let (frame, mut batch) = (program.timeline.begin(), UploadBatch::new());
     let [many, few] = [90, 20].map(|count| Model { vertices: vec![[1; 3]; 10], indices: vec![1; count] });
     let meshes = [&many, &few].map(|model| model.insert(&mut arena, &program, &mut batch, &frame).expect("room"));
     assert_eq!(arena.figures().free_vertices, 180);
-    program.submit(frame, &mut batch);
+    program.submit(frame, &mut [&mut batch]);
     drop(meshes);
 }

@@ -379,6 +379,12 @@ pub fn a_view_of_a_range_of_a_shared_buffer_shows_that_range<G: Gpu>(rig: &mut R
         Job::Copy { from, constants: false, to: slot_of(&words(target), target.object()), words: WORDS }
     });
     let jobs: Vec<_> = jobs.collect();
+    // Staged bytes do not refer to the device, so the heap checks its limits.
+    let alignment = rig.memory.device().descriptor_support().storage_alignment;
+    let shifted = View::buffer(&staged, BufferView { offset: 4, size: 64, ..view }).expect("it is inside");
+    let refused = table.insert(&shifted).err();
+    let is_refused = matches!(refused, Some(DescriptorError::BadRange { limit, .. }) if limit == alignment);
+    assert_eq!(is_refused, alignment > 4, "{refused:?}");
     run(rig, &heap, frame, &jobs);
     for (target, value) in targets.iter().zip(1..) {
         assert!(holds(rig, target, value), "{value}");

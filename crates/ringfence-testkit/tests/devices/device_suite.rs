@@ -18,6 +18,7 @@
 //! 1.3.239, synchronization on [vulkan, …]`, `validation: absent (…) […]`). Each test that does not apply to a device
 //! is printed too (`skipped: …`). With `RINGFENCE_REQUIRE_VALIDATION=1`, the tests of a device without layers fail.
 
+mod contents;
 mod debugging;
 mod devices;
 mod manager;
@@ -104,6 +105,10 @@ macro_rules! suite {
             a_buffer_is_as_large_as_it_was_described,
             a_cube_is_streamed_and_moved,
             a_buffer_that_may_be_larger_keeps_all_that_it_has,
+        );
+        suite!(@ $open, contents:
+            a_vector_on_the_device_equals_its_model,
+            meshes_hold_their_bytes_wherever_they_are_moved,
         );
         suite!(@ $open, recycled:
             recycled_objects_hold_what_each_owner_writes,
