@@ -27,7 +27,7 @@ use ringfence_core::tlsf::Tlsf;
 
 use super::error::ContentsError;
 use crate::device::{BufferDesc, BufferUsage, Device};
-use ringfence_memory::extend::{Lock, Passed, Shared};
+use ringfence_memory::extend::{Lock, Passed, Shared, run_unlocked};
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::Location;
 use ringfence_memory::{AllocationDesc, Allocator, Buffer, Error};
@@ -65,8 +65,8 @@ pub struct Mesh<D: Device> {
     shared: Arc<Shared<D>>,
     retired: Arc<Lock<RetireQueue<Freed>>>,
     slot: u32,
-    /// Alive while the mesh is.
-    _alive: Arc<()>,
+    /// `None` during the drop. [`MeshArena::compact`] moves only meshes that have it.
+    alive: Option<Arc<()>>,
 }
 
 /// The part of an arena that draws a mesh: the arguments of an indexed draw, and the block whose buffers it needs.
@@ -228,7 +228,7 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
             }
         };
         let (shared, retired) = (Arc::clone(self.memory.shared()), Arc::clone(&self.retired));
-        Ok(Mesh { shared, retired, slot, _alive: alive })
+        Ok(Mesh { shared, retired, slot, alive: Some(alive) })
     }
 
     fn upload(
@@ -508,7 +508,11 @@ fn retire<D: Device>(shared: &Shared<D>, retired: &Lock<RetireQueue<Freed>>, ite
 
 impl<D: Device> Drop for Mesh<D> {
     fn drop(&mut self) {
-        retire(&self.shared, &self.retired, Freed::Mesh(self.slot));
+        // First: a move that begins later would not be among the submissions that the mesh waits for.
+        self.alive = None;
+        let (shared, retired, slot) = (Arc::clone(&self.shared), Arc::clone(&self.retired), self.slot);
+        // The drop may be within a host allocation, while this thread holds a lock.
+        run_unlocked(move || retire(&shared, &retired, Freed::Mesh(slot)));
     }
 }
 

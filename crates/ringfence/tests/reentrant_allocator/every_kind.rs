@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use ringfence::contents::{GpuVec, GpuVecDesc, Mesh, MeshArena, MeshArenaDesc};
 use ringfence::debugging::Finding;
 use ringfence::defrag::DefragDesc;
 use ringfence::descriptor::{
@@ -49,6 +50,7 @@ struct World {
     shown: Buffer<Device>,
     movable: Vec<Buffer<Device>>,
     bin: RetireBin<Vec<u8>>,
+    arena: RefCell<MeshArena<Device, u32>>,
     frame: Frame,
 }
 
@@ -104,6 +106,10 @@ fn small_blocks() -> PlacementDesc {
     }
 }
 
+fn small_meshes<'a>() -> MeshArenaDesc<'a> {
+    MeshArenaDesc { block_vertices: 64, block_indices: 64, ..Default::default() }
+}
+
 fn pool_desc<'a>() -> PoolDesc<'a> {
     PoolDesc { block_bytes: 1 << 20, name: "a pool", ..Default::default() }
 }
@@ -155,6 +161,7 @@ impl World {
             shown,
             movable,
             bin: RetireBin::new(),
+            arena: RefCell::new(MeshArena::new(memory, small_meshes())),
             frame: base.timeline().begin(),
             base,
         }
@@ -192,6 +199,19 @@ impl World {
         batch
     }
 
+    fn mesh(&self) -> Mesh<Device> {
+        let inserted =
+            self.arena.borrow_mut().insert(&[1; 4], &[0; 6], &self.ring, &mut UploadBatch::new(), &self.frame);
+        inserted.expect("room")
+    }
+
+    fn vector(&self) -> GpuVec<Device, u32> {
+        let mut vector = GpuVec::new(&self.base.memory, GpuVecDesc::default());
+        vector.extend(0..10);
+        vector.update(&self.ring, &mut UploadBatch::new(), &self.frame).expect("room");
+        vector
+    }
+
     fn transfer(&self) -> TransferQueue<Device> {
         let desc = small_ring();
         let ring = UploadRing::new(&self.base.memory, desc).expect("small");
@@ -203,9 +223,9 @@ impl World {
     /// Releases everything, and checks that nothing is leaked.
     fn finish(self) {
         let Self { base, ring, readback, constants, cpu, visible, sampler_heap, table, samplers, .. } = self;
-        let Self { transient, placement, fast, pool, shown, movable, bin, frame, .. } = self;
+        let Self { transient, placement, fast, pool, shown, movable, bin, arena, frame, .. } = self;
         drop((ring, readback, constants, cpu, visible, sampler_heap, table, samplers));
-        drop((transient, placement, fast, pool, shown, movable, bin));
+        drop((transient, placement, fast, pool, shown, movable, bin, arena));
         base.timeline().discard_dropped();
         base.complete(frame);
         base.memory.reclaim();
@@ -277,6 +297,9 @@ const KINDS: &[Kind] = &[
     ("UploadRing", |w| Box::new(UploadRing::new(&w.base.memory, small_ring()).expect("small"))),
     ("Staged", |w| Box::new(w.ring.write_for(&w.frame, &[1; 64], 4).expect("room"))),
     ("UploadWriter", |w| Box::new(w.writer())),
+    ("Mesh", |w| Box::new(w.mesh())),
+    ("MeshArena", |w| Box::new(MeshArena::<Device, u32>::new(&w.base.memory, small_meshes()))),
+    ("GpuVec", |w| Box::new(w.vector())),
     ("UploadBatch", |w| Box::new(w.batch())),
     ("TransferQueue", |w| Box::new(w.transfer())),
     ("ReadbackRing", |w| Box::new(ReadbackRing::new(&w.base.memory, small_readback()).expect("small"))),
@@ -516,6 +539,16 @@ const OPERATIONS: &[Operation] = &[
         let mut writer = w.fast.writer(&w.frame).expect("its frame");
         (0..3).for_each(|_| _ = writer.write(&[1; 3000]).expect("room"));
     }),
+    ("MeshArena", |w| {
+        let meshes: Vec<_> = (0..20).map(|_| w.mesh()).collect();
+        let mut arena = w.arena.borrow_mut();
+        arena.draws(&meshes[10..]).expect("its own meshes");
+        drop(meshes);
+        arena.compact(1 << 20, &mut UploadBatch::new(), &w.frame).expect("its frame");
+        arena.reclaim().expect("the device is not lost");
+        _ = arena.take_content_lost();
+    }),
+    ("GpuVec", |w| drop(w.vector())),
     ("validate", |w| w.base.memory.debug().validate().expect("sound")),
 ];
 
