@@ -7,12 +7,12 @@ use ringfence::sim::rng::Rng;
 use ringfence::{UploadBatch, UploadDesc, UploadRing};
 use ringfence_testkit::{Command, Gpu};
 
-use crate::device_suite::rig::Rig;
+use crate::device_suite::rig::{PATIENCE, Rig};
 
 const FRAMES: usize = 400;
 const STEPS: usize = 25;
 
-/// Ten thousand changes in 400 frames. One frame in eight is discarded, and its upload is lost.
+/// Ten thousand changes in 400 frames. On simulated devices, one frame in eight is discarded, and its upload is lost.
 pub fn a_vector_on_the_device_equals_its_model<G: Gpu>(rig: &mut Rig<G>) {
     let ring = UploadRing::new(&rig.memory, UploadDesc { capacity: 4 << 20, ..Default::default() }).expect("room");
     let mut vector = GpuVec::<_, u32>::new(&rig.memory, GpuVecDesc { name: "vector", ..Default::default() });
@@ -25,13 +25,13 @@ pub fn a_vector_on_the_device_equals_its_model<G: Gpu>(rig: &mut Rig<G>) {
         let updated = vector.update(&ring, &mut batch, &frame).expect("the ring has room");
         assert_eq!(updated.waiting, 0);
         moves += u32::from(updated.is_moved);
-        if dice.below(8) == 0 {
+        if dice.below(8) == 0 && G::NAME == "sim" {
             drop(batch);
             frame.discard();
             continue;
         }
-        rig.submit(frame, &[Command::Upload(Box::new(batch))]);
-        rig.memory.reclaim();
+        let value = rig.submit(frame, &[Command::Upload(Box::new(batch))]);
+        keep_up(rig, value);
         if number % 20 == 0 {
             check(rig, &vector);
         }
@@ -41,6 +41,14 @@ pub fn a_vector_on_the_device_equals_its_model<G: Gpu>(rig: &mut Rig<G>) {
     rig.submit(frame, &[Command::Upload(Box::new(batch))]);
     check(rig, &vector);
     assert!(moves >= 2, "the vector has outgrown its buffer");
+}
+
+/// Waits for the frame, unless the device is simulated. On a busy machine, validation layer 1.3.239 reports that its own
+/// wait for a semaphore has timed out ("most likely a validation bug"), if submissions pile up or values are skipped.
+fn keep_up<G: Gpu>(rig: &Rig<G>, submitted: u64) {
+    let is_over = G::NAME == "sim" || rig.timeline().wait(submitted, PATIENCE).expect("the device is not lost");
+    assert!(is_over);
+    rig.memory.reclaim();
 }
 
 fn check<G: Gpu>(rig: &mut Rig<G>, vector: &GpuVec<G::Device, u32>) {
@@ -78,8 +86,8 @@ type Arena<G> = MeshArena<<G as Gpu>::Device, [u32; 3], u16>;
 /// Vertices and indices of a mesh.
 type Model = (Vec<[u32; 3]>, Vec<u16>);
 
-/// Meshes are inserted, dropped and moved to other blocks in 200 frames. One frame in eight is discarded: its meshes
-/// are dropped, and its moves do not happen.
+/// Meshes are inserted, dropped and moved to other blocks in 200 frames. On simulated devices, one frame in eight is
+/// discarded: its meshes are dropped, and its moves do not happen.
 pub fn meshes_hold_their_bytes_wherever_they_are_moved<G: Gpu>(rig: &mut Rig<G>) {
     let ring = UploadRing::new(&rig.memory, UploadDesc { capacity: 4 << 20, ..Default::default() }).expect("room");
     let desc = MeshArenaDesc { block_vertices: 600, block_indices: 1000, name: "meshes", ..Default::default() };
@@ -100,15 +108,15 @@ pub fn meshes_hold_their_bytes_wherever_they_are_moved<G: Gpu>(rig: &mut Rig<G>)
             drop(key.and_then(|key| live.remove(&key)));
         }
         moved_bytes += arena.compact(8000, &mut moves, &frame).expect("its own frame");
-        if dice.below(8) == 0 {
+        if dice.below(8) == 0 && G::NAME == "sim" {
             drop((inserts, moves));
             frame.discard();
             drop(live.split_off(&first));
             let _ = arena.take_content_lost();
             continue;
         }
-        rig.submit(frame, &[Command::Upload(Box::new(inserts)), Command::Upload(Box::new(moves))]);
-        rig.memory.reclaim();
+        let value = rig.submit(frame, &[Command::Upload(Box::new(inserts)), Command::Upload(Box::new(moves))]);
+        keep_up(rig, value);
         if number % 20 == 0 {
             check_meshes(rig, &arena, live.values());
         }
