@@ -4,6 +4,7 @@
 //! allocates memory only. A run of a trace that takes too long is cut off, and the table reports it.
 
 use crate::makers::{GpuAllocator, Handles, Maker, Memory, Nothing, Ours, OursMemory, Vma, VmaMemory};
+use crate::footprint;
 use crate::objects;
 use crate::output::{Report, Row, Value};
 use crate::paced::{self, Frame, Paced, Shown};
@@ -179,6 +180,10 @@ pub struct Settings {
     pub with_traces: bool,
     /// `true` to measure growth without a pause.
     pub with_growth: bool,
+    /// Number of textures of the level that is loaded and dropped; `None` to skip it.
+    pub level_textures: Option<usize>,
+    /// The textures that are streamed; `None` to skip this.
+    pub stream: Option<footprint::Stream>,
     /// `true` to measure pairs on several threads.
     pub with_pairs: bool,
 }
@@ -213,6 +218,12 @@ pub fn sections(traces: &[&Trace], settings: &Settings, report: &mut Report) -> 
     }
     if settings.with_pairs {
         thread_section(&handles, &contenders, settings, &name, report)?;
+    }
+    if let Some(textures) = settings.level_textures {
+        footprint::level_section(&handles, textures, report)?;
+    }
+    if let Some(stream) = &settings.stream {
+        footprint::stream_section(&handles, stream, report)?;
     }
     if settings.with_growth {
         growth_section(&handles, &contenders, settings, &name, report)?;

@@ -4,6 +4,7 @@ mod clock;
 mod contenders;
 mod defrag;
 mod device;
+mod footprint;
 mod frames;
 mod makers;
 mod objects;
@@ -35,6 +36,8 @@ struct Arguments {
     device_bytes: u64,
     host_bytes: u64,
     paced: paced::Paced,
+    level_textures: Option<usize>,
+    stream: footprint::Stream,
 }
 
 impl Arguments {
@@ -52,6 +55,8 @@ impl Arguments {
             device_bytes: 1 << 30,
             host_bytes: 256 << 20,
             paced: paced::Paced::default(),
+            level_textures: Some(5_000),
+            stream: footprint::Stream { live: 2_000, replaced: 40, frames: 2_000, side_max: 2048, differs: false },
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
@@ -73,6 +78,13 @@ impl Arguments {
                 }
                 "--paced-device" => read.paced.device = paced::Frame::read(&value()?)?,
                 "--paced-host" => read.paced.host = paced::Frame::read(&value()?)?,
+                "--level-textures" => {
+                    read.level_textures =
+                        Some(value()?.parse().map_err(|_| "--level-textures wants a number")?);
+                }
+                "--stream-side" => {
+                    read.stream.side_max = value()?.parse().map_err(|_| "--stream-side wants a number")?;
+                }
                 "--csv" => read.csv = Some(value()?.into()),
                 "--json" => read.json = Some(value()?.into()),
                 "--roominess" => read.roominess = value()?.parse().map_err(|_| "--roominess wants a number")?,
@@ -148,7 +160,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if arguments.wants("defragmentation") {
         defrag::section(arguments.quick, repetitions.min(7), &mut report)?;
     }
-    if ["device", "played", "pairs", "paced", "objects", "objects_parts", "objects_frame"]
+    if ["device", "played", "pairs", "paced", "objects", "objects_parts", "objects_frame", "level", "stream"]
         .iter()
         .any(|section| arguments.wants(section))
     {
@@ -166,6 +178,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             with_object_frames: arguments.wants("objects_frame"),
             with_growth: arguments.wants("device"),
             with_traces: arguments.wants("device") || arguments.wants("played"),
+            level_textures: arguments.level_textures.filter(|_| arguments.wants("level")),
+            stream: arguments.wants("stream").then_some(arguments.stream),
             with_pairs: arguments.wants("device") || arguments.wants("pairs"),
         };
         device::sections(&churn, &settings, &mut report)?;

@@ -58,6 +58,11 @@ pub fn run(command: &[String], root: &str, mutants: &[Mutant], written: &Written
             let within = found.iter().map(|(file, bytes)| written.within(file, bytes));
             numbers = within.into_iter().find(|numbers| !numbers.is_empty());
         }
+        if numbers.is_none() && message["code"]["code"] == "E0004" {
+            // The message points to the value of a match, whose arm got a guard.
+            let first = found.first().and_then(|(file, bytes)| written.after(file, bytes));
+            numbers = first.map(<[usize]>::to_vec);
+        }
         // A function that runs at compile time cannot have a switch, so all its mutants are omitted.
         let is_constant = message["code"]["code"] == "E0080";
         match numbers {

@@ -24,6 +24,7 @@ const ABOVE: &[Stage] = &[
     stage("ringfence", "it", &["--skip=there_is_no_memory"]),
     stage("ringfence-sparse", "it", &[]),
     stage("ringfence-upload", "it", &["--skip=a_million", "--skip=upload_generated::"]),
+    stage("ringfence-contents", "it", &[]),
     stage("ringfence-descriptor", "it", &[]),
     stage("ringfence-transient", "it", &[]),
     stage("ringfence-placement", "it", &[]),

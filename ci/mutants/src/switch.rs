@@ -35,6 +35,13 @@ impl Written {
         let inside = places.filter(|(place, _)| bytes.start <= place.start && place.end <= bytes.end);
         inside.flat_map(|(_, numbers)| numbers.iter().copied()).collect()
     }
+
+    /// Returns the mutants of the first switch after these bytes of a file.
+    pub fn after(&self, file: &str, bytes: &Range<usize>) -> Option<&[usize]> {
+        let places = self.places.get(file)?.iter();
+        let after = places.filter(|(place, _)| place.start >= bytes.end);
+        after.min_by_key(|(place, _)| place.start).map(|(_, numbers)| numbers.as_slice())
+    }
 }
 
 /// A change of a location in a source.

@@ -122,6 +122,8 @@ pub struct Blocks<A, H> {
     empties: Vec<Empty>,
     /// The latest reported tick.
     now: u64,
+    /// Total size of the empty blocks that were used again, in units; it wraps around.
+    reused_size: u64,
     /// Source of the blocks' serials: a later block has a larger serial.
     serials: Serials,
     desc: BlocksDesc,
@@ -137,6 +139,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             index: Index::new(),
             empties: Vec::new(),
             now: 0,
+            reused_size: 0,
             serials: Serials::new(),
             desc,
         }
@@ -311,11 +314,12 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     fn note_allocation(&mut self, slot: u32) {
         let Some(block) = self.slots[slot as usize].as_mut() else { return };
         block.free_size = block.allocator.free_size();
-        let is_first = block.allocator.live_count() == 1;
+        let (is_first, size) = (block.allocator.live_count() == 1, block.initial_size);
         self.index.note_grant(slot);
         self.index.update(slot, (block.free_size, block.serial));
         if is_first {
             self.leave_empties(slot);
+            self.reused_size = self.reused_size.wrapping_add(size);
         }
     }
 
@@ -348,6 +352,12 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// this function after it became empty, so a block that is used in every tick is never removed. If `now` is below
     /// the latest tick, the latest tick is used.
     pub fn take_surplus(&mut self, now: u64) -> Option<(BlockId, H)> {
+        let id = self.surplus(now)?;
+        Some((id, self.remove_empty(id)?))
+    }
+
+    /// Reports tick `now`, and returns the block that [`Blocks::take_surplus`] would remove.
+    pub fn surplus(&mut self, now: u64) -> Option<BlockId> {
         self.now = self.now.max(now);
         for fresh in self.empties.iter_mut().rev().take_while(|empty| empty.since == NOT_REPORTED) {
             fresh.since = self.now;
@@ -355,7 +365,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         let longest = self.empties.first()?;
         let is_due = self.empties.len() > self.desc.destroy_threshold
             && self.now - longest.since >= self.desc.grace_ticks.max(1);
-        if is_due { self.take_empty() } else { None }
+        let block = self.slots[longest.slot as usize].as_ref().filter(|_| is_due)?;
+        Some(block.id(longest.slot as usize))
     }
 
     /// Removes the block that has been empty longest, regardless of the threshold and the grace period. Returns `None`
@@ -447,6 +458,21 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     #[must_use]
     pub fn empty_count(&self) -> usize {
         self.empties.len()
+    }
+
+    /// Returns the total size of the empty blocks that were used again so far, in units. It wraps around.
+    #[must_use]
+    pub const fn reused_size(&self) -> u64 {
+        self.reused_size
+    }
+
+    /// Returns the blocks without a live range, the longest empty one first: each with its size in units and the number
+    /// of ticks since [`Blocks::take_surplus`] first found it empty (0 before that).
+    pub fn empties(&self) -> impl Iterator<Item = (BlockId, u64, u64)> + '_ {
+        self.empties.iter().filter_map(|empty| {
+            let block = self.slots[empty.slot as usize].as_ref()?;
+            Some((block.id(empty.slot as usize), block.initial_size, self.now.saturating_sub(empty.since)))
+        })
     }
 
     /// Returns statistics of all blocks together. O(blocks), so it can be called every frame. Sums saturate at

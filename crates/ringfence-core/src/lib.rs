@@ -22,6 +22,7 @@
 //! | [`sync`] | points on timelines, and sets of points | – |
 //! | [`retire`] | deferred frees: items are released when their points have passed | O(1) per batch |
 //! | [`block_sizes`] | size of the next block | O(1) |
+//! | [`empty_blocks`] | bytes of empty blocks that are kept | O(1) |
 //! | [`low_water`] | number of free bytes below which the next block is created | O(1) |
 //!
 //! Sizes, offsets and alignments are 64-bit and counted in *units*: bytes for memory, slots for descriptors.
@@ -36,6 +37,7 @@ pub mod algorithm;
 pub mod block_sizes;
 pub mod blocks;
 pub mod buddy;
+pub mod empty_blocks;
 mod equal_blocks;
 pub mod fit_tree;
 pub mod free_list;

@@ -12,8 +12,15 @@ pub struct AllocatorDesc {
     pub device_block_bytes_max: u64,
     /// Maximum size of a block that the host uses too, in bytes. The driver takes longer to create such a block.
     pub host_block_bytes_max: u64,
-    /// Number of empty blocks of one memory type and class that are always kept.
+    /// Number of empty blocks of one memory type and class that are always kept, the smallest ones. A block that is
+    /// larger than a quarter of [`AllocatorDesc::empty_bytes_min`] and than all live bytes of its memory type and class together is
+    /// freed after the grace, like a further empty block.
     pub empty_blocks_kept: usize,
+    /// Bytes of empty blocks that each memory type and class keeps for the grace, in addition to one block of the next
+    /// size. If an eighth of the live bytes is more, that many are kept. Blocks above this limit are freed by the next
+    /// `Allocator::reclaim`, the largest first ([`EmptyBlocks`](ringfence_core::empty_blocks::EmptyBlocks)). With
+    /// `u64::MAX`, there is no such limit. Pools keep all their empty blocks for the grace.
+    pub empty_bytes_min: u64,
     /// Number of calls of `Allocator::reclaim` for which further empty blocks are kept. With 0 (for programs without
     /// frames), a block is freed as soon as it is empty, and objects are not recycled: a program with a single resource
     /// may then create and free a block each time.
@@ -45,7 +52,8 @@ impl Default for AllocatorDesc {
             device_block_bytes_max: 256 << 20,
             host_block_bytes_max: 64 << 20,
             empty_blocks_kept: 1,
-            empty_block_grace: 120,
+            empty_bytes_min: 64 << 20,
+            empty_block_grace: 48,
             small_slots: true,
             recycled_bytes_max: 256 << 20,
             heap_bytes_max: [u64::MAX; 16],

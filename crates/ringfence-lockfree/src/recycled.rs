@@ -33,7 +33,7 @@
 //! |---|---|
 //! | take, keep | O(1): a hash of the key, a line of tags, an exchange; a short lock once per batch |
 //! | keep, near the limit | O(thread caches); once in 64 refusals also O(classes), and O(1) for each destroyed object |
-//! | age | once in 32 reclaims O(classes), and O(1) for each destroyed object |
+//! | age | once in 16 reclaims O(classes), and O(1) for each destroyed object |
 //! | empty, each | O(objects), O(classes × thread caches) |
 
 use alloc::boxed::Box;
@@ -54,7 +54,7 @@ const LINES: usize = shrunk_under_miri_too(64, 1);
 /// Maximum number of descriptions that are known at a time. Each known description has a class.
 const CLASSES: usize = WAYS * LINES;
 /// Number of calls of `reclaim` between two checks of ages.
-const AGE_STEP: u64 = shrunk(32, 1) as u64;
+const AGE_STEP: u64 = shrunk(16, 1) as u64;
 /// Number of refused objects after which the objects of the least recently requested description are taken out.
 const REFUSALS_STEP: u32 = shrunk(64, 1);
 /// Maximum number of objects of one description in a thread cache. Their bytes are limited too
@@ -310,7 +310,7 @@ pub struct Recycled<T, O> {
 
 impl<T: Recyclable, O> Recycled<T, O> {
     /// Creates a store that keeps at most `bytes_max` bytes. If a description is not requested for between
-    /// `grace_ticks` and `grace_ticks + 64` ticks, its objects are destroyed. If `grace_ticks` is 0, no object is kept.
+    /// `grace_ticks` and `grace_ticks + 32` ticks, its objects are destroyed. If `grace_ticks` is 0, no object is kept.
     #[must_use]
     pub fn new(bytes_max: u64, grace_ticks: u64) -> Self {
         // If ticks are not counted, no object would ever be destroyed.

@@ -86,7 +86,7 @@ impl<D: Device> Allocator<D> {
     /// created with the same parameters; its name and user data are replaced. Its contents are undefined, and a texture
     /// is in the layout `UNDEFINED`, like a new texture. [`AllocatorDesc::recycled_bytes_max`] bounds the bytes of
     /// recycled objects. Recycled objects count as free memory. They are destroyed by [`MemoryBudgets::trim`], if
-    /// memory is short, and if their description was not requested for [`AllocatorDesc::empty_block_grace`] to 64 more
+    /// memory is short, and if their description was not requested for [`AllocatorDesc::empty_block_grace`] to 32 more
     /// calls of `reclaim`.
     ///
     /// A view, a descriptor or a copied handle that is used after its resource was released accesses the next owner's

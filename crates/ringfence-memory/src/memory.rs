@@ -43,9 +43,9 @@
 //! # Blocks
 //!
 //! No memory is allocated before the first request. On a large heap the first block has 4 MiB (device) or 1 MiB (host).
-//! Each further block has twice the size of the previous one, up to [`AllocatorDesc::device_block_bytes_max`]. By
-//! default, one empty block of each arena is always kept; further ones are kept for
-//! [`AllocatorDesc::empty_block_grace`] calls of `reclaim`. With
+//! Each further block has twice the size of the previous one, up to [`AllocatorDesc::device_block_bytes_max`]. Empty
+//! blocks are kept for the next requests, within the limits of
+//! [`EmptyBlocks`](ringfence_core::empty_blocks::EmptyBlocks). With
 //! [`maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background) a thread creates the next block
 //! before it is needed. With [`reserve`](crate::memory::MemoryBudgets::reserve) a program announces future requests.
 //!

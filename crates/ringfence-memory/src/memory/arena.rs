@@ -19,12 +19,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::Thread;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread::{Thread, ThreadId};
 
 use ringfence_core::algorithm::{Algorithm, Cutter};
 use ringfence_core::block_sizes::{BlockSizes, SIZES_MAX};
 use ringfence_core::blocks::{BlockAllocation, BlockId, Blocks, BlocksDesc};
+use ringfence_core::empty_blocks::EmptyBlocks;
 use ringfence_core::low_water::LowWater;
 use ringfence_core::range::Invalid;
 use ringfence_core::tlsf::Tlsf;
@@ -42,6 +43,7 @@ use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
 use ringfence_lockfree::ticket::{Moves, Ticket};
 
 mod compact;
+mod surplus;
 
 pub(crate) use compact::{BlockFacts, Compact, Destinations, PassLimits, Reserved};
 
@@ -76,6 +78,8 @@ pub(crate) struct ArenaDesc {
     pub(crate) groups: [u8; 3],
     pub(crate) sizes: BlockSizes,
     pub(crate) blocks: BlocksDesc,
+    /// Bytes of empty blocks that are kept even if few bytes are live; `u64::MAX`: no limit.
+    pub(crate) empty_bytes_min: u64,
     pub(crate) block_count_max: usize,
     pub(crate) algorithm: Algorithm,
     pub(crate) block_alignment: u64,
@@ -122,15 +126,25 @@ pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     pub(super) wants_block: AtomicBool,
     /// Number of freed ranges; it wraps around. Written under the lock of the state.
     freed_count: AtomicU64,
+    /// The latest tick of [`Arena::take_surplus`].
+    tick: AtomicU64,
+    /// Bytes of live ranges, as in the counts of the state; written under its lock.
+    used_bytes: AtomicU64,
+    /// The most of them since the last call of [`Arena::take_used_bytes`].
+    used_peak_bytes: AtomicU64,
     wake: Arc<Wake>,
 }
 
-/// The threads that create blocks before they are needed. They sleep until an arena wakes them.
+/// The threads that create blocks before they are needed, and free empty ones. They sleep until they are woken.
 #[derive(Default, Debug)]
 pub(crate) struct Wake {
-    pub(super) sleepers: Lock<Vec<Thread>>,
+    sleepers: Lock<Vec<Thread>>,
     /// Set when the program first creates blocks ahead; never cleared.
     pub(super) served: AtomicBool,
+    /// Number of the threads.
+    pub(super) thread_count: AtomicU32,
+    /// `true` if a reclaim has left empty blocks to the threads.
+    pub(super) surplus: AtomicBool,
 }
 
 impl Wake {
@@ -138,7 +152,25 @@ impl Wake {
         self.served.load(Ordering::Relaxed)
     }
 
-    /// Wakes the threads. Called once when the free bytes of an arena fall below its low-water mark.
+    /// Returns `true` if a thread waits for work.
+    pub(super) fn has_thread(&self) -> bool {
+        self.thread_count.load(Ordering::Relaxed) != 0
+    }
+
+    /// Adds a thread.
+    pub(super) fn add(&self, thread: Thread) {
+        self.sleepers.lock().push(thread);
+        self.thread_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Removes the thread with this number.
+    pub(super) fn remove(&self, thread: ThreadId) {
+        self.thread_count.fetch_sub(1, Ordering::Relaxed);
+        self.sleepers.lock().retain(|sleeper| sleeper.id() != thread);
+    }
+
+    /// Wakes the threads. Called once when the free bytes of an arena fall below its low-water mark, and after a reclaim
+    /// that leaves empty blocks to the threads.
     pub(crate) fn wake(&self) {
         self.sleepers.lock().iter().for_each(Thread::unpark);
     }
@@ -197,12 +229,14 @@ struct State<D: Device, A> {
     /// Size of the largest block that was created for announced bytes. Later blocks are at least as large, so that a
     /// program that begins with such a block does not continue with blocks of 4 MiB.
     announced_block: u64,
+    empty_limits: EmptyBlocks,
 }
 
 /// A block that is about to be added.
 struct NewBlock<D: Device, A> {
     memory: Memory<D>,
     ranges: A,
+    tick: u64,
 }
 
 pub(crate) struct InBlock<D: Device> {
@@ -222,6 +256,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
             ordered_at_bytes: 0,
             announced: 0,
             announced_block: 0,
+            empty_limits: EmptyBlocks::new(desc.empty_bytes_min),
         };
         Self {
             desc,
@@ -232,6 +267,9 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
             chunks: Lock::new(()),
             wants_block: AtomicBool::new(false),
             freed_count: AtomicU64::new(0),
+            tick: AtomicU64::new(0),
+            used_bytes: AtomicU64::new(0),
+            used_peak_bytes: AtomicU64::new(0),
             wake: Arc::clone(wake),
         }
     }
@@ -319,7 +357,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Counts a freed range. The lock of the state is held.
-    fn count_freed(&self) {
+    fn count_freed(&self, state: &State<D, A>) {
+        self.used_bytes.store(state.counts.range_bytes, Ordering::Relaxed);
         self.freed_count.store(self.freed_count().wrapping_add(1), Ordering::Relaxed);
     }
 
@@ -336,7 +375,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// Prepares a block. Called without the lock of the state, because it allocates host memory.
     fn new_block(&self, memory: Memory<D>) -> NewBlock<D, A> {
-        NewBlock { ranges: A::cut(self.desc.algorithm, memory.size), memory }
+        NewBlock { ranges: A::cut(self.desc.algorithm, memory.size), memory, tick: self.tick.load(Ordering::Relaxed) }
     }
 
     /// Returns the sizes to request from the driver, in order, if the arena has `count` blocks. The first size is at
@@ -364,6 +403,11 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// Wakes the thread that creates blocks ahead, if free bytes are below the low-water mark.
     fn note_low_water(&self, state: &mut State<D, A>) {
+        let used = state.counts.range_bytes;
+        self.used_bytes.store(used, Ordering::Relaxed);
+        if used > self.used_peak_bytes.load(Ordering::Relaxed) {
+            self.used_peak_bytes.store(used, Ordering::Relaxed);
+        }
         if self.desc.grows_ahead && self.is_low(state) && !self.wants_block.swap(true, Ordering::Relaxed) {
             state.ordered_at_bytes = state.counts.range_bytes;
             self.wake.wake();
@@ -417,7 +461,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     pub(crate) fn missing_for(&self, bytes: u64) -> (u64, usize) {
         let state = self.state.lock();
         let wanted = state.announced.saturating_add(bytes);
-        (wanted.saturating_sub(state.empty_blocks().sum()), state.blocks.block_count())
+        (wanted.saturating_sub(state.empty_bytes()), state.blocks.block_count())
     }
 
     /// Adds blocks that were created for `bytes` announced bytes. Kept until `bytes` were allocated. `growth` is held.
@@ -429,6 +473,18 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
             state.insert(block);
         }
         state.announced = state.announced.saturating_add(bytes);
+    }
+
+    /// Returns the bytes of live ranges, those of recycled objects and chunks included, and the most of them since the
+    /// last call.
+    pub(crate) fn take_used_bytes(&self) -> (u64, u64) {
+        let used = self.used_bytes.load(Ordering::Relaxed);
+        let peak = self.used_peak_bytes.load(Ordering::Relaxed);
+        if peak != used {
+            // An allocation at the same time may be missed: the next one counts it.
+            self.used_peak_bytes.store(used, Ordering::Relaxed);
+        }
+        (used, peak.max(used))
     }
 
     pub(crate) fn block_count(&self) -> usize {
@@ -480,7 +536,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         let BlocksDesc { destroy_threshold, grace_ticks, .. } = self.desc.blocks;
         let mut state = self.state.lock();
         state.free(allocation);
-        self.count_freed();
+        self.count_freed(&state);
         if grace_ticks != 0 || state.blocks.empty_count() <= destroy_threshold || state.keeps_empty(self.desc.sizes.max)
         {
             return None;
@@ -493,7 +549,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     fn free_chunk(&self, Chunk { allocation, .. }: Chunk<BlockMemory<D>>) {
         let mut state = self.state.lock();
         state.free(allocation);
-        self.count_freed();
+        self.count_freed(&state);
     }
 
     /// Adds dedicated memory, and returns its number.
@@ -539,54 +595,6 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         if let Some(Dedicated { note, .. }) = self.state.lock().dedicated.get_mut(&number) {
             change(note);
         }
-    }
-
-    /// Takes out a block that has been empty for longer than its grace, for the caller to free. Blocks for announced
-    /// bytes are kept, and their grace begins only after that.
-    pub(crate) fn take_surplus(&self, tick: u64) -> Option<Memory<D>> {
-        while let Some(chunk) = self.slots.take_surplus(tick, self.desc.blocks.grace_ticks) {
-            self.free_chunk(chunk);
-        }
-        if self.state.look(|state| state.blocks.empty_count()) == 0 {
-            return None;
-        }
-        let mut state = self.state.lock();
-        if state.keeps_empty(self.desc.sizes.max) {
-            return None;
-        }
-        let (_, block) = state.blocks.take_surplus(tick)?;
-        state.low_water.idle();
-        state.announced_block = 0;
-        Some(state.taken_out(block))
-    }
-
-    /// Frees chunks without a live slot to their blocks, without a driver call. Returns `true` if there were any.
-    pub(crate) fn free_empty_chunks(&self) -> bool {
-        std::iter::from_fn(|| self.slots.take_empty()).map(|chunk| self.free_chunk(chunk)).count() > 0
-    }
-
-    /// Takes out an empty block for the caller to free, even if its grace is not over. Keeps blocks for the announced
-    /// bytes if `spares_announced`, and otherwise cancels all announcements.
-    pub(crate) fn take_empty(&self, spares_announced: bool) -> Option<Memory<D>> {
-        self.free_empty_chunks();
-        let mut state = self.state.lock();
-        let surplus = match spares_announced {
-            true => state.empty_blocks().sum::<u64>().saturating_sub(state.announced),
-            false => u64::MAX,
-        };
-        let (_, block) = state.blocks.take_empty_of(|block| block.memory.size <= surplus)?;
-        if !spares_announced {
-            (state.announced, state.announced_block) = (0, 0);
-        }
-        Some(state.taken_out(block))
-    }
-
-    /// Returns the total size, in bytes, of the empty blocks that a trim would free if it left `kept` blocks.
-    pub(crate) fn empty_bytes(&self, kept: usize) -> u64 {
-        self.free_empty_chunks();
-        let state = self.state.lock();
-        let goes = state.blocks.block_count().saturating_sub(kept);
-        state.empty_blocks().take(goes).sum()
     }
 
     pub(crate) fn statistics(&self) -> TypeStatistics {
@@ -676,17 +684,6 @@ impl<D: Device, A: Cutter> State<D, A> {
         Some(self.count_in(allocation, request))
     }
 
-    /// Returns the size of each empty block, in bytes. O(blocks).
-    fn empty_blocks(&self) -> impl Iterator<Item = u64> {
-        let empty = self.blocks.iter().filter(|(_, _, ranges)| ranges.is_empty());
-        empty.map(|(_, block, _)| block.memory.size)
-    }
-
-    /// Returns `true` if the announced bytes still need an empty block of at most `block` bytes.
-    fn keeps_empty(&self, block: u64) -> bool {
-        self.announced != 0 && self.empty_blocks().sum::<u64>() < self.announced.saturating_add(block)
-    }
-
     /// Returns the bytes that an allocation uses in its block, rounding included.
     fn taken(&self, allocation: &BlockAllocation) -> u64 {
         let block = self.blocks.get(allocation.block());
@@ -694,11 +691,12 @@ impl<D: Device, A: Cutter> State<D, A> {
         block.map_or(allocation.size(), taken)
     }
 
-    fn insert(&mut self, NewBlock { memory, ranges }: NewBlock<D, A>) -> BlockId {
+    fn insert(&mut self, NewBlock { memory, ranges, tick }: NewBlock<D, A>) -> BlockId {
         let size = memory.size;
         self.counts.block_count += 1;
         self.counts.block_bytes += size;
         self.counts.block_bytes_high_water = self.counts.block_bytes_high_water.max(self.counts.block_bytes);
+        self.empty_limits.created(size, tick, self.blocks.desc().grace_ticks);
         let block = Block { memory: Arc::new(memory), notes: HashMap::new(), movable_count: 0 };
         self.blocks.insert(block, ranges)
     }

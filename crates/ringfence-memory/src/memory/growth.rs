@@ -1,10 +1,12 @@
-//! Creating the next block before it is needed, so that ordinary allocations do not wait for the driver.
+//! Creating the next block before it is needed, and freeing empty blocks, so that frames do not wait for the driver.
 //!
 //! ```text
 //!   allocation ── free bytes below the low-water mark? ──▶ the arena wants a block ──▶ wake
+//!   reclaim ── empty blocks above the limit, or after their grace? ─────────────────▶ wake
 //!                                                                                       │
 //!   Maintenance (a thread of the library), or the program's own call of maintain()  ◀───┘
-//!        └─ for each arena that wants one: the next block, within the budget, into the arena
+//!        ├─ for each arena that wants one: the next block, within the budget, into the arena
+//!        └─ the thread only: frees the empty blocks that `reclaim` would free without it
 //! ```
 //!
 //! [`LowWater`](ringfence_core::low_water::LowWater) computes the mark. If a block that was created ahead is not
@@ -49,7 +51,7 @@ impl Maintenance {
         let (weak, stopped) = (Arc::downgrade(shared), Arc::clone(&stop));
         let thread = std::thread::Builder::new().name("ringfence".into()).spawn(move || run(&weak, &stopped))?;
         let wake = Arc::clone(&shared.wake);
-        wake.sleepers.lock().push(thread.thread().clone());
+        wake.add(thread.thread().clone());
         thread.thread().unpark(); // a block may have been wanted before the thread could be woken
         Ok(Self { stop, wake, thread: Some(thread) })
     }
@@ -59,6 +61,7 @@ fn run<D: Device>(shared: &Weak<Shared<D>>, stop: &AtomicBool) {
     while !stop.load(Ordering::Acquire) {
         let Some(held) = shared.upgrade() else { return };
         let made = held.maintain();
+        held.free_left_surplus();
         drop(held);
         // The new blocks may already be used up: check again before sleeping.
         if made == 0 {
@@ -70,7 +73,7 @@ fn run<D: Device>(shared: &Weak<Shared<D>>, stop: &AtomicBool) {
 /// Wakes a thread that was notified to stop, and waits until it has ended.
 fn end(wake: &Wake, thread: JoinHandle<()>) {
     let id = thread.thread().id();
-    wake.sleepers.lock().retain(|sleeper| sleeper.id() != id);
+    wake.remove(id);
     thread.thread().unpark();
     // The thread itself may be the last to drop the owner: it then does not wait for itself. The result is ignored,
     // because the panic hook has already shown a panic of the thread.

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`MemoryBudgets::heap`], [`MemoryBudgets::memory_object_count`] | a few loads |
 //! | [`MemoryBudgets::trim`], [`MemoryBudgets::trim_to`] | O(blocks + recycled objects), a driver call for each freed block |
+//! | [`MemoryBudgets::keep_bytes`] | O(1) |
 //! | [`MemoryBudgets::reserve`], [`MemoryBudgets::maintain`] | a driver call for each block |
 
 use std::sync::Arc;
@@ -91,21 +92,37 @@ impl<D: Device> MemoryBudgets<'_, D> {
         if bytes == 0 {
             return Ok(0);
         }
-        let capabilities = shared.device.capabilities();
-        let types = shared.order.candidates_for(capabilities, &desc, u32::MAX);
-        let no_type = Error::NoMemoryType { location: desc.location, memory_type_bits: desc.memory_types };
-        let memory_type = types.clone().next().ok_or(no_type)?;
-        let max = capabilities.memory_heaps[shared.heap_of(memory_type) as usize].bytes;
-        if bytes > max {
-            return Err(Error::TooLarge { size: bytes, max });
-        }
+        let memory_type = self.announced_type(bytes, &desc)?;
         let mut attempt = Attempt::at(memory_type, bytes, &desc);
         attempt.constraints.spares_announced = true;
+        let mut types = shared.order.candidates_for(shared.device.capabilities(), &desc, u32::MAX);
         attempt.constraints.beyond_window =
-            { types }.all(|memory_type| shared.budgets.is_window(shared.heap_of(memory_type)));
+            types.all(|memory_type| shared.budgets.is_window(shared.heap_of(memory_type)));
         let arena = &shared.arenas[shared.shared_arena_index(memory_type, class) as usize];
         let made = shared.announce(arena, bytes, &mut attempt);
         made.map_err(|failure| shared.give_up(&attempt, None, failure))
+    }
+
+    /// Announces allocations as [`MemoryBudgets::reserve`] does, but creates no block: of the blocks that become empty
+    /// from now on, those for `bytes` are kept. Call it before a level is unloaded, with the bytes of the next level.
+    /// O(1), no driver call.
+    ///
+    /// # Errors
+    /// The announcement exceeds the heap, or no memory type fits.
+    pub fn keep_bytes(&self, class: ResourceClass, bytes: u64, desc: AllocationDesc<'_>) -> Result<(), Error> {
+        let memory_type = self.announced_type(bytes, &desc)?;
+        let arena = &self.0.arenas[self.0.shared_arena_index(memory_type, class) as usize];
+        arena.insert_announced(bytes, Vec::new());
+        Ok(())
+    }
+
+    /// Returns the best memory type for announced bytes.
+    fn announced_type(&self, bytes: u64, desc: &AllocationDesc<'_>) -> Result<u32, Error> {
+        let (shared, capabilities) = (self.0, self.0.device.capabilities());
+        let no_type = Error::NoMemoryType { location: desc.location, memory_type_bits: desc.memory_types };
+        let memory_type = shared.order.candidates_for(capabilities, desc, u32::MAX).next().ok_or(no_type)?;
+        let max = capabilities.memory_heaps[shared.heap_of(memory_type) as usize].bytes;
+        if bytes > max { Err(Error::TooLarge { size: bytes, max }) } else { Ok(memory_type) }
     }
 
     /// Creates blocks in each arena until its free bytes reach the low-water mark or the budget is used up. A driver

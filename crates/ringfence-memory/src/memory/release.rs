@@ -422,8 +422,9 @@ impl<D: Device> Shared<D> {
         // Recycled objects age once a frame: extra reclaims for a shortage must not age them.
         if !is_short {
             self.recycled.age(tick, |item| self.destroy_item(item));
+            self.empty_caches_after_unload(tick);
         }
-        let blocks = self.free_surplus(tick);
+        let blocks = self.free_surplus_off_thread(tick);
         let budgets = || self.budgets.reported(&self.device).unwrap_or_default();
         self.observers.trace.reclaimed(passed.values(), (objects, blocks), budgets);
         (Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }, seen)

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
+use ringfence_core::empty_blocks::LivePeak;
 use ringfence_core::sync::SyncPoint;
 use ringfence_timeline::{Passed, RetireBin};
 
@@ -29,12 +30,23 @@ pub(crate) struct Releases<D: Device> {
     pub(crate) scratch: Lock<Option<Passed>>,
     /// Number of reclaims: the clock for the grace of empty blocks.
     pub(crate) tick: AtomicU64,
+    pub(crate) unloads: Lock<Unloads>,
+}
+
+/// Reclaims after which most live bytes are gone.
+#[derive(Default)]
+pub(crate) struct Unloads {
+    pub(crate) peak: LivePeak,
+    /// Bytes of recycled objects at the last reclaim.
+    pub(crate) recycled_bytes: u64,
+    /// The reclaim that last freed recycled objects and slots for that reason.
+    pub(crate) last: Option<u64>,
 }
 
 impl<D: Device> Releases<D> {
     pub(crate) fn new() -> Self {
         let scratch = Lock::new(Some(Passed::default()));
-        Self { retired: RetireBin::new(), scratch, tick: AtomicU64::new(0) }
+        Self { retired: RetireBin::new(), scratch, tick: AtomicU64::new(0), unloads: Lock::default() }
     }
 }
 

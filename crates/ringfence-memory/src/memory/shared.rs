@@ -89,6 +89,7 @@ impl<D: Device> Shared<D> {
                 groups: classes.groups,
                 sizes: block_sizes(&desc, capabilities, held),
                 blocks,
+                empty_bytes_min: desc.empty_bytes_min,
                 block_count_max: usize::MAX,
                 algorithm: Algorithm::Tlsf,
                 block_alignment: 1,

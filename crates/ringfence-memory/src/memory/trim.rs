@@ -58,17 +58,72 @@ impl<D: Device> Shared<D> {
     /// Frees blocks that have been empty for longer than their grace, and empty blocks of closed pools. Returns their
     /// number.
     pub(super) fn free_surplus(&self, tick: u64) -> usize {
-        let free_all = |next: &mut dyn FnMut() -> Option<Memory<D>>| {
-            std::iter::from_fn(next).map(|memory| self.free_memory(memory)).count()
-        };
-        let mut blocks = self.free_pools(|pool| pool.is_closed(), &|_| true);
-        blocks += self.arenas.iter().map(|arena| free_all(&mut || arena.take_surplus(tick))).sum::<usize>();
+        let closed = self.free_pools(|pool| pool.is_closed(), &|_| true);
+        let own = self.arenas.iter().map(|arena| self.free_each(|| arena.take_surplus(tick)));
+        let blocks = closed + own.sum::<usize>();
         if self.custom_pools.read().is_empty() {
             return blocks;
         }
         self.collect_closed_pools();
         let pools = self.custom_pools.read().clone();
-        blocks + pools.iter().map(|pool| free_all(&mut || pool.arena.take_surplus(tick))).sum::<usize>()
+        let free_all = |pool: &Arc<PoolState<D>>| self.free_each(|| pool.arena.take_surplus(tick));
+        blocks + pools.iter().map(free_all).sum::<usize>()
+    }
+
+    /// Frees the memory that `next` returns, until it returns `None`. Returns the number of freed memory objects.
+    fn free_each(&self, next: impl FnMut() -> Option<Memory<D>>) -> usize {
+        std::iter::from_fn(next).map(|memory| self.free_memory(memory)).count()
+    }
+
+    /// Frees the recycled objects, empty chunks and empty shared buffers if most of the live bytes are gone, because they
+    /// would keep blocks alive. That happens at most once in a grace.
+    pub(super) fn empty_caches_after_unload(&self, tick: u64) {
+        let bytes = self.arenas.iter().map(|arena| arena.take_used_bytes());
+        let (used, peak) = bytes.fold((0_u64, 0_u64), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let (spare, grace) = (self.desc.empty_bytes_min, self.desc.empty_block_grace.max(1));
+        let recycled = self.recycled.reserved_bytes();
+        let is_due = self.releases.unloads.look(|unloads| {
+            // The peak was before the objects of this reclaim were recycled.
+            let before = std::mem::replace(&mut unloads.recycled_bytes, recycled);
+            let (live, peak) = (used.saturating_sub(recycled), peak.saturating_sub(before));
+            let may = unloads.last.is_none_or(|last| tick.saturating_sub(last) >= grace);
+            let is_due = unloads.peak.has_fallen(live, peak, spare) && may;
+            unloads.last = if is_due { Some(tick) } else { unloads.last };
+            is_due
+        });
+        if is_due {
+            self.empty_caches(&|_| true);
+            self.arenas.iter().for_each(|arena| _ = arena.free_empty_chunks());
+        }
+    }
+
+    /// As [`Shared::free_surplus`]. If there is a background thread, that thread frees the blocks, because a driver can
+    /// take milliseconds to free one; the result is then 0.
+    pub(super) fn free_surplus_off_thread(&self, tick: u64) -> usize {
+        if !self.wake.has_thread() {
+            return self.free_surplus(tick);
+        }
+        if self.has_surplus(tick) {
+            self.wake.surplus.store(true, Ordering::Relaxed);
+            self.wake.wake();
+        }
+        0
+    }
+
+    /// Frees the blocks that a reclaim has left to the background thread. Returns their number.
+    pub(super) fn free_left_surplus(&self) -> usize {
+        if !self.wake.surplus.swap(false, Ordering::Relaxed) {
+            return 0;
+        }
+        self.free_surplus(self.releases.tick.load(Ordering::Relaxed))
+    }
+
+    /// Returns `true` if [`Shared::free_surplus`] would do anything. Reports the tick to every arena.
+    fn has_surplus(&self, tick: u64) -> bool {
+        let own = self.arenas.iter().fold(false, |any, arena| arena.has_surplus(tick) || any);
+        let of_pool = |pool: &Arc<PoolState<D>>| pool.arena.has_surplus(tick) || pool.is_closed.load(Ordering::Relaxed);
+        let pools = self.custom_pools.read().iter().fold(false, |any, pool| of_pool(pool) || any);
+        own || pools || self.pools.lock().iter().any(|pool| pool.is_closed())
     }
 
     /// Frees empty blocks of some heaps until this allocator has at most `target_bytes` in all heaps together. Returns

@@ -128,6 +128,7 @@ impl<D: Device> Pool<D> {
                 grace_ticks: shared.desc.empty_block_grace,
                 ..Default::default()
             },
+            empty_bytes_min: u64::MAX,
             block_count_max: desc.block_count_max,
             algorithm: desc.algorithm,
             block_alignment,

@@ -25,4 +25,5 @@ mod shortage;
 mod size_classes;
 mod threads;
 mod types;
+mod unload;
 mod world;

@@ -1,0 +1,266 @@
+//! The bytes of empty blocks that a list of blocks keeps for the next requests.
+//!
+//! ```text
+//!   empty bytes ─┐
+//!                │╲  level unloaded
+//!   limit ───────┼─╲───────────────────     next block + the larger of `spare` and an eighth of the live bytes
+//!                │  ╲___ freed at the next reclaim, the largest block first
+//!                │      │
+//!   always ──────┼──────└───── grace ──┐    blocks up to the larger of `spare / 4` and the live bytes
+//!                └─────────────────────┴──  everything else was empty for the whole grace
+//! ```
+//!
+//! | empty blocks | are freed |
+//! |---|---|
+//! | above the limit, beyond the number that is always kept | at the next reclaim |
+//! | beyond the number that is always kept | after the grace |
+//! | among those that are always kept, but larger than `spare / 4` and than all live bytes together | after the grace |
+//!
+//! A program that frees and allocates the same bytes again and again would pay for new blocks each time. So if a block
+//! is created within a grace after blocks were freed because of the limit, the limit rises by that block's size. With
+//! each grace in which no such block is created, the rise halves, but not below the size of the empty blocks that were
+//! used again in that time.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | all | a few instructions, under the arena's lock |
+
+/// The share of the live bytes that may be empty: 1 / `LIVE_SHARE`.
+const LIVE_SHARE: u64 = 8;
+/// The share of the spare bytes up to which a block may stay empty permanently: 1 / `STAY_SHARE`.
+const STAY_SHARE: u64 = 4;
+
+/// Limits of the empty blocks of one arena.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct EmptyBlocks {
+    /// Bytes of empty blocks that are kept even if few bytes are live.
+    spare: u64,
+    /// Bytes by which the limit has risen.
+    rise: u64,
+    /// Bytes that were freed because of the limit, and for which no block was created yet.
+    freed: u64,
+    /// The tick of the latest change of `rise` or `freed`.
+    changed_at: u64,
+    /// Bytes of empty blocks that were used again before the rise was last lowered; it wraps around.
+    reused_before: u64,
+}
+
+/// Bytes of an arena.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct ArenaBytes {
+    /// Bytes of live ranges.
+    pub live: u64,
+    /// Bytes of empty blocks.
+    pub empty: u64,
+    /// Size of the next regular block.
+    pub next_block: u64,
+}
+
+impl EmptyBlocks {
+    /// Returns the limits of an arena that keeps `spare` bytes even if few bytes are live. If `spare` is `u64::MAX`,
+    /// blocks are only freed after their grace.
+    #[must_use]
+    pub const fn new(spare: u64) -> Self {
+        Self { spare, rise: 0, freed: 0, changed_at: 0, reused_before: 0 }
+    }
+
+    /// Returns the bytes of empty blocks above which blocks are freed without a grace.
+    #[must_use]
+    pub fn limit(&self, bytes: &ArenaBytes) -> u64 {
+        let share = self.spare.max(bytes.live / LIVE_SHARE);
+        bytes.next_block.saturating_add(share).saturating_add(self.rise)
+    }
+
+    /// Returns `true` if the empty blocks exceed the limit.
+    #[must_use]
+    pub fn is_exceeded(&self, bytes: &ArenaBytes) -> bool {
+        bytes.empty > self.limit(bytes)
+    }
+
+    /// Returns `true` if a block of this size may stay empty permanently.
+    #[must_use]
+    pub fn may_stay(&self, block: u64, live: u64) -> bool {
+        block <= (self.spare / STAY_SHARE).max(live)
+    }
+
+    /// Records that a block was freed because of the limit.
+    pub fn freed(&mut self, block: u64, tick: u64) {
+        self.freed = self.freed.saturating_add(block);
+        self.changed_at = tick;
+    }
+
+    /// Records that a block was created. The limit rises if blocks were freed within the last `grace` ticks.
+    pub fn created(&mut self, block: u64, tick: u64, grace: u64) {
+        if self.freed != 0 && tick.saturating_sub(self.changed_at) <= grace {
+            let regretted = block.min(self.freed);
+            self.freed -= regretted;
+            self.rise = self.rise.saturating_add(regretted);
+            self.changed_at = tick;
+        }
+    }
+
+    /// Records that a reclaim took place. After each grace without a change, the rise falls. `reused` is the size of all
+    /// empty blocks that were used again so far; it may wrap around.
+    pub fn passed(&mut self, tick: u64, grace: u64, reused: u64) {
+        if (self.rise | self.freed) != 0 && tick.saturating_sub(self.changed_at) > grace {
+            let used = reused.wrapping_sub(self.reused_before);
+            self.rise = (self.rise / 2).max(used.min(self.rise));
+            (self.freed, self.changed_at, self.reused_before) = (0, tick, reused);
+        }
+    }
+}
+
+/// Finds the reclaim after which most of the live bytes are gone: a level was unloaded. Recycled objects and slots are then
+/// freed at once, because few of them would keep many blocks alive.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct LivePeak {
+    /// Live bytes of the last reclaims: each of them lowers it by a 64th, unless more is live.
+    peak: u64,
+}
+
+impl LivePeak {
+    /// Records the live bytes of a reclaim, and the most live bytes since the last one. Returns `true` if at most half of
+    /// the peak is live, and the difference exceeds `spare`. The peak then begins anew.
+    pub fn has_fallen(&mut self, live: u64, live_max: u64, spare: u64) -> bool {
+        self.peak = self.peak.max(live_max);
+        let has_fallen = live <= self.peak / 2 && self.peak - live > spare;
+        self.peak = if has_fallen { live } else { live.max(self.peak - self.peak / 64) };
+        has_fallen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const SPARE: u64 = 64 * MIB;
+
+    fn bytes(live: u64, empty: u64, next_block: u64) -> ArenaBytes {
+        ArenaBytes { live: live * MIB, empty: empty * MIB, next_block: next_block * MIB }
+    }
+
+    /// The policy as a table: the bytes of an arena in MiB (live, empty, next block), and the answers.
+    #[test]
+    fn empty_blocks_are_limited_by_the_live_bytes() {
+        let table = [
+            // Few live bytes: one block and 64 MiB.
+            (bytes(0, 72, 8), 72, false),
+            (bytes(0, 73, 8), 72, true),
+            (bytes(0, 6_140, 256), 320, true),
+            (bytes(512, 320, 256), 320, false),
+            (bytes(512, 321, 256), 320, true),
+            // Many live bytes: an eighth of them.
+            (bytes(8_192, 1_280, 256), 1_280, false),
+            (bytes(8_192, 1_281, 256), 1_280, true),
+        ];
+        let limits = EmptyBlocks::new(SPARE);
+        for (bytes, limit, is_exceeded) in table {
+            assert_eq!(limits.limit(&bytes), limit * MIB, "{bytes:?}");
+            assert_eq!(limits.is_exceeded(&bytes), is_exceeded, "{bytes:?}");
+        }
+    }
+
+    /// The live bytes of consecutive reclaims in MiB, and whether most of them are gone.
+    #[test]
+    fn an_unload_is_found_when_half_of_the_bytes_are_gone() {
+        let table = [
+            (0, false),
+            (1_000, false),
+            (600, false),
+            (480, true),
+            // The peak begins anew.
+            (260, false),
+            (236, true),
+            (118, true),
+            // At most half, but a difference of 64 MiB is not enough.
+            (54, false),
+            (0, true),
+            (0, false),
+        ];
+        let mut peak = LivePeak::default();
+        for (nth, (live, has_fallen)) in table.into_iter().enumerate() {
+            assert_eq!(peak.has_fallen(live * MIB, live * MIB, SPARE), has_fallen, "reclaim {nth}: {live} MiB");
+        }
+        // A level that was loaded and unloaded between two reclaims.
+        assert!(LivePeak::default().has_fallen(100 * MIB, 200 * MIB, SPARE));
+        assert!(!LivePeak::default().has_fallen(101 * MIB, 200 * MIB, SPARE));
+        // A slow fall is none.
+        let mut peak = LivePeak::default();
+        assert!((0..2_000).all(|nth| !peak.has_fallen((2_000 - nth) * MIB, 0, SPARE)));
+    }
+
+    #[test]
+    fn a_block_may_stay_if_it_is_small_or_much_is_live() {
+        let limits = EmptyBlocks::new(SPARE);
+        for (block, live, may_stay) in [(16, 0, true), (17, 0, false), (256, 255, false), (256, 256, true)] {
+            assert_eq!(limits.may_stay(block * MIB, live * MIB), may_stay, "{block} MiB empty, {live} MiB live");
+        }
+    }
+
+    #[test]
+    fn with_the_largest_spare_nothing_is_above_the_limit() {
+        let limits = EmptyBlocks::new(u64::MAX);
+        let all = ArenaBytes { live: 0, empty: u64::MAX, next_block: MIB };
+        assert!(!limits.is_exceeded(&all) && limits.may_stay(u64::MAX / 4, 0));
+    }
+
+    /// A program that frees 1 GiB and allocates it again, every `period` ticks. Returns the blocks that it creates.
+    fn created_by_a_loop(period: u64, rounds: u64) -> u64 {
+        const GRACE: u64 = 48;
+        const BLOCK: u64 = 256 * MIB;
+        let (mut limits, mut empty, mut created, mut reused) = (EmptyBlocks::new(SPARE), 0, 0, 0);
+        for round in 0..rounds {
+            let tick = round * period;
+            for _ in 0..4 {
+                if empty > 0 {
+                    empty -= 1;
+                    reused += BLOCK;
+                } else {
+                    limits.created(BLOCK, tick, GRACE);
+                    created += 1;
+                }
+            }
+            empty = 4;
+            for tick in tick + 1..tick + period {
+                limits.passed(tick, GRACE, reused);
+                let bytes = |empty| ArenaBytes { live: 0, empty, next_block: BLOCK };
+                while limits.is_exceeded(&bytes(empty * BLOCK)) {
+                    limits.freed(BLOCK, tick);
+                    empty -= 1;
+                }
+            }
+        }
+        created
+    }
+
+    #[test]
+    fn a_loop_that_frees_and_allocates_pays_for_its_blocks_twice() {
+        // Four blocks at first, and the three that were freed once.
+        assert_eq!(created_by_a_loop(10, 100), 7);
+        assert_eq!(created_by_a_loop(48, 100), 7);
+        // After a longer pause, the blocks are freed each time: they are not kept for a rare load.
+        assert!(created_by_a_loop(200, 100) > 200);
+    }
+
+    #[test]
+    fn the_rise_halves_with_each_grace() {
+        let mut limits = EmptyBlocks::new(SPARE);
+        let empty = ArenaBytes::default();
+        limits.freed(256 * MIB, 10);
+        limits.created(100 * MIB, 58, 48);
+        assert_eq!(limits.limit(&empty), 164 * MIB);
+        limits.passed(106, 48, 0);
+        assert_eq!(limits.limit(&empty), 164 * MIB);
+        limits.passed(107, 48, 0);
+        assert_eq!(limits.limit(&empty), 114 * MIB);
+        // The freed bytes are forgotten too.
+        limits.created(100 * MIB, 108, 48);
+        assert_eq!(limits.limit(&empty), 114 * MIB);
+        // Blocks that are used again keep the rise.
+        limits.passed(156, 48, 40 * MIB);
+        assert_eq!(limits.limit(&empty), 104 * MIB);
+        limits.passed(300, 48, 41 * MIB);
+        assert_eq!(limits.limit(&empty), 84 * MIB);
+    }
+}
