@@ -60,4 +60,6 @@ pub struct Live {
     pub textures: u64,
     /// Descriptor heaps.
     pub descriptor_heaps: u64,
+    /// Heaps that were bound for a command list and not unbound yet; a heap that was bound twice counts twice.
+    pub bound_heaps: u64,
 }

@@ -181,10 +181,13 @@ unsafe impl Descriptors for Device {
     }
 
     unsafe fn bind_heap(&self, heap: &DescriptorHeap) -> Result<DescriptorHeap, DeviceError> {
+        self.with(|state| state.bound_heaps += 1);
         Ok(*heap)
     }
 
-    unsafe fn unbind_heap(&self, _: &DescriptorHeap, _: DescriptorHeap) {}
+    unsafe fn unbind_heap(&self, _: &DescriptorHeap, _: DescriptorHeap) {
+        self.with(|state| state.bound_heaps -= 1);
+    }
 
     unsafe fn discard_leftover(&self, leftover: Self::Leftover) {
         match leftover {}

@@ -37,6 +37,8 @@ pub(super) struct State {
     pub(super) imports: HashMap<u64, u64>,
     pub(super) resources: HashMap<u64, Resource>,
     pub(super) descriptor_heaps: HashMap<u64, DescriptorSlots>,
+    /// Number of heaps that were bound and not unbound yet.
+    pub(super) bound_heaps: u64,
     pub(super) queues: Queues,
     pub(super) order: Order,
     pub(super) hazards: Vec<Hazard>,
@@ -60,6 +62,7 @@ impl State {
             imports: HashMap::new(),
             resources: HashMap::new(),
             descriptor_heaps: HashMap::new(),
+            bound_heaps: 0,
             queues: Queues::new(options),
             order: Order::new(options.queues),
             hazards: Vec::new(),
@@ -464,8 +467,13 @@ impl State {
     pub(super) fn live(&self) -> Live {
         let buffers = self.resources.values().filter(|held| matches!(held.shape, Shape::Buffer(_))).count() as u64;
         let all = self.resources.len() as u64;
-        let descriptor_heaps = self.descriptor_heaps.len() as u64;
-        Live { memories: self.memories.len() as u64, buffers, textures: all - buffers, descriptor_heaps }
+        Live {
+            memories: self.memories.len() as u64,
+            buffers,
+            textures: all - buffers,
+            descriptor_heaps: self.descriptor_heaps.len() as u64,
+            bound_heaps: self.bound_heaps,
+        }
     }
 
     // ---- properties of resources ----

@@ -440,6 +440,26 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+#[test]
+fn a_run_takes_no_more_descriptors_than_it_has_slots() {
+    let world = Tables::new(1);
+    let heap = world.heap(24);
+    let cpu = CpuDescriptorHeap::<Device>::new(&world.memory, CpuHeapDesc::default()).expect("small");
+    let buffer = world.buffer();
+    let mut shown = cpu.allocate(4).expect("room");
+    (0..4).for_each(|index| shown.write(index, &view(&buffer)).expect("a storage buffer"));
+    let mut run = heap.allocate(3).expect("room");
+    for (index, count) in [(0, 4), (1, 3), (3, 1), (2, 2)] {
+        let sources = [shown.part(0..count).expect("at most four")];
+        let last = index + u64::from(count) - 1;
+        let refused = Err(DescriptorError::OutOfRange { index: last, count: 3 });
+        assert_eq!(run.copy(index as u32, &sources), refused, "{count} from slot {index} on");
+    }
+    run.copy(0, &[shown.part(0..3).expect("of four")]).expect("three slots");
+    drop((run, heap, shown, cpu, buffer));
+    world.0.finish();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
