@@ -54,6 +54,8 @@ trait Objects {
     fn end_frame(&self);
     /// Returns the bytes of all memory objects.
     fn held_bytes(&self) -> u64;
+    /// Returns the number of memory objects.
+    fn object_count(&self) -> u64;
 }
 
 struct Ours {
@@ -103,6 +105,10 @@ impl Objects for Ours {
     fn held_bytes(&self) -> u64 {
         let total = self.memory.statistics().total();
         total.block_bytes + total.dedicated_bytes
+    }
+
+    fn object_count(&self) -> u64 {
+        self.memory.budgets().memory_object_count()
     }
 }
 
@@ -177,6 +183,11 @@ impl Objects for OfVma {
     fn held_bytes(&self) -> u64 {
         let budgets = self.vma.raw().get_heap_budgets().expect("they are counted");
         budgets.iter().map(|budget| budget.statistics.blockBytes).sum()
+    }
+
+    fn object_count(&self) -> u64 {
+        let budgets = self.vma.raw().get_heap_budgets().expect("they are counted");
+        budgets.iter().map(|budget| u64::from(budget.statistics.blockCount)).sum()
     }
 }
 
@@ -263,6 +274,10 @@ impl Objects for OfGpuAllocator {
     fn held_bytes(&self) -> u64 {
         self.allocator.borrow().as_ref().expect("it is alive").generate_report().total_capacity_bytes
     }
+
+    fn object_count(&self) -> u64 {
+        self.allocator.borrow().as_ref().expect("it is alive").generate_report().blocks.len() as u64
+    }
 }
 
 const MIB: f64 = (1 << 20) as f64;
@@ -286,6 +301,7 @@ struct LevelFigures {
     loads_ms: [f64; 2],
     drop_ms: f64,
     peak_per_live: f64,
+    objects: u64,
     /// Bytes after the drop, one reclaim beyond the frames in flight, and after 60 frames.
     held_mib: [f64; 2],
 }
@@ -302,6 +318,7 @@ fn play_level<O: Objects>(objects: &O, wanted: &[Wanted]) -> LevelFigures {
         let (held, ms) = load();
         figures.loads_ms[round] = ms;
         figures.peak_per_live = objects.held_bytes() as f64 / live as f64;
+        figures.objects = objects.object_count();
         let start = Instant::now();
         held.into_iter().for_each(|one| objects.release(one));
         (0..=IN_FLIGHT).for_each(|_| objects.end_frame());
@@ -422,6 +439,7 @@ pub fn level_section(handles: &Handles, textures: usize, report: &mut Report) ->
             row.push("drop ms", Value::Number(figures.drop_ms, 1));
             row.push("load again ms", Value::Number(figures.loads_ms[1], 1));
             row.push("bytes / live, loaded", Value::Number(figures.peak_per_live, 3));
+            row.push("memory objects, loaded", Value::Number(figures.objects as f64, 0));
             row.push("MiB after the drop", Value::Number(figures.held_mib[0], 0));
             row.push("MiB after 60 frames", Value::Number(figures.held_mib[1], 0));
             row

@@ -36,7 +36,7 @@ struct Arguments {
     device_bytes: u64,
     host_bytes: u64,
     paced: paced::Paced,
-    level_textures: Option<usize>,
+    level_textures: usize,
     stream: footprint::Stream,
 }
 
@@ -55,7 +55,7 @@ impl Arguments {
             device_bytes: 1 << 30,
             host_bytes: 256 << 20,
             paced: paced::Paced::default(),
-            level_textures: Some(5_000),
+            level_textures: 5_000,
             stream: footprint::Stream { live: 2_000, replaced: 40, frames: 2_000, side_max: 2048, differs: false },
         };
         let mut arguments = std::env::args().skip(1);
@@ -79,8 +79,7 @@ impl Arguments {
                 "--paced-device" => read.paced.device = paced::Frame::read(&value()?)?,
                 "--paced-host" => read.paced.host = paced::Frame::read(&value()?)?,
                 "--level-textures" => {
-                    read.level_textures =
-                        Some(value()?.parse().map_err(|_| "--level-textures wants a number")?);
+                    read.level_textures = value()?.parse().map_err(|_| "--level-textures wants a number")?;
                 }
                 "--stream-side" => {
                     read.stream.side_max = value()?.parse().map_err(|_| "--stream-side wants a number")?;
@@ -178,7 +177,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             with_object_frames: arguments.wants("objects_frame"),
             with_growth: arguments.wants("device"),
             with_traces: arguments.wants("device") || arguments.wants("played"),
-            level_textures: arguments.level_textures.filter(|_| arguments.wants("level")),
+            level_textures: arguments.wants("level").then_some(arguments.level_textures),
             stream: arguments.wants("stream").then_some(arguments.stream),
             with_pairs: arguments.wants("device") || arguments.wants("pairs"),
         };
