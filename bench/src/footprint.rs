@@ -324,17 +324,23 @@ fn play_level<O: Objects>(objects: &O, wanted: &[Wanted]) -> LevelFigures {
         (0..=IN_FLIGHT).for_each(|_| objects.end_frame());
         if round == 0 {
             figures.drop_ms = start.elapsed().as_secs_f64() * 1e3;
-            // A background thread frees the blocks.
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            figures.held_mib[0] = objects.held_bytes() as f64 / MIB;
         }
     }
-    for _ in 0..60 {
-        objects.end_frame();
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
-    figures.held_mib[1] = objects.held_bytes() as f64 / MIB;
     figures
+}
+
+/// Loads and drops a level once. Returns the MiB after the drop, and after 60 frames more.
+fn play_unload<O: Objects>(objects: &O, wanted: &[Wanted]) -> [f64; 2] {
+    let held: Vec<_> = wanted.iter().map(|one| objects.make(*one)).collect();
+    held.into_iter().for_each(|one| objects.release(one));
+    [IN_FLIGHT + 1, 60].map(|frames| {
+        for _ in 0..frames {
+            objects.end_frame();
+            // A background thread frees the blocks.
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        objects.held_bytes() as f64 / MIB
+    })
 }
 
 /// Textures that are streamed: how many are live, how many are replaced in a frame, and for how many frames.
@@ -408,7 +414,7 @@ trait Measure {
 
 impl<O: Objects, F: Fn(&Handles) -> O> Measure for F {
     fn level(&self, handles: &Handles, wanted: &[Wanted]) -> LevelFigures {
-        play_level(&self(handles), wanted)
+        LevelFigures { held_mib: play_unload(&self(handles), wanted), ..play_level(&self(handles), wanted) }
     }
 
     fn stream(&self, handles: &Handles, stream: &Stream) -> StreamFigures {

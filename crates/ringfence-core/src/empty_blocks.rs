@@ -120,10 +120,11 @@ pub struct LivePeak {
 
 impl LivePeak {
     /// Records the live bytes of a reclaim, and the most live bytes since the last one. Returns `true` if at most half of
-    /// the peak is live, and the difference exceeds `spare`. The peak then begins anew.
-    pub fn has_fallen(&mut self, live: u64, live_max: u64, spare: u64) -> bool {
+    /// the peak is live, and the difference exceeds `spare`. The peak then begins anew. If not `may_act`, the answer is
+    /// `false`, and a later call finds the same fall.
+    pub fn has_fallen(&mut self, live: u64, live_max: u64, spare: u64, may_act: bool) -> bool {
         self.peak = self.peak.max(live_max);
-        let has_fallen = live <= self.peak / 2 && self.peak - live > spare;
+        let has_fallen = may_act && live <= self.peak / 2 && self.peak - live > spare;
         self.peak = if has_fallen { live } else { live.max(self.peak - self.peak / 64) };
         has_fallen
     }
@@ -180,14 +181,18 @@ mod tests {
         ];
         let mut peak = LivePeak::default();
         for (nth, (live, has_fallen)) in table.into_iter().enumerate() {
-            assert_eq!(peak.has_fallen(live * MIB, live * MIB, SPARE), has_fallen, "reclaim {nth}: {live} MiB");
+            assert_eq!(peak.has_fallen(live * MIB, live * MIB, SPARE, true), has_fallen, "reclaim {nth}: {live} MiB");
         }
         // A level that was loaded and unloaded between two reclaims.
-        assert!(LivePeak::default().has_fallen(100 * MIB, 200 * MIB, SPARE));
-        assert!(!LivePeak::default().has_fallen(101 * MIB, 200 * MIB, SPARE));
+        assert!(LivePeak::default().has_fallen(100 * MIB, 200 * MIB, SPARE, true));
+        assert!(!LivePeak::default().has_fallen(101 * MIB, 200 * MIB, SPARE, true));
+        // A fall that was found too early is found later.
+        let mut peak = LivePeak::default();
+        assert!(!peak.has_fallen(0, 200 * MIB, SPARE, false));
+        assert!(peak.has_fallen(0, 0, SPARE, true));
         // A slow fall is none.
         let mut peak = LivePeak::default();
-        assert!((0..2_000).all(|nth| !peak.has_fallen((2_000 - nth) * MIB, 0, SPARE)));
+        assert!((0..2_000).all(|nth| !peak.has_fallen((2_000 - nth) * MIB, 0, SPARE, true)));
     }
 
     #[test]

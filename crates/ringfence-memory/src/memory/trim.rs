@@ -86,8 +86,8 @@ impl<D: Device> Shared<D> {
             // The peak was before the objects of this reclaim were recycled.
             let before = std::mem::replace(&mut unloads.recycled_bytes, recycled);
             let (live, peak) = (used.saturating_sub(recycled), peak.saturating_sub(before));
-            let may = unloads.last.is_none_or(|last| tick.saturating_sub(last) >= grace);
-            let is_due = unloads.peak.has_fallen(live, peak, spare) && may;
+            let may_act = unloads.last.is_none_or(|last| tick.saturating_sub(last) >= grace);
+            let is_due = unloads.peak.has_fallen(live, peak, spare, may_act);
             unloads.last = if is_due { Some(tick) } else { unloads.last };
             is_due
         });
