@@ -24,14 +24,14 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
+use super::copy_target::CopyTarget;
 use super::pending_copies::PendingCopies;
-use super::segment::place_hash;
 use super::{Frames, Staged, Texels, UploadError};
 use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
-use crate::device::{Create, Device, RawBuffer, RawTexture, TexelBox, TexelError, TexelFormat, check_texels};
+use crate::device::{Device, RawBuffer, RawTexture, TexelBox, TexelError, TexelFormat, check_texels};
 use ringfence_core::sync::SyncPoint;
 use ringfence_memory::extend::{OpenFrame, Shared};
-use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
+use ringfence_memory::{Buffer, Texture};
 
 /// A batch of copies from rings to buffers and textures. The copies are recorded together: adjacent copies are merged
 /// and barriers are grouped. If copies to a buffer overlap, the later one wins. Copies to a texture must not overlap.
@@ -309,14 +309,15 @@ impl<D: Device> UploadBatch<D> {
         self
     }
 
-    /// Adds a copy of the staged bytes to `offset` of a buffer, which must have the usage `COPY_DST`. O(1) expected.
+    /// Adds a copy of the staged bytes to `offset` of a [`Buffer`] or a [`SmallBuffer`](ringfence_memory::SmallBuffer), which
+    /// must have the usage `COPY_DST`. A small buffer does not report lost content. O(1) expected.
     ///
     /// # Errors
     /// - [`BatchError::ZeroSize`], or [`BatchError::OutOfRange`] if the copy writes outside the destination.
     /// - [`BatchError::WritesSource`] if the batch also copies from the destination.
     /// - [`BatchError::ReadsTarget`] if the batch also copies to the source, or if both are the same buffer.
     /// - [`BatchError::FrameOver`] or [`BatchError::Foreign`].
-    pub fn copy(&mut self, from: &Staged<D>, to: &Buffer<D>, offset: u64) -> Result<(), BatchError> {
+    pub fn copy(&mut self, from: &Staged<D>, to: &impl CopyTarget<D>, offset: u64) -> Result<(), BatchError> {
         self.copy_as(from, to, offset, false)
     }
 
@@ -335,17 +336,24 @@ impl<D: Device> UploadBatch<D> {
         }
     }
 
-    fn copy_as(&mut self, from: &Staged<D>, to: &Buffer<D>, offset: u64, restaged: bool) -> Result<(), BatchError> {
-        let owner = self.check_owners(from, to)?;
-        let (size, target_size) = (from.size, to.size());
+    fn copy_as(
+        &mut self,
+        from: &Staged<D>,
+        to: &impl CopyTarget<D>,
+        offset: u64,
+        restaged: bool,
+    ) -> Result<(), BatchError> {
+        let slice = to.as_slice();
+        let owner = self.check_owners(from, slice.owner)?;
+        let (size, target_size) = (from.size, slice.size);
         if size == 0 {
             return Err(BatchError::ZeroSize);
         }
         if offset.checked_add(size).is_none_or(|end| end > target_size) {
             return Err(BatchError::OutOfRange { offset, size, target_size });
         }
-        let (object, hash) = (to.object(), place_hash(to));
-        self.check_frames(from, to.shared())?;
+        let (object, hash) = (slice.object, to.place_hash());
+        self.check_frames(from, slice.shared.expect("a copy target refers to its allocator"))?;
         let source = self.known_source(from)?;
         let target = match self.role(object, hash) {
             Some(Role::Source(_)) => return Err(BatchError::WritesSource { offset, size }),
@@ -355,12 +363,12 @@ impl<D: Device> UploadBatch<D> {
         };
         // No step below fails.
         let source = source.unwrap_or_else(|| self.add_source(from));
-        if target.is_none() || self.arrivals.is_recorded() {
+        if let Some(to) = to.resource().filter(|_| target.is_none() || self.arrivals.is_recorded()) {
             self.arrivals.add(to, from.frames.points(owner), restaged);
         }
         let target = target.unwrap_or_else(|| self.add_target(object, hash));
         self.note_frames(from.frames);
-        let region = CopyRegion { src_offset: from.offset, dst_offset: offset, size };
+        let region = CopyRegion { src_offset: from.offset, dst_offset: slice.offset + offset, size };
         self.copies.push(Copy { target, source, region });
         self.added(owner, size);
         Ok(())
@@ -386,7 +394,7 @@ impl<D: Device> UploadBatch<D> {
         to: &Texture<D>,
         at: TexelTarget,
     ) -> Result<(), BatchError> {
-        let owner = self.check_owners(&from.bytes, to)?;
+        let owner = self.check_owners(&from.bytes, to.shared().owner())?;
         let TexelTarget { mip, layer, x, y, z, discard } = at;
         let Texels { format, aspect, width, height, depth, layers, row_bytes, slice_bytes, .. } = *from;
         let wanted = TexelBox { aspect, mip, layer, layers, x, y, z, width, height, depth };
@@ -424,11 +432,8 @@ impl<D: Device> UploadBatch<D> {
 
     /// Returns the number of the allocator that the source, the destination and the batch belong to. Fails if they
     /// differ.
-    fn check_owners<K: ResourceKind>(&self, from: &Staged<D>, to: &Resource<D, K>) -> Result<u32, BatchError>
-    where
-        D: Create<K>,
-    {
-        let (source_owner, target_owner) = (from.owner, to.shared().owner());
+    fn check_owners(&self, from: &Staged<D>, target_owner: u32) -> Result<u32, BatchError> {
+        let source_owner = from.owner;
         let batch_owner = if self.owner == 0 { source_owner } else { self.owner };
         if (source_owner, target_owner) == (batch_owner, batch_owner) {
             return Ok(batch_owner);

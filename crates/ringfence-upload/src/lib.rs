@@ -28,6 +28,7 @@
 
 mod batch;
 mod constants;
+mod copy_target;
 mod error;
 mod fill;
 mod frames;
@@ -58,6 +59,7 @@ pub use constants::{
     BoundConstants, ConstantBuffers, ConstantFigures, ConstantViews, ConstantWriter, ConstantsDesc, DynamicConstants,
     StaticConstants,
 };
+pub use copy_target::CopyTarget;
 pub use error::UploadError;
 use frames::Frames;
 pub use readback::{Readback, ReadbackDesc, ReadbackError, ReadbackRing};
