@@ -128,9 +128,8 @@ pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     freed_count: AtomicU64,
     /// The latest tick of [`Arena::take_surplus`].
     tick: AtomicU64,
-    /// Bytes of live ranges, as in the counts of the state; written under its lock.
-    used_bytes: AtomicU64,
-    /// The most of them since the last call of [`Arena::take_used_bytes`].
+    /// The most bytes of live ranges since the last call of [`Arena::take_used_bytes`]; written under the lock of the
+    /// state.
     used_peak_bytes: AtomicU64,
     wake: Arc<Wake>,
 }
@@ -268,7 +267,6 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
             wants_block: AtomicBool::new(false),
             freed_count: AtomicU64::new(0),
             tick: AtomicU64::new(0),
-            used_bytes: AtomicU64::new(0),
             used_peak_bytes: AtomicU64::new(0),
             wake: Arc::clone(wake),
         }
@@ -357,8 +355,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Counts a freed range. The lock of the state is held.
-    fn count_freed(&self, state: &State<D, A>) {
-        self.used_bytes.store(state.counts.range_bytes, Ordering::Relaxed);
+    fn count_freed(&self) {
         self.freed_count.store(self.freed_count().wrapping_add(1), Ordering::Relaxed);
     }
 
@@ -403,10 +400,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// Wakes the thread that creates blocks ahead, if free bytes are below the low-water mark.
     fn note_low_water(&self, state: &mut State<D, A>) {
-        let used = state.counts.range_bytes;
-        self.used_bytes.store(used, Ordering::Relaxed);
-        if used > self.used_peak_bytes.load(Ordering::Relaxed) {
-            self.used_peak_bytes.store(used, Ordering::Relaxed);
+        if state.counts.range_bytes > self.used_peak_bytes.load(Ordering::Relaxed) {
+            self.used_peak_bytes.store(state.counts.range_bytes, Ordering::Relaxed);
         }
         if self.desc.grows_ahead && self.is_low(state) && !self.wants_block.swap(true, Ordering::Relaxed) {
             state.ordered_at_bytes = state.counts.range_bytes;
@@ -478,13 +473,13 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     /// Returns the bytes of live ranges, those of recycled objects and chunks included, and the most of them since the
     /// last call.
     pub(crate) fn take_used_bytes(&self) -> (u64, u64) {
-        let used = self.used_bytes.load(Ordering::Relaxed);
-        let peak = self.used_peak_bytes.load(Ordering::Relaxed);
-        if peak != used {
-            // An allocation at the same time may be missed: the next one counts it.
-            self.used_peak_bytes.store(used, Ordering::Relaxed);
+        if self.used_peak_bytes.load(Ordering::Relaxed) == 0 {
+            return (0, 0);
         }
-        (used, peak.max(used))
+        self.state.look(|state| {
+            let used = state.counts.range_bytes;
+            (used, self.used_peak_bytes.swap(used, Ordering::Relaxed).max(used))
+        })
     }
 
     pub(crate) fn block_count(&self) -> usize {
@@ -536,7 +531,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         let BlocksDesc { destroy_threshold, grace_ticks, .. } = self.desc.blocks;
         let mut state = self.state.lock();
         state.free(allocation);
-        self.count_freed(&state);
+        self.count_freed();
         if grace_ticks != 0 || state.blocks.empty_count() <= destroy_threshold || state.keeps_empty(self.desc.sizes.max)
         {
             return None;
@@ -549,7 +544,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     fn free_chunk(&self, Chunk { allocation, .. }: Chunk<BlockMemory<D>>) {
         let mut state = self.state.lock();
         state.free(allocation);
-        self.count_freed(&state);
+        self.count_freed();
     }
 
     /// Adds dedicated memory, and returns its number.
