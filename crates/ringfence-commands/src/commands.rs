@@ -178,8 +178,9 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     /// only.
     ///
     /// # Errors
-    /// A usage is missing; the box is not inside a texture, or cuts a block; the texels have different sizes; source
-    /// and destination have a subresource in common; or a texture is multisampled or belongs to another allocator.
+    /// A usage is missing; the box is not inside a texture, or cuts a block; the texels have different sizes or the
+    /// textures different dimensions; source and destination have a subresource in common; or a texture is multisampled
+    /// or belongs to another allocator.
     pub fn copy_box(
         &mut self,
         src: &Texture<D>,

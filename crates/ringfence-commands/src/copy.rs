@@ -1,6 +1,8 @@
 //! The checks of copies between buffers and textures.
 
-use ringfence_hal::{Capabilities, Device, RawBuffer, RawTexture, TexelBox, TexelError, TextureUsage, check_texels};
+use ringfence_hal::{
+    Capabilities, Device, Dimension, RawBuffer, RawTexture, TexelBox, TexelError, TextureUsage, check_texels,
+};
 use ringfence_memory::{Buffer, Texture};
 use smallvec::SmallVec;
 
@@ -74,6 +76,10 @@ pub(crate) fn textures<D: TransferSupport>(
         return Err(CommandError::Formats { command, src: from.format, dst: into.format, reason });
     }
     device.check_copy(from.format, into.format)?;
+    let flat = |of| if of == Dimension::Cube { Dimension::D2 } else { of };
+    if flat(from.dimension) != flat(into.dimension) {
+        return Err(CommandError::Dimensions { src: from.dimension, dst: into.dimension });
+    }
     check_apart(src.object() == dst.object(), texels, to)?;
     Ok(TextureBoxCopy {
         src: src.object().clone(),

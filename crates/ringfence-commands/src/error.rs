@@ -190,6 +190,14 @@ pub enum CommandError {
         /// Width and height of the destination's mip level.
         dst: [u32; 2],
     },
+    /// The two textures of a copy have different dimensions. A cube is two-dimensional.
+    #[error("a copy from a texture of the dimension {src:?} to one of {dst:?}: copy through a buffer")]
+    Dimensions {
+        /// Dimension of the source.
+        src: Dimension,
+        /// Dimension of the destination.
+        dst: Dimension,
+    },
     /// The command needs a texture of another dimension.
     #[error("{command} of a texture of the dimension {dimension:?}")]
     Dimension {

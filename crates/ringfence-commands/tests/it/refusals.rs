@@ -149,6 +149,9 @@ fn boxes_must_fit_and_be_apart() {
     let layers = TexelBox { layers: 2, ..part };
     let three = program.texture(TextureDesc { layers: 3, ..desc() });
     assert_refused!(copy(&three, &layers, &three, at(0, 1, 8)), E::SameSubresource { mip: 0, layer: 1 });
+    let volume = program.texture(TextureDesc { dimension: Dimension::D3, layers: 1, ..desc() });
+    let refused = copy(&one, &whole, &volume, at(0, 0, 0));
+    assert_refused!(refused, E::Dimensions { src: Dimension::D2, dst: Dimension::D3 });
     let many = program.texture(TextureDesc { mips: 1, samples: 4, ..desc() });
     assert_refused!(copy(&many, &part, &one, at(0, 0, 0)), E::Texels(TexelError::Multisampled { samples: 4 }));
     let unread = program.texture(TextureDesc { usage: TextureUsage::COPY_DST, ..desc() });

@@ -185,6 +185,17 @@ impl<'a> Used<'a> {
 }
 
 impl CopyRecorder<'_> {
+    /// Records an aliasing barrier if a command overwrites the whole texture. The barrier discards the contents of all
+    /// subresources, so a command that keeps some of them must not record it.
+    fn activate(&self, texture: &ID3D12Resource, written: SubresourceRange) {
+        let desc = desc_of(texture);
+        let is_volume = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
+        let layers = if is_volume { 1 } else { u32::from(desc.DepthOrArraySize) };
+        if (written.mips, written.layers) == (desc.MipLevels.into(), layers) {
+            self.alias(std::iter::once(texture));
+        }
+    }
+
     fn enter(&self, used: &[Used<'_>]) {
         for Used { state, .. } in used {
             let of = used.iter().filter(|used| used.state == *state).flat_map(Used::each);
@@ -278,7 +289,9 @@ impl Transfer<Device> for CopyRecorder<'_> {
         }
         let state = if is_depth { D3D12_RESOURCE_STATE_DEPTH_WRITE } else { D3D12_RESOURCE_STATE_RENDER_TARGET };
         let used = [Used::new(&clear.texture, clear.aspects, clear.range, state)];
-        self.alias(clear.discard.then_some(&clear.texture).into_iter());
+        if clear.discard {
+            self.activate(&clear.texture, clear.range);
+        }
         self.enter(&used);
         let mips = clear.range.mip..clear.range.mip + clear.range.mips;
         mips.into_iter().try_for_each(|mip| self.clear_mip(clear, &desc, mip))?;
@@ -331,7 +344,9 @@ impl Transfer<Device> for CopyRecorder<'_> {
             Used::new(&copy.src, copy.aspects, from, D3D12_RESOURCE_STATE_COPY_SOURCE),
             Used::new(&copy.dst, copy.aspects, to, D3D12_RESOURCE_STATE_COPY_DEST),
         ];
-        self.alias(copy.discard.then_some(&copy.dst).into_iter());
+        if copy.discard {
+            self.activate(&copy.dst, to);
+        }
         self.enter(&used);
         for layer in 0..copy.layers {
             let source = box_region(copy, &copy.from, layer);
@@ -357,7 +372,7 @@ impl Transfer<Device> for CopyRecorder<'_> {
             Used::new(&resolve.dst, color, to, D3D12_RESOURCE_STATE_RESOLVE_DEST),
         ];
         let [src, dst] = [desc_of(&resolve.src), desc_of(&resolve.dst)];
-        self.alias(std::iter::once(&resolve.dst));
+        self.activate(&resolve.dst, to);
         self.enter(&used);
         for layer in 0..layers {
             let from = subresource(&src, 0, resolve.src_layer + layer, 0);

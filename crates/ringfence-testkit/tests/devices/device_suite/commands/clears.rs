@@ -3,7 +3,7 @@
 use ringfence::commands::{ClearColor, CommandError, DepthStencil, SubresourceRange};
 use ringfence::device::transfer::TransferSupport;
 use ringfence::device::{Dimension, Format, TextureAspect, TextureDesc, TextureUsage};
-use ringfence_testkit::{Gpu, report};
+use ringfence_testkit::{Gpu, Validation, report};
 
 use super::picture::Picture;
 use super::{clear_usage, refused, run, texture};
@@ -60,9 +60,15 @@ where
     G::Device: TransferSupport,
 {
     let mut count = 0;
+    if is_wine(rig) {
+        report::skipped("one-dimensional targets, which Wine 8 does not clear");
+    }
     for (format, color, bytes) in COLORS {
         for shape in shapes() {
             let desc = TextureDesc { format, ..shape };
+            if shape.dimension == Dimension::D1 && is_wine(rig) {
+                continue;
+            }
             let Some(texture) = texture(rig, desc, clear_usage(rig, format)) else { continue };
             let all = SubresourceRange { mip: 0, mips: desc.mips, layer: 0, layers: desc.layers };
             let last = SubresourceRange { mip: 1, mips: 2, layer: desc.layers - 1, layers: 1 };
@@ -81,6 +87,19 @@ where
     assert!(count >= 24, "{count} pairs of format and shape");
 }
 
+/// Returns `true` for a Direct3D 12 without a debug layer, as Wine's.
+fn is_wine<G: Gpu>(rig: &Rig<G>) -> bool {
+    G::NAME == "d3d12" && matches!(rig.gpu.validation(), Validation::Absent(_))
+}
+
+/// Returns `true` if the device can copy both aspects of a format. Wine 8 copies both wrongly.
+fn copies_both<G: Gpu>(rig: &Rig<G>, format: Format, desc: &TextureDesc) -> bool {
+    let depth = &format!("{format:?}").to_lowercase()[..3];
+    let names = rig.gpu.texel_formats().into_iter().map(|name| name.to_lowercase()).enumerate();
+    let mut of_format = names.filter(|(_, name)| name.contains(depth) && name.contains("s8"));
+    of_format.any(|(index, _)| rig.gpu.describe_texels(index, desc).is_some())
+}
+
 /// Formats of depth, with the bytes of depth 1.
 const DEPTHS: [(Format, &[u8], bool); 5] = [
     (Format::D16Unorm, &[255, 255], false),
@@ -97,6 +116,9 @@ where
     let mut count = 0;
     for (format, one, has_stencil) in DEPTHS {
         let desc = TextureDesc { format, width: 9, height: 5, mips: 3, layers: 2, ..Default::default() };
+        if has_stencil && !copies_both(rig, format, &desc) {
+            continue;
+        }
         let more = clear_usage(rig, format) | TextureUsage::DEPTH_STENCIL;
         let Some(texture) = texture(rig, desc, more) else { continue };
         let all = SubresourceRange { mip: 0, mips: 3, layer: 0, layers: 2 };

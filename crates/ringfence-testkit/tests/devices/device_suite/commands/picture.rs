@@ -93,7 +93,10 @@ impl Picture {
         for (mip, found) in (0..self.desc.mips).zip(self.read(rig, texture)) {
             let expected = self.cut(&self.whole(mip));
             let differs = found.iter().zip(&expected).position(|(found, expected)| found != expected);
-            assert_eq!(differs, None, "{what}, mip {mip} of {:?}: first different byte", self.desc);
+            let some = |bytes: &[u8]| bytes[differs.unwrap_or(0)..].iter().take(16).copied().collect::<Vec<u8>>();
+            let (some_found, some_expected) = (some(&found), some(&expected));
+            let of = format!("{what}, mip {mip} of {:?}: {some_found:?}, {some_expected:?}", self.desc);
+            assert_eq!(differs, None, "{of}: first different byte");
         }
     }
 
