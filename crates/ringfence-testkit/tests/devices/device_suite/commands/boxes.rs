@@ -180,7 +180,7 @@ fn any_place(dice: &mut Rng, picture: &Picture, part: &TexelBox) -> Option<Texel
     let z = place(dice, depth, part.depth, 1)?;
     let layer = dice.below(u64::from(desc.layers - part.layers) + 1) as u32;
     // Blocks end at the edge in both mip levels, or in none.
-    let ends = |first: u32, count: u32, size: u32, block: u32| count % block == 0 || first + count == size;
+    let ends = |first: u32, count: u32, size: u32, block: u32| count.is_multiple_of(block) || first + count == size;
     (ends(x, part.width, width, across) && ends(y, part.height, height, down)).then_some(TexelOrigin {
         mip,
         layer,
