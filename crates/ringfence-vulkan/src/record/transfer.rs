@@ -274,13 +274,10 @@ impl Transfer<Device> for CopyRecorder<'_> {
         let range = |mip, mips| subresources(chain.parts.aspects, SubresourceRange { mip, mips, ..all });
         let first = self.source(chain.texture, range(0, 1));
         let later = self.target(chain.texture, range(1, mips - 1), true);
-        let written = Scope { before: vk::AccessFlags::TRANSFER_WRITE, after: vk::AccessFlags::TRANSFER_READ };
-        // After the last blit, the later levels are sources too.
-        let used = [first, Used { before: later.during, during: first.during, ..later }];
         let begin = Scope { before: vk::AccessFlags::MEMORY_WRITE, after: TRANSFER };
-        let layouts = [(first.before, first.during), (later.before, later.during)];
-        let images = [begin.of(&first, layouts[0]), begin.of(&later, layouts[1])];
+        let images = [first, later].map(|used| begin.of(&used, (used.before, used.during)));
         self.transfer_barrier(begin, &images, ALL);
+        let written = Scope { before: vk::AccessFlags::TRANSFER_WRITE, after: vk::AccessFlags::TRANSFER_READ };
         for mip in 1..mips {
             let blit = [mip_blit(chain, mip)];
             // SAFETY: the caller promises that the texture is alive and that its format can be blitted. The barriers
@@ -300,7 +297,8 @@ impl Transfer<Device> for CopyRecorder<'_> {
             self.transfer_barrier(written, &[written.of(&level, (later.during, first.during))], ALL);
         }
         let end = Scope { before: vk::AccessFlags::TRANSFER_WRITE, after: EVERYTHING };
-        let images = used.map(|used| end.of(&used, (used.during, self.layout)));
+        // After the last blit, all levels are sources.
+        let images = [first, later].map(|used| end.of(&used, (first.during, self.layout)));
         self.transfer_barrier(end, &images, ALL);
         Ok(())
     }
