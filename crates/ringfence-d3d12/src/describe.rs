@@ -517,6 +517,24 @@ mod tests {
     }
 
     #[test]
+    fn colour_formats_of_a_family_differ_in_the_type_of_their_channels_only() {
+        let types = ["UnormSrgb", "Unorm", "Snorm", "Uint", "Sint", "Ufloat", "Float"];
+        let name = |format: &Format| {
+            let name = format!("{format:?}");
+            types.iter().find_map(|kind| name.strip_suffix(kind)).unwrap_or(&name).to_owned()
+        };
+        let colours: Vec<_> = Format::ALL.iter().filter(|format| !format.is_depth_stencil()).collect();
+        let of = |format: &Format| shader_format(*format).map(family);
+        for (one, other) in colours.iter().flat_map(|one| colours.iter().map(move |other| (one, other))) {
+            if let (Ok(of_one), Ok(of_other)) = (of(one), of(other)) {
+                assert_eq!(of_one == of_other, name(one) == name(other), "{one:?}, {other:?}");
+            }
+        }
+        assert_eq!(family(DXGI_FORMAT_D32_FLOAT), family(DXGI_FORMAT_R32_TYPELESS));
+        assert_eq!(family(DXGI_FORMAT_D24_UNORM_S8_UINT), family(DXGI_FORMAT_R24G8_TYPELESS));
+    }
+
+    #[test]
     fn a_clear_value_of_another_kind_than_its_format_is_a_value_too() {
         let desc = TextureDesc { usage: TextureUsage::RENDER_TARGET, ..Default::default() };
         let desc = Textures::resource_desc(&desc).expect("a render target");

@@ -119,7 +119,8 @@ impl SubresourceRange {
     /// Returns each mip level with each layer of the range.
     pub fn each(self) -> impl Iterator<Item = (u32, u32)> {
         let Self { mip, mips, layer, layers } = self;
-        (layer..layer + layers).flat_map(move |layer| (mip..mip + mips).map(move |mip| (mip, layer)))
+        let mips = move |layer| (0..mips).map(move |index| (mip.saturating_add(index), layer));
+        (0..layers).flat_map(move |index| mips(layer.saturating_add(index)))
     }
 }
 

@@ -172,6 +172,9 @@ impl State {
         uses: &mut Uses,
     ) -> Option<Vec<Step>> {
         let desc = self.desc_of(texture)?;
+        if range.mips == 0 || range.layers == 0 {
+            return self.misuse(texture, "a clear of no subresource");
+        }
         let mut steps = Vec::new();
         let usage = clear_usage(self.profile.strict, desc.format);
         let aspects = TextureAspect::ALL.into_iter().filter(|aspect| value.aspects().contains(aspect.flag()));
@@ -198,7 +201,7 @@ impl State {
         for layer in 0..copy.layers {
             let part = |origin: &TexelOrigin| Part {
                 mip: origin.mip,
-                layer: origin.layer + layer,
+                layer: origin.layer.saturating_add(layer),
                 aspect: copy.aspect,
                 first: [origin.x, origin.y, origin.z],
                 extent: copy.extent,
@@ -231,8 +234,9 @@ impl State {
         let mut steps = Vec::new();
         for layer in 0..resolve.layers {
             let color = TextureAspect::Color;
-            let source = Part::whole(&from, 0, resolve.src_layer + layer, color);
-            let target = Part::whole(&to, resolve.dst_mip, resolve.dst_layer + layer, color);
+            let [first, into] = [resolve.src_layer, resolve.dst_layer].map(|first| first.saturating_add(layer));
+            let source = Part::whole(&from, 0, first, color);
+            let target = Part::whole(&to, resolve.dst_mip, into, color);
             let src = self.texel_rows(resolve.src, source, TextureUsage::COPY_SRC)?;
             let dst = self.texel_rows(resolve.dst, target, TextureUsage::COPY_DST)?;
             if source.extent != target.extent || from.format != to.format {
@@ -304,6 +308,7 @@ impl State {
 
 /// Returns the bytes of one aspect of a cleared texel; `None` if the format has other values.
 fn texel(desc: &TextureDesc, aspect: TextureAspect, value: ClearTexel) -> Option<Vec<u8>> {
+    desc.format.texels().block_bytes(aspect)?;
     match (value, aspect) {
         (ClearTexel::Color(color), TextureAspect::Color) => {
             let codec = TexelCodec::of(desc.format).filter(|_| desc.format.channels() == color.channels())?;

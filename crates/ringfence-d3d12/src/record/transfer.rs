@@ -53,8 +53,8 @@ impl TransferSupport for Device {
     }
 
     fn check_resolve(&self, desc: &TextureDesc) -> Result<(), DeviceError> {
-        let Format = describe::format(desc.format, desc.usage)?;
-        let mut support = D3D12_FEATURE_DATA_FORMAT_SUPPORT { Format, ..Default::default() };
+        let format = describe::format(desc.format, desc.usage)?;
+        let mut support = D3D12_FEATURE_DATA_FORMAT_SUPPORT { Format: format, ..Default::default() };
         // SAFETY: the pointer points to a structure of the feature that lives through the call.
         unsafe {
             self.raw().CheckFeatureSupport(
@@ -112,26 +112,27 @@ fn color_view(
     range: SubresourceRange,
 ) -> Result<D3D12_RENDER_TARGET_VIEW_DESC, DeviceError> {
     type Shown = D3D12_RENDER_TARGET_VIEW_DESC_0;
-    let (MipSlice, FirstArraySlice, ArraySize, PlaneSlice) = (mip, range.layer, range.layers, 0);
-    let (ViewDimension, Anonymous) = match desc.Dimension {
-        D3D12_RESOURCE_DIMENSION_TEXTURE1D => (
-            D3D12_RTV_DIMENSION_TEXTURE1DARRAY,
-            Shown { Texture1DArray: D3D12_TEX1D_ARRAY_RTV { MipSlice, FirstArraySlice, ArraySize } },
-        ),
-        D3D12_RESOURCE_DIMENSION_TEXTURE3D => (
-            D3D12_RTV_DIMENSION_TEXTURE3D,
-            Shown { Texture3D: D3D12_TEX3D_RTV { MipSlice, FirstWSlice: 0, WSize: u32::MAX } },
-        ),
-        _ if desc.SampleDesc.Count > 1 => (
-            D3D12_RTV_DIMENSION_TEXTURE2DMSARRAY,
-            Shown { Texture2DMSArray: D3D12_TEX2DMS_ARRAY_RTV { FirstArraySlice, ArraySize } },
-        ),
-        _ => (
-            D3D12_RTV_DIMENSION_TEXTURE2DARRAY,
-            Shown { Texture2DArray: D3D12_TEX2D_ARRAY_RTV { MipSlice, FirstArraySlice, ArraySize, PlaneSlice } },
-        ),
+    let (first, count) = (range.layer, range.layers);
+    let (dimension, shown) = match desc.Dimension {
+        D3D12_RESOURCE_DIMENSION_TEXTURE1D => {
+            let view = D3D12_TEX1D_ARRAY_RTV { MipSlice: mip, FirstArraySlice: first, ArraySize: count };
+            (D3D12_RTV_DIMENSION_TEXTURE1DARRAY, Shown { Texture1DArray: view })
+        }
+        D3D12_RESOURCE_DIMENSION_TEXTURE3D => {
+            let view = D3D12_TEX3D_RTV { MipSlice: mip, FirstWSlice: 0, WSize: u32::MAX };
+            (D3D12_RTV_DIMENSION_TEXTURE3D, Shown { Texture3D: view })
+        }
+        _ if desc.SampleDesc.Count > 1 => {
+            let view = D3D12_TEX2DMS_ARRAY_RTV { FirstArraySlice: first, ArraySize: count };
+            (D3D12_RTV_DIMENSION_TEXTURE2DMSARRAY, Shown { Texture2DMSArray: view })
+        }
+        _ => {
+            let view = D3D12_TEX2D_ARRAY_RTV { MipSlice: mip, FirstArraySlice: first, ArraySize: count, PlaneSlice: 0 };
+            (D3D12_RTV_DIMENSION_TEXTURE2DARRAY, Shown { Texture2DArray: view })
+        }
     };
-    Ok(D3D12_RENDER_TARGET_VIEW_DESC { Format: describe::shader_format(format)?, ViewDimension, Anonymous })
+    let format = describe::shader_format(format)?;
+    Ok(D3D12_RENDER_TARGET_VIEW_DESC { Format: format, ViewDimension: dimension, Anonymous: shown })
 }
 
 fn depth_view(
@@ -141,16 +142,16 @@ fn depth_view(
     range: SubresourceRange,
 ) -> Result<D3D12_DEPTH_STENCIL_VIEW_DESC, DeviceError> {
     type Shown = D3D12_DEPTH_STENCIL_VIEW_DESC_0;
-    let (MipSlice, FirstArraySlice, ArraySize) = (mip, range.layer, range.layers);
-    let (ViewDimension, Anonymous) = if desc.SampleDesc.Count > 1 {
-        let Texture2DMSArray = D3D12_TEX2DMS_ARRAY_DSV { FirstArraySlice, ArraySize };
-        (D3D12_DSV_DIMENSION_TEXTURE2DMSARRAY, Shown { Texture2DMSArray })
+    let (first, count) = (range.layer, range.layers);
+    let (dimension, shown) = if desc.SampleDesc.Count > 1 {
+        let view = D3D12_TEX2DMS_ARRAY_DSV { FirstArraySlice: first, ArraySize: count };
+        (D3D12_DSV_DIMENSION_TEXTURE2DMSARRAY, Shown { Texture2DMSArray: view })
     } else {
-        let Texture2DArray = D3D12_TEX2D_ARRAY_DSV { MipSlice, FirstArraySlice, ArraySize };
-        (D3D12_DSV_DIMENSION_TEXTURE2DARRAY, Shown { Texture2DArray })
+        let view = D3D12_TEX2D_ARRAY_DSV { MipSlice: mip, FirstArraySlice: first, ArraySize: count };
+        (D3D12_DSV_DIMENSION_TEXTURE2DARRAY, Shown { Texture2DArray: view })
     };
-    let (Format, Flags) = (describe::depth_format(format)?, D3D12_DSV_FLAG_NONE);
-    Ok(D3D12_DEPTH_STENCIL_VIEW_DESC { Format, ViewDimension, Flags, Anonymous })
+    let (format, flags) = (describe::depth_format(format)?, D3D12_DSV_FLAG_NONE);
+    Ok(D3D12_DEPTH_STENCIL_VIEW_DESC { Format: format, ViewDimension: dimension, Flags: flags, Anonymous: shown })
 }
 
 fn channels(color: ClearColor) -> [f32; 4] {
