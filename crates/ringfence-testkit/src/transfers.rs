@@ -38,56 +38,39 @@ impl<D: Device> Transfers<D> {
     /// The rules of [`Transfer`] for each command.
     pub unsafe fn replay(&self, into: &mut impl Transfer<D>) -> Result<(), DeviceError> {
         // SAFETY: the caller makes the same promise.
-        self.0.iter().try_for_each(|step| unsafe { step.record(into) })
-    }
-}
-
-impl<D: Device> Step<D> {
-    /// # Safety
-    /// The rules of [`Transfer`].
-    unsafe fn record(&self, into: &mut impl Transfer<D>) -> Result<(), DeviceError> {
-        // SAFETY: the caller makes the same promise.
-        unsafe {
-            match self {
-                Self::Fill { dst, offset, size, value } => return into.fill_buffer(dst, *offset, *size, *value),
-                Self::Clear(clear) => return into.clear_texture(clear),
-                Self::CopyBuffer { src, dst, regions } => into.copy_buffer_regions(src, dst, regions),
-                Self::IntoBox { src, targets, regions } => into.copy_buffer_to_box(src, targets, regions),
-                Self::FromBox(reads) => into.copy_box_to_buffer(reads),
-                Self::CopyBox(copy) => into.copy_texture_box(copy),
-                Self::Resolve(resolve) => into.resolve_texture(resolve),
-                Self::Mips(chain) => return into.blit_mips(chain),
+        self.0.iter().try_for_each(|step| unsafe {
+            match step {
+                Step::Fill { dst, offset, size, value } => into.fill_buffer(dst, *offset, *size, *value)?,
+                Step::Clear(clear) => into.clear_texture(clear)?,
+                Step::CopyBuffer { src, dst, regions } => into.copy_buffer_regions(src, dst, regions),
+                Step::IntoBox { src, targets, regions } => into.copy_buffer_to_box(src, targets, regions),
+                Step::FromBox(reads) => into.copy_box_to_buffer(reads),
+                Step::CopyBox(copy) => into.copy_texture_box(copy),
+                Step::Resolve(resolve) => into.resolve_texture(resolve),
+                Step::Mips(chain) => into.blit_mips(chain)?,
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 
-const OTHER: &str = "only commands of the trait Transfer are recorded here";
+/// Defines functions of [`Record`] that no command calls here.
+macro_rules! not_recorded {
+    ($($name:ident($($type:ty),*);)*) => {
+        $(unsafe fn $name(&mut self, $(_: $type),*) {
+            unreachable!("only commands of the trait Transfer are recorded here");
+        })*
+    };
+}
 
 impl<D: Device> Record<D> for Transfers<D> {
-    unsafe fn begin_copies(&mut self, _: &[RawBuffer<D>], _: &[TextureTarget<RawTexture<D>>]) {
-        unreachable!("{OTHER}");
-    }
-
-    unsafe fn copy_buffer(&mut self, _: &RawBuffer<D>, _: &RawBuffer<D>, _: &[CopyRegion]) {
-        unreachable!("{OTHER}");
-    }
-
-    unsafe fn copy_buffer_to_texture(&mut self, _: &RawBuffer<D>, _: &RawTexture<D>, _: &TexelRegion) {
-        unreachable!("{OTHER}");
-    }
-
-    unsafe fn read_texels(&mut self, _: &[TexelRead<RawTexture<D>, RawBuffer<D>>]) {
-        unreachable!("{OTHER}");
-    }
-
-    unsafe fn copy_textures(&mut self, _: &[TextureCopy<RawTexture<D>>]) {
-        unreachable!("{OTHER}");
-    }
-
-    unsafe fn end_copies(&mut self, _: &[RawBuffer<D>], _: &[TextureTarget<RawTexture<D>>]) {
-        unreachable!("{OTHER}");
+    not_recorded! {
+        begin_copies(&[RawBuffer<D>], &[TextureTarget<RawTexture<D>>]);
+        copy_buffer(&RawBuffer<D>, &RawBuffer<D>, &[CopyRegion]);
+        copy_buffer_to_texture(&RawBuffer<D>, &RawTexture<D>, &TexelRegion);
+        read_texels(&[TexelRead<RawTexture<D>, RawBuffer<D>>]);
+        copy_textures(&[TextureCopy<RawTexture<D>>]);
+        end_copies(&[RawBuffer<D>], &[TextureTarget<RawTexture<D>>]);
     }
 }
 
