@@ -258,6 +258,50 @@ pub const fn texel_format(format: DXGI_FORMAT) -> Option<TexelFormat> {
     })
 }
 
+/// Returns the number of the first format of a family. Texels can be copied between formats of one family, which differ
+/// in the type of their channels. A format without a family is its own.
+pub(super) const fn family(format: DXGI_FORMAT) -> i32 {
+    const FAMILIES: [(i32, i32); 22] = [
+        (1, 4),
+        (5, 8),
+        (9, 14),
+        (15, 18),
+        (19, 22),
+        (23, 25),
+        (27, 32),
+        (33, 38),
+        (39, 43),
+        (44, 47),
+        (48, 52),
+        (53, 59),
+        (60, 65),
+        (70, 72),
+        (73, 75),
+        (76, 78),
+        (79, 81),
+        (82, 84),
+        (94, 96),
+        (97, 99),
+        // BGRA8 and BGRX8, without the formats between their types.
+        (90, 91),
+        (92, 93),
+    ];
+    let format = match format.0 {
+        87 => 90,
+        88 => 92,
+        other => other,
+    };
+    let mut index = 0;
+    while index < FAMILIES.len() {
+        let (first, last) = FAMILIES[index];
+        if first <= format && format <= last {
+            return first;
+        }
+        index += 1;
+    }
+    format
+}
+
 /// Returns the number of planes of a format: 2 for depth with stencil.
 pub(super) const fn plane_count(format: DXGI_FORMAT) -> u32 {
     match format.0 {
@@ -470,6 +514,24 @@ mod tests {
         assert_eq!(texel_format(DXGI_FORMAT_NV12), None);
         assert_eq!(texel_format(DXGI_FORMAT_R8G8_B8G8_UNORM), None);
         assert_eq!(texel_format(DXGI_FORMAT_UNKNOWN), None);
+    }
+
+    #[test]
+    fn colour_formats_of_a_family_differ_in_the_type_of_their_channels_only() {
+        let types = ["UnormSrgb", "Unorm", "Snorm", "Uint", "Sint", "Ufloat", "Float"];
+        let name = |format: &Format| {
+            let name = format!("{format:?}");
+            types.iter().find_map(|kind| name.strip_suffix(kind)).unwrap_or(&name).to_owned()
+        };
+        let colours: Vec<_> = Format::ALL.iter().filter(|format| !format.is_depth_stencil()).collect();
+        let of = |format: &Format| shader_format(*format).map(family);
+        for (one, other) in colours.iter().flat_map(|one| colours.iter().map(move |other| (one, other))) {
+            if let (Ok(of_one), Ok(of_other)) = (of(one), of(other)) {
+                assert_eq!(of_one == of_other, name(one) == name(other), "{one:?}, {other:?}");
+            }
+        }
+        assert_eq!(family(DXGI_FORMAT_D32_FLOAT), family(DXGI_FORMAT_R32_TYPELESS));
+        assert_eq!(family(DXGI_FORMAT_D24_UNORM_S8_UINT), family(DXGI_FORMAT_R24G8_TYPELESS));
     }
 
     #[test]

@@ -22,6 +22,9 @@ use smallvec::SmallVec;
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 
+mod transfer;
+
+use self::transfer::ClearViews;
 use super::backing::{Backing, backing};
 use super::describe;
 use super::device::Device;
@@ -36,6 +39,7 @@ pub struct CopyRecorder<'a> {
     list: &'a ID3D12GraphicsCommandList,
     /// `true` if aliasing barriers are recorded. Lists for copy queues accept transitions only.
     aliases: bool,
+    views: ClearViews,
 }
 
 impl<'a> CopyRecorder<'a> {
@@ -48,7 +52,7 @@ impl<'a> CopyRecorder<'a> {
     pub unsafe fn new(device: &'a Device, list: &'a ID3D12GraphicsCommandList) -> Self {
         // SAFETY: a call without arguments on a live object.
         let kind = unsafe { list.GetType() };
-        Self { device, list, aliases: kind != D3D12_COMMAND_LIST_TYPE_COPY }
+        Self { device, list, aliases: kind != D3D12_COMMAND_LIST_TYPE_COPY, views: ClearViews::default() }
     }
 
     /// Records all barriers in one call.

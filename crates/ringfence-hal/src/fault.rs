@@ -77,6 +77,7 @@ mod descriptors;
 mod record;
 mod sharing;
 mod sparse;
+mod transfer;
 
 /// The calls, each with its function and the trait of the function.
 macro_rules! calls {

@@ -256,6 +256,35 @@ impl Format {
     }
 }
 
+/// The type of the channels of a colour format, as shaders and clears see them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ChannelKind {
+    /// Floating-point, normalized and sRGB.
+    Float,
+    /// Signed integers.
+    Sint,
+    /// Unsigned integers.
+    Uint,
+}
+
+impl Format {
+    /// Returns the type of the channels of a colour format. Depth is [`ChannelKind::Float`], stencil alone is
+    /// [`ChannelKind::Uint`].
+    #[must_use]
+    pub const fn channels(self) -> ChannelKind {
+        match self {
+            Self::R8Uint | Self::Rg8Uint | Self::Rgba8Uint | Self::Abgr8Uint => ChannelKind::Uint,
+            Self::R16Uint | Self::Rg16Uint | Self::Rgba16Uint => ChannelKind::Uint,
+            Self::R32Uint | Self::Rg32Uint | Self::Rgb32Uint | Self::Rgba32Uint => ChannelKind::Uint,
+            Self::Rgb10a2Uint | Self::Bgr10a2Uint | Self::S8Uint => ChannelKind::Uint,
+            Self::R8Sint | Self::Rg8Sint | Self::Rgba8Sint | Self::Abgr8Sint => ChannelKind::Sint,
+            Self::R16Sint | Self::Rg16Sint | Self::Rgba16Sint => ChannelKind::Sint,
+            Self::R32Sint | Self::Rg32Sint | Self::Rgb32Sint | Self::Rgba32Sint => ChannelKind::Sint,
+            _ => ChannelKind::Float,
+        }
+    }
+}
+
 impl From<Format> for TexelFormat {
     fn from(format: Format) -> Self {
         format.texels()
@@ -304,6 +333,19 @@ mod tests {
             assert!(texels.is_copied_as(texels, texels.first_aspect()));
             let is_plain = !texels.is_compressed();
             assert!(is_plain || texels.aspects() == TextureAspects::COLOR, "{format:?}");
+        }
+    }
+
+    #[test]
+    fn the_channels_of_a_format_are_those_of_its_name() {
+        for format in Format::ALL {
+            let name = format!("{format:?}");
+            let expected = match (name.ends_with("Uint"), name.ends_with("Sint")) {
+                (true, _) if format.texels().block_bytes(TextureAspect::Depth).is_none() => ChannelKind::Uint,
+                (_, true) => ChannelKind::Sint,
+                _ => ChannelKind::Float,
+            };
+            assert_eq!(format.channels(), expected, "{name}");
         }
     }
 

@@ -21,6 +21,7 @@
 //! | [`Create<Buffers>`](Create) | 8: raw, describe, prepare, discard, place, dedicate, destroy, set_name | every program |
 //! | [`Create<Textures>`](Create) | the same 8 | every program |
 //! | [`record::Record`], on a command list | 6 | uploads, read-back, moves of resources |
+//! | [`transfer::Transfer`], on a command list, and [`transfer::TransferSupport`] | 6 and 7 | fills, clears, copies of boxes, resolves, mip levels |
 //! | [`descriptors::Descriptors`] | 11 | descriptor heaps |
 //! | [`sharing::Share`] | 3 | memory that is shared with other processes |
 //! | [`sparse::Sparse`] | 6 | sparse buffers and textures |
@@ -99,6 +100,7 @@ pub mod record;
 mod region;
 pub mod sharing;
 pub mod sparse;
+pub mod transfer;
 mod usage;
 
 pub use api_result::{Api, ApiResult};
@@ -109,7 +111,7 @@ pub use capabilities::{
 pub use describe::{Describe, Native};
 pub use device::{BufferInfo, Create, Device, Driver, InfoKey, RawBuffer, RawTexture, TextureInfo};
 pub use error::{DeviceError, Numbers, Reason};
-pub use format::{Format, TexelFormat, TextureAspect};
+pub use format::{ChannelKind, Format, TexelFormat, TextureAspect};
 pub use kind::{BufferDesc, Buffers, ClearValue, Dimension, Kind, TextureDesc, Textures};
 pub use memory::{Mapped, MemoryDesc, Placed, Requirements};
 pub use region::{TexelBox, TexelError, check as check_texels};

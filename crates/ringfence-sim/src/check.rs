@@ -21,6 +21,9 @@ impl State {
             Command::FillBuffer { dst, offset, size, value } => {
                 self.fill_steps(BufferRange::new(dst, offset, size), value, uses)
             }
+            Command::FillWords { dst, offset, size, value } => {
+                self.word_steps(BufferRange::new(dst, offset, size), value, uses)
+            }
             Command::CopyBufferToTexture { src, layout, dst, region } => {
                 let part = self.texture_desc(dst).map(|desc| Part::flat(&region, &desc));
                 let copy = TexelCopy { buffer: src, layout, texture: dst, into_texture: true };
@@ -42,6 +45,12 @@ impl State {
             Command::CopyTexture { src, dst, mip, layer } => {
                 self.texture_copy_steps((src, dst), (mip, layer), uses).unwrap_or_default()
             }
+            Command::ClearTexels { texture, range, value } => {
+                self.clear_texel_steps(texture, range, value, uses).unwrap_or_default()
+            }
+            Command::CopyTexels(ref copy) => self.box_steps(copy, uses).unwrap_or_default(),
+            Command::ResolveTexels(ref resolve) => self.resolve_steps(resolve, uses).unwrap_or_default(),
+            Command::BlitMip { texture, mip } => self.blit_steps(texture, mip, uses).unwrap_or_default(),
             Command::Clear { texture, value } => self.clear_step(texture, Some(value), uses).into_iter().collect(),
             Command::Discard { texture } => self.clear_step(texture, None, uses).into_iter().collect(),
             Command::Kernel(kernel) => self.check_kernel(kernel, uses).into_iter().collect(),

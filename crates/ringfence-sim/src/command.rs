@@ -3,6 +3,7 @@
 use super::ids::{Buffer, DescriptorHeap, Texture};
 use ringfence_hal::TextureDesc;
 use ringfence_hal::record::TexelRegion;
+use ringfence_hal::transfer::{ClearTexel, SubresourceRange, TextureBoxCopy, TextureResolve};
 use std::fmt;
 
 /// A command of a submission. Its ranges are checked at submission. If they are invalid, the device reports a hazard
@@ -36,6 +37,17 @@ pub enum Command {
         size: u64,
         /// The value of each byte.
         value: u8,
+    },
+    /// Fills bytes of a buffer with a value of 32 bits.
+    FillWords {
+        /// The buffer.
+        dst: Buffer,
+        /// Offset in bytes, a multiple of 4.
+        offset: u64,
+        /// Size in bytes, a multiple of 4.
+        size: u64,
+        /// The value.
+        value: u32,
     },
     /// Copies a rectangle of texels from a buffer to a texture.
     CopyBufferToTexture {
@@ -101,6 +113,26 @@ pub enum Command {
     Discard {
         /// The texture.
         texture: Texture,
+    },
+    /// Clears subresources of a texture to a value. On a strict device, the texture must be a target.
+    ClearTexels {
+        /// The texture.
+        texture: Texture,
+        /// The subresources.
+        range: SubresourceRange,
+        /// The value.
+        value: ClearTexel,
+    },
+    /// Copies a box of texels of one aspect between textures.
+    CopyTexels(TextureBoxCopy<Texture>),
+    /// Resolves layers of a multisampled texture: to the average of the samples, or to the first one of integers.
+    ResolveTexels(TextureResolve<Texture>),
+    /// Makes a mip level from the previous one in all layers, by linear filtering.
+    BlitMip {
+        /// The texture.
+        texture: Texture,
+        /// The mip level; at least 1.
+        mip: u32,
     },
     /// Runs a host closure instead of a shader.
     Kernel(Kernel),

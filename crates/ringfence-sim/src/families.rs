@@ -16,6 +16,7 @@ use super::ids::{Buffer, Texture};
 use super::objects::{Owner, Shape};
 use super::state::State;
 use super::texels::Part;
+use ringfence_hal::transfer::{TextureBoxCopy, TextureResolve};
 
 /// Way in which a command uses a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +38,7 @@ impl State {
                 let range = BufferRange::new(*dst, *dst_offset, *size);
                 self.use_by(queue, family, dst.0, self.buffer_write(range));
             }
-            Command::FillBuffer { dst, offset, size, .. } => {
+            Command::FillBuffer { dst, offset, size, .. } | Command::FillWords { dst, offset, size, .. } => {
                 let range = BufferRange::new(*dst, *offset, *size);
                 self.use_by(queue, family, dst.0, self.buffer_write(range));
             }
@@ -62,6 +63,14 @@ impl State {
                 let is_all = (*mip, *layer) == (0, 0);
                 let is_all = is_all && self.texture_desc(*dst).is_some_and(|desc| desc.mips == 1 && desc.layers == 1);
                 self.use_by(queue, family, dst.0, if is_all { Use::Overwrite } else { Use::Content });
+            }
+            Command::ClearTexels { texture, .. } | Command::BlitMip { texture, .. } => {
+                self.use_by(queue, family, texture.0, Use::Content);
+            }
+            Command::CopyTexels(TextureBoxCopy { src, dst, .. })
+            | Command::ResolveTexels(TextureResolve { src, dst, .. }) => {
+                self.use_by(queue, family, src.0, Use::Content);
+                self.use_by(queue, family, dst.0, Use::Content);
             }
             Command::Kernel(kernel) => {
                 for range in kernel.reads.iter().chain(&kernel.writes) {

@@ -75,8 +75,10 @@ mod state;
 mod step;
 mod store;
 mod targets;
+mod texel_codec;
 mod texels;
 mod tiles;
+mod transfer;
 
 pub use command::{
     Barrier, BufferLayout, BufferRange, Command, DescriptorUse, Kernel, KernelFn, KernelMemory, Resource, TextureRegion,

@@ -39,6 +39,13 @@ impl State {
         parts.filter_map(|found| self.fill_step(part(found), value, uses)).collect()
     }
 
+    /// Returns the steps of a fill with words. Pages end at multiples of a word.
+    pub(super) fn word_steps(&mut self, dst: BufferRange, value: u32, uses: &mut Uses) -> Vec<Step> {
+        let parts = self.parts(&[dst]).into_iter();
+        let part = |(at, size)| BufferRange::new(dst.buffer, dst.offset + at, size);
+        parts.filter_map(|found| self.word_step(part(found), value, uses)).collect()
+    }
+
     /// Splits ranges of equal size into parts, so that each part uses only one page of each buffer. Returns the offset
     /// of each part in the ranges, and its size.
     fn parts(&self, ranges: &[BufferRange]) -> Vec<(u64, u64)> {

@@ -32,7 +32,7 @@ pub(super) struct Part {
 
 impl Part {
     /// Returns all texels of one aspect of a mip level of an array layer.
-    fn whole(desc: &TextureDesc, mip: u32, layer: u32, aspect: TextureAspect) -> Self {
+    pub(super) fn whole(desc: &TextureDesc, mip: u32, layer: u32, aspect: TextureAspect) -> Self {
         let extent = [desc.width, desc.height, desc.depth].map(|side| side.checked_shr(mip).unwrap_or(0).max(1));
         Self { mip, layer, aspect, first: [0; 3], extent }
     }
@@ -58,33 +58,40 @@ impl Part {
 
 /// Rows of blocks of a part, in the texture's memory: the rows of the first slice, and the distance between slices.
 #[derive(Clone, Debug)]
-struct TexelRows {
+pub(super) struct TexelRows {
     first: Rows,
-    row_bytes: u64,
-    count: u64,
-    slices: u64,
+    pub(super) row_bytes: u64,
+    pub(super) count: u64,
+    pub(super) slices: u64,
     slice_pitch: u64,
     block_bytes: u64,
     aspect: TextureAspect,
     /// `true` if the texture has depth and stencil, which are separate planes.
     is_planar: bool,
     /// `true` if the part contains all texels of its subresource.
-    is_whole: bool,
-    label: Label,
+    pub(super) is_whole: bool,
+    pub(super) label: Label,
     space_label: Label,
 }
 
 impl TexelRows {
-    fn slice(&self, slice: u64) -> Rows {
+    pub(super) fn slice(&self, slice: u64) -> Rows {
         let Address { memory, offset } = self.first.first;
         let first = Address { memory, offset: offset + slice * self.slice_pitch };
         Rows { first, ..self.first }
     }
 
-    fn access(&self, slice: u64, writes: bool) -> Access {
+    pub(super) fn access(&self, slice: u64, writes: bool) -> Access {
         let Rows { first: Address { memory, offset }, pitch } = self.slice(slice);
         let range = offset..offset + (self.count - 1) * pitch + self.row_bytes;
         Access { space: memory, range, writes, label: self.label.clone(), space_label: self.space_label.clone() }
+    }
+
+    /// Returns the access to all rows of all slices. They are adjacent if the part is whole.
+    pub(super) fn all(&self, writes: bool) -> Access {
+        let first = self.access(0, writes);
+        let last = self.access(self.slices - 1, writes);
+        Access { range: first.range.start..last.range.end, ..first }
     }
 }
 
@@ -179,7 +186,7 @@ impl State {
     }
 
     /// Returns the location of the texels of a part in their texture.
-    fn texel_rows(&mut self, texture: Texture, part: Part, usage: TextureUsage) -> Option<TexelRows> {
+    pub(super) fn texel_rows(&mut self, texture: Texture, part: Part, usage: TextureUsage) -> Option<TexelRows> {
         let Placed { shape, memory, base, label, space_label } = self.placed(What::Texture, texture.0)?;
         let Shape::Texture(desc) = shape else { return None };
         let found = subresource(&self.profile, &desc, (part.mip, part.layer), part.aspect);

@@ -148,6 +148,7 @@ pub mod report;
 pub mod rig;
 pub mod sim;
 pub mod through;
+pub mod transfers;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 pub mod world;
@@ -160,6 +161,7 @@ use ringfence::device::sparse::Sparse;
 use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture, TextureAspect, TextureDesc, TextureInfo};
 
 use through::Through;
+use transfers::Transfers;
 
 /// A function that opens the gate; see [`Gpu::gate_opener`]. Once the device is destroyed, it does nothing.
 pub type GateOpener = Box<dyn Fn() + Send + Sync>;
@@ -388,6 +390,8 @@ pub enum Command<D: Device> {
     },
     /// Copies texels from textures with the library's recorder for the device.
     ReadTexels(Vec<TexelRead<RawTexture<D>, RawBuffer<D>>>),
+    /// Records transfer commands with the library's recorder for the device.
+    Transfers(Transfers<D>),
     /// Copies a whole subresource without the library, in the simplest way that the API has.
     CopySubresource {
         /// The buffer.

@@ -84,6 +84,8 @@ impl SimGpu {
             },
             // SAFETY: as above.
             Command::ReadTexels(ref reads) => unsafe { Record::read_texels(into, reads) },
+            // SAFETY: as above.
+            Command::Transfers(ref list) => unsafe { list.replay(into) }.expect("the device has the commands"),
             Command::CopySubresource { buffer, texture, ref part, into_texture, .. } => {
                 let one_by_one = !self.device.profile().strict && part.aspect == TextureAspect::Color;
                 into.extend(rows(part, one_by_one).map(|region| match into_texture {

@@ -13,6 +13,8 @@
 use ash::vk;
 use smallvec::SmallVec;
 
+mod transfer;
+
 use super::device::Device;
 use ringfence_hal::record::{
     CopyRegion, Record, TexelRead, TexelRegion, TextureAspects, TextureCopy, TextureParts, TextureTarget,

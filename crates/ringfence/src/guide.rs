@@ -12,6 +12,7 @@ chapters! {
     ChoosingWhereMemoryLives = "choosing-where-memory-lives",
     StayingWithinBudget = "staying-within-budget",
     UploadingEachFrame = "uploading-each-frame",
+    Commands = "commands",
     Constants = "constants",
     Descriptors = "descriptors",
     AliasingRenderTargets = "aliasing-render-targets",

@@ -25,6 +25,7 @@
 //! | [`upload`] | rings of mapped memory, constants, batches of copies, readback |
 //! | [`descriptor`] | CPU-only and shader-visible descriptors, bindless tables, samplers |
 //! | `contents` | vectors and meshes in buffers of the device, behind the feature `contents` |
+//! | `commands` | fills, clears, copies of boxes, resolves and mip levels, behind the feature `commands` |
 //! | [`transient`] | aliased resources of a frame: the [`TransientAllocator`](transient::TransientAllocator) |
 //! | [`placement`] | an engine's policy that assigns each request to a pool |
 //! | [`device`] | the contract of a device (crate `ringfence-hal`), and a guide to implement one |
@@ -41,6 +42,7 @@
 //! | `transient` (default) | the modules [`transient`] and [`alias`] |
 //! | `placement` (default) | the module [`placement`] |
 //! | `contents` | the module `contents` (vectors and meshes on the device), and reads and writes of slices of plain values (crate `bytemuck`) |
+//! | `commands` | the module `commands` (commands on data, recorded with their barriers) |
 //! | `vulkan` | the backend over `ash` |
 //! | `d3d12` | the backend over `windows`; has no effect on other systems |
 //! | `sim` | the simulated GPU with its hazard detection, mostly for the tests of programs |
@@ -122,6 +124,8 @@ pub mod vulkan;
 
 #[cfg(feature = "transient")]
 pub use ringfence_alias as alias;
+#[cfg(feature = "commands")]
+pub use ringfence_commands as commands;
 #[cfg(feature = "contents")]
 pub use ringfence_contents as contents;
 pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};

@@ -10,3 +10,4 @@ mod misuse;
 mod programs;
 mod sparse;
 mod time;
+mod transfer;

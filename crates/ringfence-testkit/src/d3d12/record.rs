@@ -75,6 +75,8 @@ impl<'a> Recorder<'a> {
                 unsafe { CopyRecorder::new(self.device, self.list).read_texels(reads) };
                 Ok(())
             }
+            // SAFETY: the list is open; as above.
+            Command::Transfers(list) => unsafe { list.replay(&mut CopyRecorder::new(self.device, self.list)) },
             Command::CopySubresource { buffer, texture, part, into_texture, discard } => {
                 self.copy_subresource((buffer, texture), part, *into_texture, *discard)
             }

@@ -6,13 +6,14 @@
 //!     └──▶ library ──▶ FaultInjector<G::Device> ──rules──▶ G::Device
 //! ```
 
-use ringfence::device::fault::FaultInjector;
+use ringfence::device::fault::{self, FaultInjector};
 use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
 use ringfence::device::sharing::ShareKind;
 use ringfence::device::sparse::Sparse;
 use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture, TextureDesc, TextureInfo};
 
 use crate::through::Through;
+use crate::transfers::Transfers;
 use crate::{Command, GateOpener, Gpu, OpenError, Options, Validation};
 
 /// A device with driver calls that fail on request.
@@ -98,6 +99,12 @@ fn unwrap<D: Device>(command: &Command<FaultInjector<D>>, into: &mut Vec<Command
             Command::CopyBufferToTexels { src: src.clone(), dst: dst.clone(), region }
         }
         Command::ReadTexels(ref reads) => Command::ReadTexels(reads.clone()),
+        Command::Transfers(ref list) => {
+            let mut recorder = fault::Recorder(Transfers::default());
+            // SAFETY: the recorder only collects commands. The submitter of the commands keeps the promise.
+            unsafe { list.replay(&mut recorder) }.expect("collecting does not fail");
+            Command::Transfers(recorder.0)
+        }
         Command::CopySubresource { ref buffer, ref texture, part, into_texture, discard } => {
             let (buffer, texture) = (buffer.clone(), texture.clone());
             Command::CopySubresource { buffer, texture, part, into_texture, discard }

@@ -60,6 +60,9 @@ fn record_copy(device: &ash::Device, commands: vk::CommandBuffer, command: &Comm
                 recorder.end_copies(&[], targets);
             }
             Command::ReadTexels(ref reads) => CopyRecorder::new(device, commands).read_texels(reads),
+            Command::Transfers(ref list) => {
+                list.replay(&mut CopyRecorder::new(device, commands)).expect("Vulkan has the commands");
+            }
             Command::CopySubresource { buffer, texture, ref part, into_texture: true, .. } => {
                 device.cmd_copy_buffer_to_image(commands, buffer, texture, LAYOUT, &[all_of(part)]);
             }

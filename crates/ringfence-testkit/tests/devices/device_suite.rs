@@ -18,6 +18,7 @@
 //! 1.3.239, synchronization on [vulkan, …]`, `validation: absent (…) […]`). Each test that does not apply to a device
 //! is printed too (`skipped: …`). With `RINGFENCE_REQUIRE_VALIDATION=1`, the tests of a device without layers fail.
 
+mod commands;
 mod contents;
 mod debugging;
 mod devices;
@@ -109,6 +110,14 @@ macro_rules! suite {
         suite!(@ $open, contents:
             a_vector_on_the_device_equals_its_model,
             meshes_hold_their_bytes_wherever_they_are_moved,
+        );
+        suite!(@ $open, commands:
+            fills_write_their_words_and_no_byte_more,
+            clears_write_all_texels_of_their_subresources,
+            depth_and_stencil_are_cleared_together_and_apart,
+            boxes_of_textures_and_buffers_are_copied_like_their_model,
+            resolved_texels_are_averages_of_their_samples,
+            mip_levels_are_averages_of_the_previous_level,
         );
         suite!(@ $open, recycled:
             recycled_objects_hold_what_each_owner_writes,

@@ -7,6 +7,7 @@
 mod altered;
 mod bare;
 mod chained;
+mod commands;
 mod families;
 mod plain_sets;
 mod planes;

@@ -1,0 +1,271 @@
+//! The recorder of commands on data.
+//!
+//! ```text
+//!   Commands { allocator, frame, recorder }
+//!      │ clear_color(texture, range, colour)
+//!      ├─ checks: owner, usage, format, range, the device's support ──▶ CommandError, nothing is recorded
+//!      └─ Transfer::clear_texture: barrier, command, barrier
+//! ```
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use ringfence_hal::{BufferDesc, BufferUsage, TexelBox};
+use ringfence_memory::memory::{AllocationDesc, Location};
+use ringfence_memory::{Allocator, Buffer, Frame, Texture};
+use smallvec::SmallVec;
+
+use crate::clear::{self, DepthStencil};
+use crate::copy::{self, BufferTexels, Rules, TexelCopy, TexelOrigin};
+use crate::device::record::CopyRegion;
+use crate::device::transfer::{ClearColor, SubresourceRange, Transfer, TransferSupport};
+use crate::owned::{Access, Checked, check_aligned};
+use crate::resolve::{self, ResolvedLayers};
+use crate::{CommandError, mips};
+
+/// Largest size of the buffer that a fill copies from, in bytes.
+const FILL_BYTES_MAX: u64 = 64 << 10;
+
+/// Records commands on data into a command list, each with its barriers. The [crate] documentation lists the commands.
+///
+/// A resource that is dropped after its command was recorded lives until the frame is complete. If the frame is not
+/// submitted, the commands do not run, and the resources keep their contents.
+pub struct Commands<'a, D: TransferSupport, R: Transfer<D>> {
+    memory: &'a Allocator<D>,
+    recorder: &'a mut R,
+    /// Granularity of texel copies on the queue, in blocks.
+    unit: [u32; 3],
+    frame: PhantomData<&'a Frame>,
+}
+
+impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
+    /// Records into `recorder` for `frame`, which must belong to a timeline of `memory`. All resources of the commands
+    /// must belong to `memory` too.
+    ///
+    /// # Errors
+    /// [`CommandError::ForeignFrame`].
+    ///
+    /// # Safety
+    /// - The command list of the recorder is in the recording state, and its queue supports the commands. Its commands
+    ///   are submitted as `frame`, or never.
+    /// - Before each command, its textures are in the layout or state of the recorder, except subresources that the
+    ///   command overwrites as a whole. Buffers are in the common state on Direct3D 12.
+    /// - Other commands in the list, and on other queues, do not use the resources at the same time.
+    /// - No resource is replaced or moved between a command and the submission of its frame.
+    pub unsafe fn new(memory: &'a Allocator<D>, frame: &'a Frame, recorder: &'a mut R) -> Result<Self, CommandError> {
+        if !memory.shared().owns(frame) {
+            return Err(CommandError::ForeignFrame { frame: frame.point() });
+        }
+        Ok(Self { memory, recorder, unit: [1; 3], frame: PhantomData })
+    }
+
+    /// Sets the granularity of texel copies on the queue, in blocks (width, height, depth): on Vulkan, the
+    /// `minImageTransferGranularity` of its queue family. The default is 1, as on graphics and compute queues.
+    #[must_use]
+    pub const fn transfer_granularity(mut self, blocks: [u32; 3]) -> Self {
+        self.unit = blocks;
+        self
+    }
+
+    fn checked(&self, command: &'static str) -> Checked {
+        Checked { command, owner: self.memory.shared().owner() }
+    }
+
+    fn rules(&self) -> Rules {
+        Rules::of(self.memory.device().capabilities(), self.unit)
+    }
+
+    /// Sets the bytes `range` of a buffer to a value of 32 bits that is repeated. Both ends of the range must be
+    /// multiples of 4. If the API has no such command, creates a buffer of at most 64 KiB in upload memory, which is
+    /// recycled, and copies from it.
+    ///
+    /// # Errors
+    /// The usage `COPY_DST` is missing; the range is empty, unaligned or outside; the buffer is in upload memory or
+    /// belongs to another allocator; or the buffer with the value could not be created.
+    pub fn fill_buffer(&mut self, dst: &Buffer<D>, range: Range<u64>, value: u32) -> Result<(), CommandError> {
+        let checked = self.checked("fill_buffer");
+        let (offset, size) = (range.start, range.end.saturating_sub(range.start));
+        checked.buffer(dst, Access::Writes, (offset, size))?;
+        check_aligned("an offset", offset, 4)?;
+        check_aligned("a size", size, 4)?;
+        if !self.memory.device().has_fill() {
+            return self.fill_by_copies(dst, offset, size, value);
+        }
+        // SAFETY: the buffer is alive and has the range; `new` has the promises about the list.
+        Ok(unsafe { self.recorder.fill_buffer(dst.object(), offset, size, value) }?)
+    }
+
+    /// Fills a range by copies from a buffer with the value.
+    fn fill_by_copies(&mut self, dst: &Buffer<D>, offset: u64, size: u64, value: u32) -> Result<(), CommandError> {
+        let piece = size.min(FILL_BYTES_MAX);
+        let desc = BufferDesc { size: piece, usage: BufferUsage::COPY_SRC };
+        let at = AllocationDesc { location: Location::Upload, name: "value of a fill", ..Default::default() };
+        let mut source = self.memory.create_buffer(&desc, at)?;
+        source.write(0, &value.to_le_bytes().repeat(piece as usize / 4))?;
+        let regions: SmallVec<[_; 16]> = (0..size.div_ceil(piece))
+            .map(|index| CopyRegion {
+                src_offset: 0,
+                dst_offset: offset + index * piece,
+                size: piece.min(size - index * piece),
+            })
+            .collect();
+        // SAFETY: both buffers have the ranges. The frame is open, so the source lives until it is complete.
+        unsafe { self.recorder.copy_buffer_regions(source.object(), dst.object(), &regions) };
+        Ok(())
+    }
+
+    /// Clears subresources of a texture to a colour: `[f32; 4]` for normalized and floating-point formats, `[i32; 4]`
+    /// or `[u32; 4]` for integers. All depth slices of a three-dimensional texture are cleared.
+    ///
+    /// # Errors
+    /// The usage is missing; the format has no colour, is block-compressed, or has another type; the range is empty or
+    /// outside; the texture belongs to another allocator; or the device does not support the clear.
+    pub fn clear_color(
+        &mut self,
+        texture: &Texture<D>,
+        range: SubresourceRange,
+        color: impl Into<ClearColor>,
+    ) -> Result<(), CommandError> {
+        let checked = self.checked("clear_color");
+        let clear = clear::color(checked, self.memory.device(), texture, range, color.into())?;
+        // SAFETY: the texture is alive and has the subresources; `new` has the promises about the list.
+        Ok(unsafe { self.recorder.clear_texture(&clear) }?)
+    }
+
+    /// Clears the depth, the stencil or both in subresources of a texture. Needs a graphics queue.
+    ///
+    /// # Errors
+    /// The usage is missing; the texture lacks the aspect; the depth is not from 0 to 1; the range is empty or outside;
+    /// or the texture belongs to another allocator.
+    pub fn clear_depth_stencil(
+        &mut self,
+        texture: &Texture<D>,
+        range: SubresourceRange,
+        value: DepthStencil,
+    ) -> Result<(), CommandError> {
+        let checked = self.checked("clear_depth_stencil");
+        let clear = clear::depth_stencil(checked, self.memory.device(), texture, range, value)?;
+        // SAFETY: as in `clear_color`.
+        Ok(unsafe { self.recorder.clear_texture(&clear) }?)
+    }
+
+    /// Copies `size` bytes from one buffer to another one.
+    ///
+    /// # Errors
+    /// A usage is missing; a range is empty or outside; the source is in readback memory or the destination in upload
+    /// memory; both are the same buffer; or one belongs to another allocator.
+    pub fn copy_buffer(
+        &mut self,
+        (src, src_offset): (&Buffer<D>, u64),
+        (dst, dst_offset): (&Buffer<D>, u64),
+        size: u64,
+    ) -> Result<(), CommandError> {
+        let checked = self.checked("copy_buffer");
+        checked.buffer(src, Access::Reads, (src_offset, size))?;
+        checked.buffer(dst, Access::Writes, (dst_offset, size))?;
+        if src.object() == dst.object() {
+            return Err(CommandError::SameBuffer { size });
+        }
+        let region = CopyRegion { src_offset, dst_offset, size };
+        // SAFETY: both buffers are alive and have the ranges; `new` has the promises about the list.
+        unsafe { self.recorder.copy_buffer_regions(src.object(), dst.object(), &[region]) };
+        Ok(())
+    }
+
+    /// Copies a box of texels of one texture to another one, or to other subresources of the same one. The texels of
+    /// both must have the same size in bytes; on Direct3D 12, the formats must also differ in the type of the channels
+    /// only.
+    ///
+    /// # Errors
+    /// A usage is missing; the box is not inside a texture, or cuts a block; the texels have different sizes or the
+    /// textures different dimensions; source and destination have a subresource in common; or a texture is multisampled
+    /// or belongs to another allocator.
+    pub fn copy_box(
+        &mut self,
+        src: &Texture<D>,
+        from: &TexelBox,
+        dst: &Texture<D>,
+        to: TexelOrigin,
+    ) -> Result<(), CommandError> {
+        let (checked, rules) = (self.checked("copy_box"), self.rules());
+        let copy = copy::textures(checked, self.memory.device(), rules, (src, from), (dst, to))?;
+        // SAFETY: the textures are alive and contain the boxes, in different subresources; `new` has the promises about
+        // the list.
+        unsafe { self.recorder.copy_texture_box(&copy) };
+        Ok(())
+    }
+
+    /// Copies texels from a buffer to a box of a texture.
+    ///
+    /// # Errors
+    /// A usage is missing; the box is not inside the texture; the texels are not inside the buffer; an offset or pitch
+    /// is unaligned or too small; the buffer is in readback memory; or a resource belongs to another allocator.
+    pub fn copy_buffer_to_box(
+        &mut self,
+        src: &Buffer<D>,
+        layout: BufferTexels,
+        dst: &Texture<D>,
+        to: &TexelBox,
+    ) -> Result<(), CommandError> {
+        let (checked, rules) = (self.checked("copy_buffer_to_box"), self.rules());
+        let from = (src, layout, Access::Reads);
+        let copy = TexelCopy::new(checked, self.memory.device(), rules, from, (dst, to))?;
+        let targets = copy.targets(dst.object());
+        // SAFETY: both resources are alive and have the texels; `new` has the promises about the list.
+        unsafe { self.recorder.copy_buffer_to_box(src.object(), &targets, &copy.regions) };
+        Ok(())
+    }
+
+    /// Copies texels from a box of a texture to a buffer.
+    ///
+    /// # Errors
+    /// As [`Commands::copy_buffer_to_box`], if the buffer is in upload memory.
+    pub fn copy_box_to_buffer(
+        &mut self,
+        src: &Texture<D>,
+        from: &TexelBox,
+        dst: &Buffer<D>,
+        layout: BufferTexels,
+    ) -> Result<(), CommandError> {
+        let (checked, rules) = (self.checked("copy_box_to_buffer"), self.rules());
+        let to = (dst, layout, Access::Writes);
+        let copy = TexelCopy::new(checked, self.memory.device(), rules, to, (src, from))?;
+        // SAFETY: as in `copy_buffer_to_box`.
+        unsafe { self.recorder.copy_box_to_buffer(&copy.reads(src, dst)) };
+        Ok(())
+    }
+
+    /// Resolves layers of a multisampled texture to a texture with one sample per texel and the same format. Needs a
+    /// graphics queue.
+    ///
+    /// # Errors
+    /// A usage is missing; the samples, formats or sizes do not fit; the format is one of depth or stencil; a layer or
+    /// mip level is outside; a texture belongs to another allocator; or the device does not support the resolve.
+    pub fn resolve(&mut self, src: &Texture<D>, dst: &Texture<D>, at: ResolvedLayers) -> Result<(), CommandError> {
+        let resolve = resolve::textures(self.checked("resolve"), self.memory.device(), src, dst, at)?;
+        // SAFETY: the textures are alive and have the subresources; `new` has the promises about the list.
+        unsafe { self.recorder.resolve_texture(&resolve) };
+        Ok(())
+    }
+
+    /// Makes all mip levels of all layers from the first mip level, each from the previous level by linear filtering.
+    /// The first level must be in the layout of the recorder. Does nothing if the texture has one mip level. Needs a
+    /// graphics queue.
+    ///
+    /// # Errors
+    /// A usage is missing; the format has depth, stencil or integers or is block-compressed; the texture belongs to
+    /// another allocator; or [`CommandError::NoMips`], which names the feature that the device lacks.
+    pub fn generate_mips(&mut self, texture: &Texture<D>) -> Result<(), CommandError> {
+        let chain = mips::chain(self.checked("generate_mips"), self.memory.device(), texture)?;
+        let Some(chain) = chain else { return Ok(()) };
+        // SAFETY: the texture is alive and its format can be blitted; `new` has the promises about the list.
+        Ok(unsafe { self.recorder.blit_mips(&chain) }?)
+    }
+}
+
+impl<D: TransferSupport, R: Transfer<D>> fmt::Debug for Commands<'_, D, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Commands").field("unit", &self.unit).finish_non_exhaustive()
+    }
+}

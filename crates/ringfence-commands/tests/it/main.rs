@@ -1,0 +1,8 @@
+//! Tests on the simulated device: refused commands, barriers, failures of the driver, and generated commands compared
+//! with a model on the host.
+
+mod barriers;
+mod faults;
+mod generated;
+mod program;
+mod refusals;
