@@ -130,6 +130,30 @@ impl LivePeak {
     }
 }
 
+/// Reclaims after which recycled objects and slots are freed, because most of the live bytes are gone.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Unloads {
+    peak: LivePeak,
+    /// Bytes of recycled objects at the last reclaim.
+    recycled: u64,
+    /// The last such reclaim.
+    last: Option<u64>,
+}
+
+impl Unloads {
+    /// Records a reclaim: the used bytes, the most used bytes since the last reclaim, and the bytes of recycled objects,
+    /// which are used but not live. Returns `true` if they are to be freed: at most once in `grace` ticks.
+    pub fn are_seen(&mut self, [used, used_max, recycled]: [u64; 3], spare: u64, tick: u64, grace: u64) -> bool {
+        // The peak was before the objects of this reclaim were recycled.
+        let before = core::mem::replace(&mut self.recycled, recycled);
+        let (live, live_max) = (used.saturating_sub(recycled), used_max.saturating_sub(before));
+        let may_act = self.last.is_none_or(|last| tick.saturating_sub(last) >= grace);
+        let is_due = self.peak.has_fallen(live, live_max, spare, may_act);
+        self.last = if is_due { Some(tick) } else { self.last };
+        is_due
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,6 +270,25 @@ mod tests {
         assert_eq!(created_by_a_loop(48, 100), 7);
         // After a longer pause, the blocks are freed each time: they are not kept for a rare load.
         assert!(created_by_a_loop(200, 100) > 200);
+    }
+
+    #[test]
+    fn recycled_bytes_are_not_live_and_an_unload_counts_once_in_a_grace() {
+        let mut unloads = Unloads::default();
+        let mut reclaim = |used: u64, max: u64, recycled: u64, tick| {
+            unloads.are_seen([used * MIB, max * MIB, recycled * MIB], SPARE, tick, 48)
+        };
+        // Two thirds of the bytes are released, and recycled from then on.
+        assert!(reclaim(300, 300, 200, 1));
+        assert!((2..100).all(|tick| !reclaim(300, 300, 200, tick)));
+        // A level is dropped: a quarter of it is recycled.
+        assert!(!reclaim(1_000, 1_000, 200, 100));
+        assert!(reclaim(300, 1_000, 256, 101));
+        assert!(!reclaim(44, 44, 0, 102));
+        // The next level is dropped too early, and found later.
+        assert!(!reclaim(256, 1_000, 256, 120));
+        assert!(!reclaim(256, 256, 256, 148));
+        assert!(reclaim(256, 256, 256, 149));
     }
 
     #[test]

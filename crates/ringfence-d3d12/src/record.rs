@@ -1,7 +1,7 @@
 //! Recording copies into a Direct3D 12 command list.
 //!
 //! ```text
-//!   ResourceBarrier       aliasing, of placed and reserved textures that discard what they held
+//!   ResourceBarrier       aliasing, of placed and reserved textures that are overwritten as a whole
 //!   ResourceBarrier       textures COMMON ─▶ COPY_DEST, all in one call
 //!   CopyBufferRegion …    one call a region: the API has no call for several
 //!   ResourceBarrier       COPY_DEST ─▶ COMMON, all textures and buffers in one call
@@ -88,6 +88,34 @@ fn touched(textures: &[TextureTarget<ID3D12Resource>]) -> impl Iterator<Item = (
         let planes = planes(&target.texture, target.aspects, target.mip, target.layer);
         planes.map(|index| (&target.texture, index))
     })
+}
+
+/// Returns the textures whose subresources are all discarded. An aliasing barrier discards the contents of a whole
+/// texture, so a texture that keeps a subresource gets none.
+fn overwritten(textures: &[TextureTarget<ID3D12Resource>]) -> impl Iterator<Item = &ID3D12Resource> {
+    let discarded = textures.iter().filter(|target| target.discard).map(|target| &target.texture);
+    let counts = counts(discarded).into_iter();
+    counts.filter(|(texture, count)| *count == subresource_count(&desc_of(texture))).map(|(texture, _)| texture)
+}
+
+/// Returns each item once, with the number of times that it occurs.
+fn counts<'b, T: PartialEq>(items: impl Iterator<Item = &'b T>) -> SmallVec<[(&'b T, u32); 8]> {
+    let mut counts = SmallVec::<[(&T, u32); 8]>::new();
+    for item in items {
+        // From the back, because the subresources of a texture are usually adjacent.
+        match counts.iter_mut().rev().find(|(other, _)| *other == item) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((item, 1)),
+        }
+    }
+    counts
+}
+
+/// Returns the number of mip levels of all array layers.
+fn subresource_count(desc: &D3D12_RESOURCE_DESC) -> u32 {
+    let is_volume = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
+    let layers = if is_volume { 1 } else { u32::from(desc.DepthOrArraySize) };
+    layers * u32::from(desc.MipLevels)
 }
 
 /// Returns the buffers that a copy promotes, which must be returned to the common state.
@@ -272,7 +300,7 @@ impl CopyRecorder<'_> {
 
 impl Record<Device> for CopyRecorder<'_> {
     unsafe fn begin_copies(&mut self, _buffers: &[ID3D12Resource], textures: &[TextureTarget<ID3D12Resource>]) {
-        self.alias(textures.iter().filter(|target| target.discard).map(|target| &target.texture));
+        self.alias(overwritten(textures));
         self.transition(touched(textures), D3D12_RESOURCE_STATE_COMMON, D3D12_RESOURCE_STATE_COPY_DEST);
     }
 
@@ -321,5 +349,25 @@ impl Record<Device> for CopyRecorder<'_> {
     unsafe fn end_copies(&mut self, buffers: &[ID3D12Resource], textures: &[TextureTarget<ID3D12Resource>]) {
         let all = promoted(buffers).chain(touched(textures));
         self.transition(all, D3D12_RESOURCE_STATE_COPY_DEST, D3D12_RESOURCE_STATE_COMMON);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_item_is_counted_once() {
+        let items = [7, 7, 3, 7, 3, 9];
+        assert_eq!(counts(items.iter()).as_slice(), [(&7, 3), (&3, 2), (&9, 1)]);
+    }
+
+    /// A texture that keeps a mip level or a layer must not be discarded as a whole.
+    #[test]
+    fn a_texture_has_a_subresource_for_each_mip_of_each_layer() {
+        let desc = D3D12_RESOURCE_DESC { DepthOrArraySize: 6, MipLevels: 4, ..Default::default() };
+        assert_eq!(subresource_count(&desc), 24);
+        let volume = D3D12_RESOURCE_DESC { Dimension: D3D12_RESOURCE_DIMENSION_TEXTURE3D, ..desc };
+        assert_eq!(subresource_count(&volume), 4);
     }
 }

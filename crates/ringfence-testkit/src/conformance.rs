@@ -187,7 +187,6 @@ macro_rules! conformance {
             copies_of_a_frame_are_merged_and_their_barriers_grouped,
             a_later_copy_of_a_batch_hides_an_earlier_one,
             a_batch_refuses_what_does_not_fit,
-            a_batch_fills_small_buffers_each_at_its_offset,
             texels_lie_as_the_device_wants_them,
             results_come_back_through_a_ring,
             results_that_are_not_read_are_named_when_the_ring_is_full,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use ringfence_core::empty_blocks::LivePeak;
+use ringfence_core::empty_blocks::Unloads;
 use ringfence_core::sync::SyncPoint;
 use ringfence_timeline::{Passed, RetireBin};
 
@@ -31,16 +31,6 @@ pub(crate) struct Releases<D: Device> {
     /// Number of reclaims: the clock for the grace of empty blocks.
     pub(crate) tick: AtomicU64,
     pub(crate) unloads: Lock<Unloads>,
-}
-
-/// Reclaims after which most live bytes are gone.
-#[derive(Default)]
-pub(crate) struct Unloads {
-    pub(crate) peak: LivePeak,
-    /// Bytes of recycled objects at the last reclaim.
-    pub(crate) recycled_bytes: u64,
-    /// The reclaim that last freed recycled objects and slots for that reason.
-    pub(crate) last: Option<u64>,
 }
 
 impl<D: Device> Releases<D> {

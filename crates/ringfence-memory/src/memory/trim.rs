@@ -81,17 +81,8 @@ impl<D: Device> Shared<D> {
         let bytes = self.arenas.iter().map(|arena| arena.take_used_bytes());
         let (used, peak) = bytes.fold((0_u64, 0_u64), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let (spare, grace) = (self.desc.empty_bytes_min, self.desc.empty_block_grace.max(1));
-        let recycled = self.recycled.reserved_bytes();
-        let is_due = self.releases.unloads.look(|unloads| {
-            // The peak was before the objects of this reclaim were recycled.
-            let before = std::mem::replace(&mut unloads.recycled_bytes, recycled);
-            let (live, peak) = (used.saturating_sub(recycled), peak.saturating_sub(before));
-            let may_act = unloads.last.is_none_or(|last| tick.saturating_sub(last) >= grace);
-            let is_due = unloads.peak.has_fallen(live, peak, spare, may_act);
-            unloads.last = if is_due { Some(tick) } else { unloads.last };
-            is_due
-        });
-        if is_due {
+        let bytes = [used, peak, self.recycled.reserved_bytes()];
+        if self.releases.unloads.look(|unloads| unloads.are_seen(bytes, spare, tick, grace)) {
             self.empty_caches(&|_| true);
             self.arenas.iter().for_each(|arena| _ = arena.free_empty_chunks());
         }

@@ -27,6 +27,7 @@ mod placement;
 mod recycled;
 mod released;
 mod rings;
+mod small_uploads;
 mod streaming;
 mod trace;
 mod validation;
@@ -56,6 +57,7 @@ macro_rules! suite {
             what_is_announced_is_there_when_it_is_asked_for,
             threads_make_and_drop_buffers_while_frames_end,
         );
+        suite!(@ $open, small_uploads: a_batch_fills_small_buffers_each_at_its_offset,);
         suite!(@ $open, placement:
             seed_004_01_dynamic_buffers_are_uploads_and_others_default_on_one_path,
             seed_004_09_small_uploads_end_at_65_536_bytes_or_where_it_is_set,
