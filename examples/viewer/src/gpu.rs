@@ -219,8 +219,10 @@ fn samples(instance: &ash::Instance, physical: vk::PhysicalDevice) -> vk::Sample
     let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
     // SAFETY: the device supports Vulkan 1.3.
     unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
-    let major = vk::api_version_major(properties.properties.driver_version);
-    if driver.driver_id == vk::DriverId::MESA_LLVMPIPE && major < 23 {
+    // For example "Mesa 22.3.6 (LLVM 15.0.6)"; the number of the driver's version does not tell.
+    let info = driver.driver_info_as_c_str().unwrap_or(c"").to_string_lossy();
+    let major = info.strip_prefix("Mesa ").and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
+    if driver.driver_id == vk::DriverId::MESA_LLVMPIPE && major.is_none_or(|major| major < 23) {
         println!("no multisampling: this driver (Mesa's llvmpipe, before version 23) crashes when it resolves");
         return vk::SampleCountFlags::TYPE_1;
     }

@@ -16,9 +16,9 @@ pub struct Heap {
     pub resources: ShaderVisibleHeap<Device>,
     pub table: BindlessTable<Device>,
     samplers: ShaderVisibleHeap<Device>,
-    /// Slots of the samplers: repeated with anisotropy, clamped, comparing depths.
-    pub sampler_slots: [u32; 3],
-    _samplers: ([Sampler; 3], SamplerTable<Device>),
+    /// Slots of the samplers: repeated with anisotropy, repeated, clamped, comparing depths.
+    pub sampler_slots: [u32; 4],
+    _samplers: ([Sampler; 4], SamplerTable<Device>),
     /// `true` if a command list sees the slots as they were when the heap was bound.
     is_snapshot: bool,
 }
@@ -41,13 +41,14 @@ impl Heap {
         let of_samplers = SamplerTable::new(&gpu.memory, &samplers, BindlessDesc { capacity: 8, ..Default::default() })?;
         let clamped = SamplerDesc { address: [AddressMode::Clamp; 3], ..Default::default() };
         let descs = [
-            SamplerDesc { anisotropy: 1, ..Default::default() },
+            SamplerDesc { anisotropy: 4, ..Default::default() },
+            SamplerDesc::default(),
             clamped,
             SamplerDesc { compare: Some(Compare::LessEqual), ..clamped },
         ];
-        let [repeated, clamped, comparing] = descs.map(|desc| of_samplers.get(desc));
-        let held = [repeated?, clamped?, comparing?];
-        let sampler_slots = [held[0].slot(), held[1].slot(), held[2].slot()];
+        let [smooth, repeated, clamped, comparing] = descs.map(|desc| of_samplers.get(desc));
+        let held = [smooth?, repeated?, clamped?, comparing?];
+        let sampler_slots = [0, 1, 2, 3].map(|number| Sampler::slot(&held[number]));
         let is_snapshot = gpu.memory.device().descriptor_support().is_snapshot();
         Ok(Self { resources, table, samplers, sampler_slots, _samplers: (held, of_samplers), is_snapshot })
     }

@@ -4,6 +4,7 @@ mod args;
 mod gpu;
 mod heap;
 mod inputs;
+mod load;
 mod output;
 mod pictures;
 mod pipelines;
@@ -39,7 +40,10 @@ fn start() -> Result<std::process::ExitCode, Failure> {
         println!("{}", args::USAGE);
         return Ok(0.into());
     };
-    let scene = Scene::generated();
+    let scene = match &args.scene {
+        Some(path) => load::load(path)?,
+        None => Scene::generated(),
+    };
     let gpu = Gpu::new(Wanted { name: args.device.as_deref(), validate: args.validate, ..Default::default() })?;
     println!("{}: {} draws", gpu.name, scene.instances.len());
     run(&gpu, &scene, &args)?;

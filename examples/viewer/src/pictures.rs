@@ -113,9 +113,9 @@ pub fn generated() -> Vec<Picture> {
         ((stone * (0.25 + 0.75 * joint)), joint * 0.5 + noise(at, 64, 2) * 0.012)
     };
     let stone = |at: Vec2| {
-        let (grain, pits) = (noise(at, 16, 5), (noise(at + 7.0, 24, 3) - 0.62).max(0.0) * 2.0);
-        let colour = Vec3::new(0.66, 0.6, 0.5).lerp(Vec3::new(0.8, 0.77, 0.7), grain) * (1.0 - pits);
-        (colour, grain * 0.5 - pits * 0.9)
+        let (grain, pits) = (noise(at, 12, 6), (noise(at + 7.0, 32, 3) - 0.68).max(0.0) * 2.0);
+        let colour = Vec3::new(0.58, 0.50, 0.39).lerp(Vec3::new(0.80, 0.74, 0.64), grain) * (1.0 - pits);
+        (colour, grain * 0.6 - pits * 0.7)
     };
     let marble = |at: Vec2| {
         let vein = veins(at, 3);

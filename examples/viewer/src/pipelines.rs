@@ -29,6 +29,7 @@ pub struct Push {
     pub frame: u32,
     pub albedo: u32,
     pub normal: u32,
+    pub floor: u32,
     pub sky: u32,
     pub grading: u32,
 }
@@ -76,7 +77,7 @@ pub struct Pipelines {
     samples: vk::SampleCountFlags,
     is_bindless: bool,
     slots: [u32; 2],
-    sampler_slots: [u32; 3],
+    sampler_slots: [u32; 4],
     bindings: spv::BindingMap,
 }
 
@@ -133,15 +134,17 @@ impl Pipelines {
             true => format!("push.{field}"),
             false => format!("{number}u"),
         };
-        let [repeated, clamped, comparing] = self.sampler_slots.map(|number| format!("{number}u"));
+        let [smooth, repeated, clamped, comparing] = self.sampler_slots.map(|number| format!("{number}u"));
         let words = [
             ("RESOURCES", resources.to_string()),
             ("SAMPLERS", samplers.to_string()),
+            ("SMOOTH", smooth),
             ("REPEATED", repeated),
             ("CLAMPED", clamped),
             ("COMPARING", comparing),
             ("ALBEDO", slot("albedo", slots.albedo)),
             ("NORMAL", slot("normal", slots.normal)),
+            ("FLOOR", slot("floor", slots.floor)),
             ("SKY", slot("sky", slots.sky)),
             ("GRADING", slot("grading", slots.grading)),
         ];

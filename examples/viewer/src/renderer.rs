@@ -20,7 +20,7 @@ use crate::heap::Heap;
 use crate::inputs::Inputs;
 use crate::pipelines::{Kind, Pipelines, Push};
 use crate::recorder::{Attachment, Recorder};
-use crate::scene::{Instance, Scene, Vertex};
+use crate::scene::{FLOOR, Instance, Scene, Vertex};
 use crate::sky::SKY_MIPS;
 use crate::targets::{Pass, Planned, SHADOW_SIDE, Target, Targets};
 use crate::textures::{Textures, Upload};
@@ -348,7 +348,7 @@ impl Renderer {
     fn push_material(&self, scene: &Scene, instance: &Instance, push: Push) -> Push {
         let material = scene.materials[instance.material];
         let [albedo, normal] = [material.albedo, material.normal].map(|picture| self.textures().slot(picture));
-        Push { albedo, normal, ..push }
+        Push { albedo, normal, floor: self.textures().slot(FLOOR), ..push }
     }
 
     /// Copies the picture to the host, once the frame is complete.
@@ -461,11 +461,11 @@ fn draw_data(instance: &Instance) -> DrawData {
 }
 
 fn frame_data(scene: &Scene, number: u32, [width, height]: [u32; 2]) -> FrameData {
-    let (eye, target) = scene.camera(number);
+    let (eye, target) = scene.camera_at(number);
     let view = Mat4::look_at_rh(eye, target, Vec3::Y);
     let camera_proj = Mat4::perspective_rh(0.82, width as f32 / height as f32, 0.1, 200.0) * view;
-    let (radius, centre) = (scene.radius, scene.centre);
-    let from_sun = Mat4::look_at_rh(centre + scene.sun * radius * 2.0, centre, Vec3::Y);
+    let radius = scene.radius;
+    let from_sun = Mat4::look_at_rh(scene.sun * radius * 2.0, Vec3::ZERO, Vec3::Y);
     let sun_proj = Mat4::orthographic_rh(-radius, radius, -radius, radius, 0.1, radius * 4.0) * from_sun;
     FrameData {
         camera_proj,

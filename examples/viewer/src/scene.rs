@@ -23,7 +23,7 @@ pub struct MeshData {
 }
 
 /// Indices are those of [`Scene::pictures`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Material {
     pub albedo: usize,
     pub normal: usize,
@@ -42,38 +42,56 @@ pub struct Instance {
     pub repeat: f32,
 }
 
+/// A camera that goes around the centre of a scene.
+#[derive(Clone, Copy)]
+pub struct Camera {
+    /// Angle around the y axis at the first frame.
+    pub angle: f32,
+    /// Distance from the y axis.
+    pub distance: f32,
+    pub height: f32,
+    /// Height of the point that the camera looks at.
+    pub target: f32,
+}
+
 pub struct Scene {
     pub meshes: Vec<MeshData>,
     pub pictures: Vec<Picture>,
     pub materials: Vec<Material>,
     pub instances: Vec<Instance>,
-    /// Centre and radius of the part that has shadows.
-    pub centre: Vec3,
+    pub camera: Camera,
+    /// Radius of the part that has shadows, around the origin.
     pub radius: f32,
     /// Direction to the sun.
     pub sun: Vec3,
 }
 
 impl Scene {
-    /// Returns the position of the camera and the point that it looks at. The camera goes around the centre.
-    pub fn camera(&self, frame: u32) -> (Vec3, Vec3) {
-        let angle = 0.40 + frame as f32 * 0.0005;
-        let away = Vec3::new(angle.cos(), 0.33, angle.sin()) * self.radius * 0.76;
-        (self.centre + away, self.centre + Vec3::Y * self.radius * 0.12)
+    /// Returns the position of the camera and the point that it looks at.
+    pub fn camera_at(&self, frame: u32) -> (Vec3, Vec3) {
+        let Camera { angle, distance, height, target } = self.camera;
+        let angle = angle + frame as f32 * 0.0003;
+        (Vec3::new(angle.cos() * distance, height, angle.sin() * distance), Vec3::Y * target)
     }
 
-    /// A round place with columns, spheres, and a knot in the middle.
-    pub fn generated() -> Self {
+    /// A tiled floor under a sky.
+    pub fn floor() -> Self {
         let mut scene = Self {
             meshes: Vec::new(),
             pictures: pictures::generated(),
             materials: (0..4).map(|pair| Material { albedo: pair * 2, normal: pair * 2 + 1 }).collect(),
             instances: Vec::new(),
-            centre: Vec3::ZERO,
-            radius: 14.0,
-            sun: Vec3::new(-0.62, 0.62, 0.55).normalize(),
+            camera: Camera { angle: 0.43, distance: 11.0, height: 3.7, target: 1.8 },
+            radius: 13.0,
+            sun: Vec3::new(-0.12, 0.62, 0.80).normalize(),
         };
         scene.ground();
+        scene
+    }
+
+    /// A round place with columns, spheres, and a knot in the middle.
+    pub fn generated() -> Self {
+        let mut scene = Self::floor();
         scene.columns();
         scene.middle();
         scene.spheres();
@@ -93,7 +111,7 @@ impl Scene {
 
     fn ground(&mut self) {
         let floor = self.mesh(shapes::cuboid(Vec3::new(60.0, 0.5, 60.0)));
-        let look = Look { roughness: 0.28, repeat: 0.5, colour: Vec3::splat(0.95), ..Look::default() };
+        let look = Look { roughness: 0.3, repeat: 0.5, colour: Vec3::new(0.92, 0.88, 0.82), ..Look::default() };
         self.place(floor, TILES, Vec3::new(0.0, -0.5, 0.0), look);
     }
 
@@ -178,6 +196,9 @@ impl Scene {
         }
     }
 }
+
+/// The picture of the floor, which surfaces reflect.
+pub const FLOOR: usize = 0;
 
 /// Materials of the generated scene.
 const TILES: usize = 0;

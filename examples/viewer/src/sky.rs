@@ -61,10 +61,10 @@ fn blurred(around: Vec3, roughness: f32, sun: Vec3) -> Vec3 {
 fn light(towards: Vec3, sun: Vec3) -> Vec3 {
     let height = towards.y;
     let near_sun = towards.dot(sun).max(0.0);
-    let zenith = Vec3::new(0.10, 0.23, 0.56);
+    let zenith = Vec3::new(0.13, 0.27, 0.55);
     let horizon = Vec3::new(0.62, 0.70, 0.80).lerp(Vec3::new(1.0, 0.74, 0.46), near_sun.powi(4) * 0.7);
     if height < 0.0 {
-        let ground = Vec3::new(0.34, 0.31, 0.27);
+        let ground = Vec3::new(0.40, 0.34, 0.27);
         return horizon.lerp(ground, (-height * 12.0).min(1.0));
     }
     let clear = horizon.lerp(zenith, 1.0 - (1.0 - height).powi(3));

@@ -24,6 +24,7 @@ struct Push {
     frame: u32,
     albedo: u32,
     normal: u32,
+    floor: u32,
     sky: u32,
     grading: u32,
 }

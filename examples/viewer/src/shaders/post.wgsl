@@ -40,7 +40,7 @@ fn larger(corner: Corner) -> @location(0) vec4<f32> {
 @fragment
 fn tone(corner: Corner) -> @location(0) vec4<f32> {
     let middle = corner.at - 0.5;
-    let light = (sampled(first, corner.at) + sampled(second, corner.at) * 0.09) * 0.72 * (1.0 - dot(middle, middle) * 0.5);
+    let light = (sampled(first, corner.at) + sampled(second, corner.at) * 0.08) * 0.6 * (1.0 - dot(middle, middle) * 0.5);
     let mapped = light * (2.51 * light + 0.03) / (light * (2.43 * light + 0.59) + 0.14);
     let colour = pow(clamp(mapped, vec3<f32>(0.0), vec3<f32>(1.0)), vec3<f32>(1.0 / 2.2));
     let count = f32(textureDimensions(volumes[GRADING]).x);

@@ -42,6 +42,9 @@ fn place(vertex: Vertex, @builtin(instance_index) number: u32) -> Surface {
     return surface;
 }
 
+// The light of the sun.
+const SUN = vec3<f32>(7.4, 6.3, 4.8);
+
 // The part of the sun that reaches a point, from 0 to 1.
 fn sunlit(world: vec3<f32>, normal: vec3<f32>) -> f32 {
     let moved = world + normal * frames[push.frame].sun.w * 1.8;
@@ -57,13 +60,12 @@ fn sunlit(world: vec3<f32>, normal: vec3<f32>) -> f32 {
     return select(1.0, sum / 9.0, inside);
 }
 
-// The normal with the detail of the normal map. Returns its length before it is normalised in w: it is less than 1
-// where the mip of the normal map is the mean of different normals.
+// The normal with the detail of the normal map.
 fn detailed(surface: Surface) -> vec3<f32> {
     let normal = normalize(surface.normal);
     let tangent = normalize(surface.tangent.xyz - normal * dot(normal, surface.tangent.xyz));
     let other = cross(normal, tangent) * surface.tangent.w;
-    let bend = textureSample(pictures[NORMAL], samplers[REPEATED], surface.uv).xy * 2.0 - 1.0;
+    let bend = textureSample(pictures[NORMAL], samplers[SMOOTH], surface.uv).xy * 2.0 - 1.0;
     let up = sqrt(max(1.0 - dot(bend, bend), 0.0));
     return normalize(tangent * bend.x + other * bend.y + normal * up);
 }
@@ -92,12 +94,30 @@ fn sun_on(normal: vec3<f32>, view: vec3<f32>, base: vec3<f32>, diffuse: vec3<f32
     return (diffuse / 3.14159 + fresnel * min(spread * seen, 60.0)) * facing;
 }
 
+// The light of the floor or of the sky that a surface reflects. The floor is the plane y = 0.
+fn mirrored(surface: Surface, bounce: vec3<f32>, roughness: f32) -> vec3<f32> {
+    let above = sky_light(bounce, roughness * frames[push.frame].camera.w);
+    let steep = max(-bounce.y, 0.001);
+    let distance = max(surface.world.y, 0.0) / steep;
+    let hit = surface.world + bounce * distance;
+    // A rough or far reflection is the mean of many tiles.
+    let mip = 1.0 + roughness * 8.0 + log2(1.0 + distance * (0.2 + roughness) / steep);
+    // Not the anisotropic sampler: neighbouring pixels reflect distant points, and Mesa 22.3 visits every texel between.
+    let tiles = textureSampleLevel(pictures[FLOOR], samplers[REPEATED], vec2<f32>(hit.x, -hit.z) * 0.5, mip).rgb;
+    let clip = frames[push.frame].sun_proj * vec4<f32>(hit, 1.0);
+    let at = vec2<f32>(clip.x * 0.5 + 0.5, 0.5 - clip.y * 0.5);
+    let seen = textureSampleCompareLevel(shadows, comparing[COMPARING], at, clip.z - 0.002);
+    let floor = tiles * (vec3<f32>(0.5, 0.47, 0.44) + SUN * frames[push.frame].sun.y * seen / 3.14159);
+    let near = exp(-pow(distance * 0.02, 2.0)) * smoothstep(0.0, 0.05 + roughness * 0.3, -bounce.y);
+    return mix(above, floor, near);
+}
+
 @fragment
 fn shade(surface: Surface) -> @location(0) vec4<f32> {
     let away = frames[push.frame].camera.xyz - surface.world;
     let view = normalize(away);
     let normal = detailed(surface);
-    let albedo = textureSample(pictures[ALBEDO], samplers[REPEATED], surface.uv).rgb * surface.colour;
+    let albedo = textureSample(pictures[ALBEDO], samplers[SMOOTH], surface.uv).rgb * surface.colour;
     let roughness = surface.look.x;
     let metallic = surface.look.y;
     let base = mix(vec3<f32>(0.04), albedo, metallic);
@@ -105,15 +125,15 @@ fn shade(surface: Surface) -> @location(0) vec4<f32> {
 
     let last = frames[push.frame].camera.w;
     let bounce = reflect(-view, normal);
-    // Light from below the horizon comes from the sunlit floor.
-    let mirror = sky_light(bounce, roughness * last);
+    let mirror = mirrored(surface, bounce, roughness);
     let around = sky_light(normal, last);
     let facing = max(dot(normal, view), 0.0);
     // Reflections towards the inside of a bumpy surface are dark.
     let open = clamp(1.0 + dot(bounce, normalize(surface.normal)) * 2.0, 0.0, 1.0);
-    var light = around * diffuse * 0.8 + mirror * reflected(base, roughness, facing) * open;
-    let sun = vec3<f32>(1.0, 0.86, 0.66) * 7.5;
-    light += sun_on(normal, view, base, diffuse, roughness) * sun * sunlit(surface.world, normalize(surface.normal));
+    // Half of the diffuse light comes from the place itself, which is warmer than the sky.
+    let ambient = mix(around, vec3<f32>(0.46, 0.41, 0.35), 0.45);
+    var light = ambient * diffuse * 0.85 + mirror * reflected(base, roughness, facing) * open;
+    light += sun_on(normal, view, base, diffuse, roughness) * SUN * sunlit(surface.world, normalize(surface.normal));
 
     let distance = length(away);
     let haze = 1.0 - exp(-pow(distance * 0.0155, 2.0));
