@@ -4,7 +4,7 @@ use crate::Failure;
 
 pub const USAGE: &str = "\
 viewer [--frames N] [--size WxH] [--image FILE.png] [--report FILE.html] [--scene FILE.glb] [--budget MIB]
-       [--resize-at N] [--device NAME] [--validate]";
+       [--resize-at N] [--device NAME] [--validate] [--window]";
 
 /// Options of a run.
 #[derive(Clone)]
@@ -22,6 +22,8 @@ pub struct Args {
     /// Part of the name of the device.
     pub device: Option<String>,
     pub validate: bool,
+    /// Shows a window. Needs the feature `window`.
+    pub window: bool,
 }
 
 impl Default for Args {
@@ -36,6 +38,7 @@ impl Default for Args {
             resize_at: None,
             device: None,
             validate: false,
+            window: false,
         }
     }
 }
@@ -48,12 +51,14 @@ impl Args {
             if word == "--help" || word == "-h" {
                 return Ok(None);
             }
-            if word == "--validate" {
-                args.validate = true;
-                continue;
+            match word.as_str() {
+                "--validate" => args.validate = true,
+                "--window" => args.window = true,
+                _ => {
+                    let value = words.next().ok_or(format!("{word} needs a value\n{USAGE}"))?;
+                    args.set(&word, value)?;
+                }
             }
-            let value = words.next().ok_or(format!("{word} needs a value\n{USAGE}"))?;
-            args.set(&word, value)?;
         }
         Ok(Some(args))
     }

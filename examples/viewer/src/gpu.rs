@@ -57,7 +57,8 @@ impl Gpu {
             let semaphore =
                 raw.device.create_semaphore(&vk::SemaphoreCreateInfo::default().push_next(&mut kind), None)?;
             let device = vulkan::Device::new(&instance, physical, raw.device, raw.desc)?;
-            let debug = if wanted.validate { DebugDesc { leaks: true, ..Default::default() } } else { DebugDesc::default() };
+            let debug =
+                if wanted.validate { DebugDesc { leaks: true, ..Default::default() } } else { DebugDesc::default() };
             let memory = vulkan::Allocator::over(device, AllocatorDesc { debug, ..Default::default() });
             // Every submission of the program is made in `Gpu::submit`, which signals this semaphore.
             let timeline = memory.timeline(semaphore)?;

@@ -1,6 +1,6 @@
 //! Descriptors: one heap of textures and storage buffers, one of samplers. Shaders access them by slot.
 
-use ringfence::descriptor::{BindlessDesc, BindlessEntry, BindlessTable, Binding, SamplerTable, ShaderVisibleDesc};
+use ringfence::descriptor::{Binding, BindlessDesc, BindlessEntry, BindlessTable, SamplerTable, ShaderVisibleDesc};
 use ringfence::descriptor::{ShaderVisibleHeap, View};
 use ringfence::device::descriptors::{AddressMode, Compare, Descriptors, HeapKind, SamplerDesc, TextureView};
 use ringfence::device::descriptors::{TextureViewKind, ViewLayout, ViewTypes};
@@ -29,7 +29,9 @@ impl Heap {
         // The data of each frame in flight is one slot.
         let desc = ShaderVisibleDesc { types, frame_slots: 8, chunk_slots: 1, name: "heap", ..Default::default() };
         let resources = ShaderVisibleHeap::new(&gpu.memory, desc)?;
-        let table = BindlessTable::new(&gpu.memory, &resources, BindlessDesc::default())?;
+        // All slots that are not for frames. The default is half of them, for a second table.
+        let capacity = resources.statistics().persistent_slots.min(BindlessDesc::CAPACITY.into()) as u32;
+        let table = BindlessTable::new(&gpu.memory, &resources, BindlessDesc { capacity, ..Default::default() })?;
         let desc = ShaderVisibleDesc {
             kind: HeapKind::Samplers,
             frame_slots: 0,
@@ -38,7 +40,8 @@ impl Heap {
             ..Default::default()
         };
         let samplers = ShaderVisibleHeap::new(&gpu.memory, desc)?;
-        let of_samplers = SamplerTable::new(&gpu.memory, &samplers, BindlessDesc { capacity: 8, ..Default::default() })?;
+        let of_samplers =
+            SamplerTable::new(&gpu.memory, &samplers, BindlessDesc { capacity: 8, ..Default::default() })?;
         let clamped = SamplerDesc { address: [AddressMode::Clamp; 3], ..Default::default() };
         let descs = [
             SamplerDesc { anisotropy: 4, ..Default::default() },

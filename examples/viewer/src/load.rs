@@ -16,7 +16,11 @@ const RADIUS: f32 = 3.0;
 /// Reads a file, and places its default scene on the floor.
 pub fn load(path: &str) -> Result<Scene, Failure> {
     let (document, buffers, images) = gltf::import(path)?;
-    let mut loader = Loader { scene: Scene::floor(), buffers, images, pictures: HashMap::new(), meshes: HashMap::new() };
+    let mut loader =
+        Loader { scene: Scene::floor(), buffers, images, pictures: HashMap::new(), meshes: HashMap::new() };
+    // Only the tiles, of the generated pictures.
+    loader.scene.pictures.truncate(2);
+    loader.scene.materials.truncate(1);
     loader.scene.camera = Camera { angle: 0.7, distance: RADIUS * 2.3, height: RADIUS * 1.0, target: RADIUS * 0.55 };
     loader.scene.radius = RADIUS * 2.2;
     let [white, flat] = [(Content::Albedo, [255; 4]), (Content::Normal, [128, 128, 255, 255])];
@@ -166,7 +170,9 @@ fn square(image: &gltf::image::Data, content: Content, number: usize) -> Result<
         Format::R8G8 => 2,
         Format::R8G8B8 => 3,
         Format::R8G8B8A8 => 4,
-        other => return Err(format!("image {number} has the format {other:?}; the viewer reads 8 bits a channel").into()),
+        other => {
+            return Err(format!("image {number} has the format {other:?}; the viewer reads 8 bits a channel").into());
+        }
     };
     let side = image.width.max(image.height).next_power_of_two().min(SIDE_MAX);
     let texels = (0..side * side).map(|at| {

@@ -1,6 +1,7 @@
 //! A renderer on Ringfence: meshes, materials, shadows, bloom, streaming. `viewer --help` lists the options.
 
 mod args;
+mod constants;
 mod gpu;
 mod heap;
 mod inputs;
@@ -13,8 +14,11 @@ mod renderer;
 mod scene;
 mod shapes;
 mod sky;
+mod slot;
 mod targets;
 mod textures;
+#[cfg(feature = "window")]
+mod window;
 
 use std::time::Instant;
 
@@ -44,14 +48,30 @@ fn start() -> Result<std::process::ExitCode, Failure> {
         Some(path) => load::load(path)?,
         None => Scene::generated(),
     };
-    let gpu = Gpu::new(Wanted { name: args.device.as_deref(), validate: args.validate, ..Default::default() })?;
-    println!("{}: {} draws", gpu.name, scene.instances.len());
-    run(&gpu, &scene, &args)?;
-    let messages = gpu.finish()?;
-    if args.validate {
+    let validate = args.validate;
+    let messages = if args.window { show(scene, args)? } else { draw(&scene, &args)? };
+    if validate {
         println!("{messages} messages of the validation layer");
     }
     Ok(u8::from(messages > 0).into())
+}
+
+#[cfg(feature = "window")]
+fn show(scene: Scene, args: Args) -> Result<u32, Failure> {
+    window::run(scene, args)
+}
+
+#[cfg(not(feature = "window"))]
+fn show(_: Scene, _: Args) -> Result<u32, Failure> {
+    Err("this build has no window: build with --features window".into())
+}
+
+/// Draws without a window. Returns the number of messages of the validation layer.
+fn draw(scene: &Scene, args: &Args) -> Result<u32, Failure> {
+    let gpu = Gpu::new(Wanted { name: args.device.as_deref(), validate: args.validate, ..Default::default() })?;
+    println!("{}: {} draws", gpu.name, scene.instances.len());
+    run(&gpu, scene, args)?;
+    gpu.finish()
 }
 
 /// Draws the frames, and writes the picture and the report.

@@ -148,7 +148,8 @@ fn pair(name: &str, look: impl Fn(Vec2) -> (Vec3, f32)) -> [Picture; 2] {
     };
     let albedo = looks.iter().map(|(light, _)| colour(*light)).collect();
     let normals = (0..side * side).map(slope).collect();
-    let picture = |suffix: &str, content, texels| Picture { name: format!("{name}/{suffix}"), content, side: SIDE, texels };
+    let picture =
+        |suffix: &str, content, texels| Picture { name: format!("{name}/{suffix}"), content, side: SIDE, texels };
     [picture("albedo", Content::Albedo, albedo), picture("normal", Content::Normal, normals)]
 }
 

@@ -165,7 +165,8 @@ impl Pipelines {
     fn make(&self, kind: Kind, slots: Push) -> Result<vk::Pipeline, Failure> {
         let (source, vertex, fragment, _) = kind.parts();
         let source = self.source(source, slots);
-        let mut shaders = vec![(self.translate(&source, vertex, naga::ShaderStage::Vertex)?, vk::ShaderStageFlags::VERTEX, vertex)];
+        let mut shaders =
+            vec![(self.translate(&source, vertex, naga::ShaderStage::Vertex)?, vk::ShaderStageFlags::VERTEX, vertex)];
         if let Some(entry) = fragment {
             let code = self.translate(&source, entry, naga::ShaderStage::Fragment)?;
             shaders.push((code, vk::ShaderStageFlags::FRAGMENT, entry));
@@ -301,8 +302,8 @@ fn bindings(device: &Device, [resources, samplers]: [u32; 2]) -> Result<spv::Bin
 fn vertex_input() -> ([vk::VertexInputBindingDescription; 1], [vk::VertexInputAttributeDescription; 4]) {
     let stride = size_of::<Vertex>() as u32;
     let binding = vk::VertexInputBindingDescription { binding: 0, stride, input_rate: vk::VertexInputRate::VERTEX };
-    let (three, four, two) =
-        (vk::Format::R32G32B32_SFLOAT, vk::Format::R32G32B32A32_SFLOAT, vk::Format::R32G32_SFLOAT);
-    let attribute = |location, format, offset| vk::VertexInputAttributeDescription { location, binding: 0, format, offset };
+    let (three, four, two) = (vk::Format::R32G32B32_SFLOAT, vk::Format::R32G32B32A32_SFLOAT, vk::Format::R32G32_SFLOAT);
+    let attribute =
+        |location, format, offset| vk::VertexInputAttributeDescription { location, binding: 0, format, offset };
     ([binding], [attribute(0, three, 0), attribute(1, three, 12), attribute(2, four, 24), attribute(3, two, 40)])
 }

@@ -23,7 +23,16 @@ pub struct Attachment {
     pub is_kept: bool,
 }
 
-const COLOUR: vk::ImageLayout = vk::ImageLayout::COLOR_ATTACHMENT_OPTIMAL;
+/// A swapchain image to which the picture is copied.
+#[derive(Clone, Copy)]
+pub struct Shown {
+    pub image: vk::Image,
+    pub size: [u32; 2],
+    pub wait: vk::Semaphore,
+    pub signal: vk::Semaphore,
+}
+
+pub const COLOUR: vk::ImageLayout = vk::ImageLayout::COLOR_ATTACHMENT_OPTIMAL;
 const DEPTH: vk::ImageLayout = vk::ImageLayout::DEPTH_STENCIL_ATTACHMENT_OPTIMAL;
 const READ: vk::ImageLayout = vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL;
 
@@ -116,6 +125,33 @@ impl Recorder<'_> {
         }
     }
 
+    /// Copies the picture to a swapchain image.
+    pub fn show(&self, picture: vk::Image, size: [u32; 2], shown: Shown) {
+        use vk::ImageLayout as Layout;
+        self.change(picture, COLOUR, Layout::TRANSFER_SRC_OPTIMAL);
+        self.change(shown.image, Layout::UNDEFINED, Layout::TRANSFER_DST_OPTIMAL);
+        let layers = vk::ImageSubresourceLayers {
+            aspect_mask: vk::ImageAspectFlags::COLOR,
+            layer_count: 1,
+            ..Default::default()
+        };
+        let corners = |[width, height]: [u32; 2]| {
+            [vk::Offset3D::default(), vk::Offset3D { x: width as i32, y: height as i32, z: 1 }]
+        };
+        let blit = vk::ImageBlit::default()
+            .src_subresource(layers)
+            .src_offsets(corners(size))
+            .dst_subresource(layers)
+            .dst_offsets(corners(shown.size));
+        let (from, to) = (Layout::TRANSFER_SRC_OPTIMAL, Layout::TRANSFER_DST_OPTIMAL);
+        // SAFETY: both images are alive and in these layouts.
+        unsafe {
+            let filter = vk::Filter::LINEAR;
+            self.device.cmd_blit_image(self.commands, picture, from, shown.image, to, &[blit], filter);
+        }
+        self.change(shown.image, to, Layout::PRESENT_SRC_KHR);
+    }
+
     /// Draws a triangle that covers the target.
     pub fn cover(&self) {
         // SAFETY: a pass has begun.
@@ -138,10 +174,9 @@ fn attachment(target: Attachment, layout: vk::ImageLayout) -> vk::RenderingAttac
         .store_op(store)
         .clear_value(clear);
     match target.resolve {
-        Some(view) => info
-            .resolve_mode(vk::ResolveModeFlags::AVERAGE)
-            .resolve_image_view(view)
-            .resolve_image_layout(layout),
+        Some(view) => {
+            info.resolve_mode(vk::ResolveModeFlags::AVERAGE).resolve_image_view(view).resolve_image_layout(layout)
+        }
         None => info,
     }
 }

@@ -1,75 +1,29 @@
 //! The frame: uploads, constants, passes, submission.
 
-use std::time::Duration;
-
 use ash::vk;
-use bytemuck::{Pod, Zeroable};
-use glam::{Mat4, Vec3, Vec4};
 use ringfence::contents::{Mesh, MeshArena, MeshArenaDesc, MeshDraw};
 use ringfence::descriptor::{Binding, CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, View};
 use ringfence::device::descriptors::{HeapKind, TextureView, TextureViewKind};
 use ringfence::device::record::Record;
-use ringfence::device::{BufferUsage, Format, TexelBox, TextureAspect, TextureDesc, TextureUsage};
+use ringfence::device::{Format, TexelBox, TextureAspect, TextureDesc, TextureUsage};
 use ringfence::vulkan::{CopyRecorder, Device, Texture, UploadRing};
-use ringfence::{AllocationDesc, FastConstants, FastConstantsDesc, FastWriter, Frame, Readback, ReadbackDesc};
-use ringfence::{ReadbackRing, UploadBatch, UploadDesc, WhenFull};
+use ringfence::{AllocationDesc, Frame, Readback, ReadbackDesc, ReadbackRing, UploadBatch, UploadDesc, WhenFull};
 
 use crate::Failure;
+use crate::constants::Constants;
 use crate::gpu::Gpu;
 use crate::heap::Heap;
-use crate::inputs::Inputs;
 use crate::pipelines::{Kind, Pipelines, Push};
-use crate::recorder::{Attachment, Recorder};
+use crate::recorder::{Attachment, COLOUR, Recorder, Shown};
 use crate::scene::{FLOOR, Instance, Scene, Vertex};
-use crate::sky::SKY_MIPS;
+use crate::slot::{IN_FLIGHT, Slot, WAIT};
 use crate::targets::{Pass, Planned, SHADOW_SIDE, Target, Targets};
 use crate::textures::{Textures, Upload};
-
-/// Number of frames that the device may be behind.
-const IN_FLIGHT: usize = 3;
-const WAIT: Duration = Duration::from_secs(60);
-const COLOUR: vk::ImageLayout = vk::ImageLayout::COLOR_ATTACHMENT_OPTIMAL;
-
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct FrameData {
-    camera_proj: Mat4,
-    camera_inverse: Mat4,
-    sun_proj: Mat4,
-    camera: Vec4,
-    sun: Vec4,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct DrawData {
-    model: Mat4,
-    colour: Vec4,
-    look: Vec4,
-}
-
-/// Objects of the program for one frame in flight.
-struct Slot {
-    pool: vk::CommandPool,
-    commands: vk::CommandBuffer,
-    inputs: Inputs,
-    /// Value of the last frame that used the slot.
-    value: u64,
-}
 
 /// The picture, and its view as a target.
 struct Picture {
     texture: Texture,
     view: CpuDescriptors<Device>,
-}
-
-/// A swapchain image to which the picture is copied.
-#[derive(Clone, Copy)]
-pub struct Shown {
-    pub image: vk::Image,
-    pub size: [u32; 2],
-    pub wait: vk::Semaphore,
-    pub signal: vk::Semaphore,
 }
 
 /// What else a frame does.
@@ -84,8 +38,7 @@ pub struct Renderer {
     slots: Vec<Slot>,
     ring: UploadRing,
     readback: ReadbackRing<Device>,
-    constants: FastConstants<Device>,
-    writer: Option<FastWriter<Device>>,
+    constants: Constants,
     arena: MeshArena<Device, Vertex>,
     meshes: Vec<Mesh<Device>>,
     textures: Option<Textures>,
@@ -105,9 +58,6 @@ impl Renderer {
         let ring = UploadRing::new(memory, desc)?;
         let desc = ReadbackDesc { capacity: 1 << 20, when_full, name: "pictures", ..Default::default() };
         let readback = ReadbackRing::new(memory, desc)?;
-        let usage = BufferUsage::STORAGE;
-        let desc = FastConstantsDesc { page_bytes: 1 << 18, usage, name: "constants", ..Default::default() };
-        let constants = FastConstants::new(memory, desc);
         let arena = MeshArena::new(memory, MeshArenaDesc { name: "meshes", ..Default::default() });
         let desc = CpuHeapDesc { kind: HeapKind::RenderTargets, name: "picture", ..Default::default() };
         let picture_views = CpuDescriptorHeap::new(memory, desc)?;
@@ -116,8 +66,7 @@ impl Renderer {
             slots: (0..IN_FLIGHT).map(|_| Slot::new(gpu)).collect::<Result<_, _>>()?,
             ring,
             readback,
-            constants,
-            writer: None,
+            constants: Constants::new(gpu),
             arena,
             meshes: Vec::new(),
             textures: None,
@@ -162,7 +111,7 @@ impl Renderer {
         self.draw(scene, recorder, at, &planned, push)?;
         let read = if also.read { Some(self.read(gpu, &frame, recorder)?) } else { None };
         if let Some(shown) = also.show {
-            show(recorder, *self.picture.texture.object(), self.targets.size, shown);
+            recorder.show(*self.picture.texture.object(), self.targets.size, shown);
         }
         self.submit(gpu, at, frame, (planned, binding), also.show)?;
         Ok(read)
@@ -218,17 +167,7 @@ impl Renderer {
 
     /// Writes the constants of the frame and of all draws. Returns the slots that shaders need.
     fn write_constants(&mut self, scene: &Scene, number: u32, frame: &Frame) -> Result<Push, Failure> {
-        let data = frame_data(scene, number, self.targets.size);
-        let draws: Vec<_> = scene.instances.iter().map(draw_data).collect();
-        let bytes = [bytemuck::bytes_of(&data), bytemuck::cast_slice(&draws)].concat();
-        let writer = match &mut self.writer {
-            Some(writer) => {
-                writer.begin(frame)?;
-                writer
-            }
-            None => self.writer.insert(self.constants.writer(frame)?),
-        };
-        let staged = writer.write(&bytes)?;
+        let staged = self.constants.write(scene, number, self.targets.size, frame)?;
         let [sky, grading] = self.textures().fixed_slots();
         Ok(Push { frame: self.heap.frame_slot(frame, &staged)?, sky, grading, ..Default::default() })
     }
@@ -354,7 +293,18 @@ impl Renderer {
     /// Copies the picture to the host, once the frame is complete.
     fn read(&self, gpu: &Gpu, frame: &Frame, recorder: Recorder<'_>) -> Result<Readback<Device>, Failure> {
         let [width, height] = self.targets.size;
-        let whole = TexelBox { aspect: TextureAspect::Color, mip: 0, layer: 0, layers: 1, x: 0, y: 0, z: 0, width, height, depth: 1 };
+        let whole = TexelBox {
+            aspect: TextureAspect::Color,
+            mip: 0,
+            layer: 0,
+            layers: 1,
+            x: 0,
+            y: 0,
+            z: 0,
+            width,
+            height,
+            depth: 1,
+        };
         let read = self.readback.reserve_box(frame, &self.picture.texture, &whole)?;
         // SAFETY: the reads are those of the ring, and the picture is a target.
         unsafe {
@@ -383,38 +333,6 @@ impl Renderer {
         let _ = gpu.timeline.wait(last, WAIT);
         self.slots.into_iter().for_each(|slot| slot.destroy(gpu));
         self.pipelines.destroy();
-    }
-}
-
-impl Slot {
-    fn new(gpu: &Gpu) -> Result<Self, vk::Result> {
-        // SAFETY: the device is alive and has queue family 0.
-        let (pool, commands) = unsafe {
-            let pool = gpu.raw().create_command_pool(&vk::CommandPoolCreateInfo::default(), None)?;
-            let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
-            (pool, gpu.raw().allocate_command_buffers(&info)?[0])
-        };
-        Ok(Self { pool, commands, inputs: Inputs::new(gpu.raw())?, value: 0 })
-    }
-
-    /// Waits for the frame that used the slot, and begins the commands of the next one.
-    fn reset(&self, gpu: &Gpu) -> Result<(), Failure> {
-        if !gpu.timeline.wait(self.value, WAIT)? {
-            return Err("the device needs more than a minute for a frame".into());
-        }
-        self.inputs.reset()?;
-        let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
-        // SAFETY: the device has finished with the commands.
-        unsafe {
-            gpu.raw().reset_command_pool(self.pool, Default::default())?;
-            Ok(gpu.raw().begin_command_buffer(self.commands, &begin)?)
-        }
-    }
-
-    fn destroy(self, gpu: &Gpu) {
-        self.inputs.destroy();
-        // SAFETY: the device has finished with the commands.
-        unsafe { gpu.raw().destroy_command_pool(self.pool, None) };
     }
 }
 
@@ -453,52 +371,4 @@ fn lit(planned: &Planned) -> Attachment {
 /// Returns the slots that the sky's shader uses.
 fn push_sky(push: Push) -> Push {
     Push { sky: push.sky, ..Default::default() }
-}
-
-fn draw_data(instance: &Instance) -> DrawData {
-    let look = Vec4::new(instance.roughness, instance.metallic, instance.repeat, 0.0);
-    DrawData { model: instance.transform, colour: instance.colour.extend(1.0), look }
-}
-
-fn frame_data(scene: &Scene, number: u32, [width, height]: [u32; 2]) -> FrameData {
-    let (eye, target) = scene.camera_at(number);
-    let view = Mat4::look_at_rh(eye, target, Vec3::Y);
-    let camera_proj = Mat4::perspective_rh(0.82, width as f32 / height as f32, 0.1, 200.0) * view;
-    let radius = scene.radius;
-    let from_sun = Mat4::look_at_rh(scene.sun * radius * 2.0, Vec3::ZERO, Vec3::Y);
-    let sun_proj = Mat4::orthographic_rh(-radius, radius, -radius, radius, 0.1, radius * 4.0) * from_sun;
-    FrameData {
-        camera_proj,
-        camera_inverse: camera_proj.inverse(),
-        sun_proj,
-        camera: eye.extend((SKY_MIPS - 1) as f32),
-        sun: scene.sun.extend(2.0 * radius / SHADOW_SIDE as f32),
-    }
-}
-
-/// Copies the picture to a swapchain image.
-fn show(recorder: Recorder<'_>, picture: vk::Image, size: [u32; 2], shown: Shown) {
-    use vk::ImageLayout as Layout;
-    recorder.change(picture, COLOUR, Layout::TRANSFER_SRC_OPTIMAL);
-    recorder.change(shown.image, Layout::UNDEFINED, Layout::TRANSFER_DST_OPTIMAL);
-    let layers = vk::ImageSubresourceLayers {
-        aspect_mask: vk::ImageAspectFlags::COLOR,
-        layer_count: 1,
-        ..Default::default()
-    };
-    let corners = |[width, height]: [u32; 2]| {
-        [vk::Offset3D::default(), vk::Offset3D { x: width as i32, y: height as i32, z: 1 }]
-    };
-    let blit = vk::ImageBlit::default()
-        .src_subresource(layers)
-        .src_offsets(corners(size))
-        .dst_subresource(layers)
-        .dst_offsets(corners(shown.size));
-    let (from, to) = (Layout::TRANSFER_SRC_OPTIMAL, Layout::TRANSFER_DST_OPTIMAL);
-    // SAFETY: both images are alive and in these layouts.
-    unsafe {
-        let filter = vk::Filter::LINEAR;
-        recorder.device.cmd_blit_image(recorder.commands, picture, from, shown.image, to, &[blit], filter);
-    }
-    recorder.change(shown.image, to, Layout::PRESENT_SRC_KHR);
 }

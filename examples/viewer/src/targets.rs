@@ -208,7 +208,8 @@ impl Targets {
             true => (DEPTH_FORMAT, vk::ImageAspectFlags::DEPTH, HeapKind::DepthStencils),
             false => (LIGHT_FORMAT, vk::ImageAspectFlags::COLOR, HeapKind::RenderTargets),
         };
-        let range = vk::ImageSubresourceRange { aspect_mask: aspect, level_count: 1, layer_count: 1, ..Default::default() };
+        let range =
+            vk::ImageSubresourceRange { aspect_mask: aspect, level_count: 1, layer_count: 1, ..Default::default() };
         let info = vk::ImageViewCreateInfo::default()
             .image(image)
             .view_type(vk::ImageViewType::TYPE_2D)
@@ -230,7 +231,9 @@ impl Targets {
         for barrier in self.allocator.barriers() {
             let Some(pass) = pass_of(barrier) else { continue };
             starts[pass].depends |= barrier.depends;
-            if let (true, Ok(ringfence::RawObject::Texture(image))) = (barrier.discards, self.allocator.raw(barrier.after)) {
+            if let (true, Ok(ringfence::RawObject::Texture(image))) =
+                (barrier.discards, self.allocator.raw(barrier.after))
+            {
                 starts[pass].discards.push(*image);
             }
         }
