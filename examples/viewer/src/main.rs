@@ -76,6 +76,9 @@ fn draw(scene: &Scene, args: &Args) -> Result<u32, Failure> {
 
 /// Draws the frames, and writes the picture and the report.
 fn run(gpu: &Gpu, scene: &Scene, args: &Args) -> Result<(), Failure> {
+    if let Some(path) = &args.report {
+        output::start_trace(&gpu.memory, path)?;
+    }
     let mut renderer = Renderer::new(gpu, args.size, args.budget)?;
     let (mut samples, mut picture, begun) = (Vec::new(), None, Instant::now());
     for number in 0..args.frames {
@@ -87,7 +90,7 @@ fn run(gpu: &Gpu, scene: &Scene, args: &Args) -> Result<(), Failure> {
         }
         let read = number + 1 == args.frames && args.image.is_some();
         picture = renderer.frame(gpu, scene, number, Also { read, show: None })?;
-        samples.push(output::sample(&gpu.memory, number));
+        samples.push(output::sample(&gpu.memory, renderer.ring(), number));
     }
     let elapsed = begun.elapsed();
     if let (Some(path), Some(read)) = (&args.image, &picture) {

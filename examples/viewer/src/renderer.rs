@@ -314,7 +314,11 @@ impl Renderer {
         Ok(read)
     }
 
-    /// Returns a line about the memory of the frame.
+    pub fn ring(&self) -> &UploadRing {
+        &self.ring
+    }
+
+    /// Returns facts about the memory, for the report.
     pub fn figures(&self) -> Vec<(String, String)> {
         let targets = self.targets.figures();
         let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
@@ -323,7 +327,7 @@ impl Renderer {
             ("targets, sharing memory".into(), mib(targets.peak_bytes)),
             ("streamed textures".into(), mib(self.textures().bytes())),
             ("upload ring, most in use".into(), mib(self.ring.high_water())),
-            ("meshes".into(), format!("{:?}", self.arena.figures())),
+            ("meshes".into(), format!("{} in {} blocks", self.meshes.len(), self.arena.figures().block_count)),
         ]
     }
 

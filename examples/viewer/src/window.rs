@@ -47,7 +47,7 @@ struct Chain {
     functions: khr::swapchain::Device,
     raw: vk::SwapchainKHR,
     images: Vec<vk::Image>,
-    acquired: [vk::Semaphore; 3],
+    acquired: [vk::Semaphore; 4],
     drawn: Vec<vk::Semaphore>,
     size: [u32; 2],
 }
@@ -111,8 +111,8 @@ impl Open {
 
     fn draw(&mut self, scene: &Scene, number: u32) -> Result<(), Failure> {
         let inner = self.window.inner_size();
-        let wait = self.chain.acquired[number as usize % 3];
-        // SAFETY: the submission that waited for the semaphore three frames ago is complete: `Renderer::frame` waits.
+        let wait = self.chain.acquired[number as usize % 4];
+        // SAFETY: the submission that waited for the semaphore, four frames ago, is complete: the frame after it has waited.
         let acquired =
             unsafe { self.chain.functions.acquire_next_image(self.chain.raw, u64::MAX, wait, vk::Fence::null()) };
         let (index, is_old) = match acquired {
@@ -195,7 +195,7 @@ impl Chain {
         // SAFETY: the swapchain is alive.
         let images = unsafe { functions.get_swapchain_images(raw) }?;
         let drawn = images.iter().map(|_| semaphore()).collect::<Result<_, _>>()?;
-        let acquired = [semaphore()?, semaphore()?, semaphore()?];
+        let acquired = [semaphore()?, semaphore()?, semaphore()?, semaphore()?];
         Ok(Self { functions, raw, images, acquired, drawn, size: [extent.width, extent.height] })
     }
 

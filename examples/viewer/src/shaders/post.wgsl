@@ -46,7 +46,5 @@ fn tone(corner: Corner) -> @location(0) vec4<f32> {
     let count = f32(textureDimensions(volumes[GRADING]).x);
     let at = colour * (count - 1.0) / count + 0.5 / count;
     let graded = textureSampleLevel(volumes[GRADING], samplers[CLAMPED], at, 0.0).rgb;
-    // Less than one step of noise, so that the sky has no bands.
-    let noise = fract(sin(dot(corner.position.xy, vec2<f32>(12.9898, 78.233))) * 43758.547) - 0.5;
-    return vec4<f32>(graded + noise / 255.0, 1.0);
+    return vec4<f32>(graded, 1.0);
 }

@@ -101,7 +101,7 @@ fn mirrored(surface: Surface, bounce: vec3<f32>, roughness: f32) -> vec3<f32> {
     let distance = max(surface.world.y, 0.0) / steep;
     let hit = surface.world + bounce * distance;
     // A rough or far reflection is the mean of many tiles.
-    let mip = 1.0 + roughness * 8.0 + log2(1.0 + distance * (0.2 + roughness) / steep);
+    let mip = 2.0 + roughness * 7.0 + log2(1.0 + distance * (0.2 + roughness) / steep);
     // Not the anisotropic sampler: neighbouring pixels reflect distant points, and Mesa 22.3 visits every texel between.
     let tiles = textureSampleLevel(pictures[FLOOR], samplers[REPEATED], vec2<f32>(hit.x, -hit.z) * 0.5, mip).rgb;
     let clip = frames[push.frame].sun_proj * vec4<f32>(hit, 1.0);
@@ -136,7 +136,7 @@ fn shade(surface: Surface) -> @location(0) vec4<f32> {
     light += sun_on(normal, view, base, diffuse, roughness) * SUN * sunlit(surface.world, normalize(surface.normal));
 
     let distance = length(away);
-    let haze = 1.0 - exp(-pow(distance * 0.0155, 2.0));
+    let haze = 1.0 - exp(-pow(distance * 0.018, 2.0));
     let horizon = sky_light(normalize(vec3<f32>(-view.x, 0.05, -view.z)), 2.0);
     return vec4<f32>(mix(light, horizon, haze), 1.0);
 }
