@@ -1,4 +1,4 @@
-//! Instance, device, queue and allocator. This file has no idea of its own: every Vulkan program has these objects.
+//! Instance, device, queue and allocator, as in every Vulkan program.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -119,7 +119,7 @@ impl Gpu {
     /// of the validation layer.
     pub fn finish(self) -> Result<u32, Failure> {
         self.memory.shutdown(Duration::from_secs(30))?;
-        for finding in self.memory.debug().take_findings() {
+        if let Some(finding) = self.memory.debug().take_findings().first() {
             return Err(finding.to_string().into());
         }
         let device = self.raw().clone();

@@ -33,10 +33,10 @@ pub fn sample(memory: &Allocator<Device>, ring: &UploadRing, frame: u32) -> Fram
         frame: frame.into(),
         ring_used_bytes: ring.used_bytes,
         ring_capacity_bytes: ring.capacity_bytes,
-        retired_count: statistics.retired_count as u64,
+        retired_count: statistics.retired_count,
         reserved_bytes: total.reserved_bytes(),
         used_bytes: total.used_bytes(),
-        live_count: total.range_count as u64,
+        live_count: total.range_count,
     }
 }
 

@@ -26,7 +26,7 @@ struct Picture {
     view: CpuDescriptors<Device>,
 }
 
-/// What else a frame does.
+/// Optional parts of a frame.
 #[derive(Clone, Copy, Default)]
 pub struct Also {
     /// Copies the picture to the host.

@@ -15,7 +15,7 @@ use crate::sky;
 /// Side of the largest mip that is loaded at the start.
 const FIRST_SIDE: u32 = 64;
 
-/// What an upload needs.
+/// The frame, ring and batch of an upload.
 pub struct Upload<'a> {
     pub gpu: &'a Gpu,
     pub ring: &'a UploadRing,
