@@ -22,6 +22,8 @@ pub struct Gpu {
     pub name: String,
     /// Samples per texel of the scene's targets.
     pub samples: vk::SampleCountFlags,
+    /// Largest anisotropy of samplers.
+    pub anisotropy: u8,
     /// `true` if the device samples BC textures.
     pub has_bc: bool,
     /// `true` if shaders may compute the index into an array of textures.
@@ -53,6 +55,10 @@ impl Gpu {
             let physical = choose(&instance, wanted.name)?;
             let raw = make_device(&instance, physical, wanted)?;
             let queue = raw.device.get_device_queue(0, 0);
+            let is_old = is_old_llvmpipe(&instance, physical);
+            if is_old {
+                println!("no multisampling, no anisotropy: Mesa's llvmpipe before version 23 crashes or hangs");
+            }
             let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
             let semaphore =
                 raw.device.create_semaphore(&vk::SemaphoreCreateInfo::default().push_next(&mut kind), None)?;
@@ -67,7 +73,8 @@ impl Gpu {
                 timeline,
                 queue,
                 name: name_of(&instance, physical),
-                samples: samples(&instance, physical),
+                samples: if is_old { vk::SampleCountFlags::TYPE_1 } else { vk::SampleCountFlags::TYPE_4 },
+                anisotropy: if is_old { 1 } else { 4 },
                 has_bc: raw.has_bc,
                 is_bindless: raw.is_bindless,
                 semaphore,
@@ -214,8 +221,9 @@ fn choose(instance: &ash::Instance, name: Option<&str>) -> Result<vk::PhysicalDe
     Ok(devices.into_iter().find(fits).ok_or("there is no device with Vulkan 1.3 and this name")?)
 }
 
-/// Returns four samples, or one on Mesa's software driver before version 23, which crashes when it resolves.
-fn samples(instance: &ash::Instance, physical: vk::PhysicalDevice) -> vk::SampleCountFlags {
+/// Returns `true` for Mesa's software driver before version 23. It crashes when it resolves samples, and its anisotropic
+/// filter visits every texel between two neighbouring pixels, which can take minutes.
+fn is_old_llvmpipe(instance: &ash::Instance, physical: vk::PhysicalDevice) -> bool {
     let mut driver = vk::PhysicalDeviceDriverProperties::default();
     let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
     // SAFETY: the device supports Vulkan 1.3.
@@ -223,11 +231,7 @@ fn samples(instance: &ash::Instance, physical: vk::PhysicalDevice) -> vk::Sample
     // For example "Mesa 22.3.6 (LLVM 15.0.6)"; the number of the driver's version does not tell.
     let info = driver.driver_info_as_c_str().unwrap_or(c"").to_string_lossy();
     let major = info.strip_prefix("Mesa ").and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
-    if driver.driver_id == vk::DriverId::MESA_LLVMPIPE && major.is_none_or(|major| major < 23) {
-        println!("no multisampling: this driver (Mesa's llvmpipe, before version 23) crashes when it resolves");
-        return vk::SampleCountFlags::TYPE_1;
-    }
-    vk::SampleCountFlags::TYPE_4
+    driver.driver_id == vk::DriverId::MESA_LLVMPIPE && major.is_none_or(|major| major < 23)
 }
 
 struct RawDevice {

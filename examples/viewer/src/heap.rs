@@ -44,7 +44,7 @@ impl Heap {
             SamplerTable::new(&gpu.memory, &samplers, BindlessDesc { capacity: 8, ..Default::default() })?;
         let clamped = SamplerDesc { address: [AddressMode::Clamp; 3], ..Default::default() };
         let descs = [
-            SamplerDesc { anisotropy: 4, ..Default::default() },
+            SamplerDesc { anisotropy: gpu.anisotropy, ..Default::default() },
             SamplerDesc::default(),
             clamped,
             SamplerDesc { compare: Some(Compare::LessEqual), ..clamped },
