@@ -42,7 +42,7 @@ pub struct Instance {
     pub repeat: f32,
 }
 
-/// A camera that goes around the centre of a scene.
+/// A camera that swings slowly around the centre of a scene.
 #[derive(Clone, Copy)]
 pub struct Camera {
     /// Angle around the y axis at the first frame.
@@ -70,7 +70,7 @@ impl Scene {
     /// Returns the position of the camera and the point that it looks at.
     pub fn camera_at(&self, frame: u32) -> (Vec3, Vec3) {
         let Camera { angle, distance, height, target } = self.camera;
-        let angle = angle + frame as f32 * 0.0003;
+        let angle = angle + (1.0 - (frame as f32 * 0.02).cos()) * 0.02;
         (Vec3::new(angle.cos() * distance, height, angle.sin() * distance), Vec3::Y * target)
     }
 
