@@ -25,6 +25,7 @@ step bash ci/drivers.sh
 step bash ci/facade.sh --full
 step off_windows
 step outside
+step bash ci/viewer.sh --whole
 step bash ci/row-mutants.sh
 step bash ci/fuzz.sh
 step bash ci/sanitizers.sh
