@@ -111,10 +111,11 @@ impl<D: Device> Shared<D> {
 
     /// Returns `true` if [`Shared::free_surplus`] would do anything. Reports the tick to every arena.
     fn has_surplus(&self, tick: u64) -> bool {
-        let own = self.arenas.iter().fold(false, |any, arena| arena.has_surplus(tick) || any);
+        // Each arena is visited, not only those up to the first one with a surplus.
+        let own = self.arenas.iter().filter(|arena| arena.has_surplus(tick)).count();
         let of_pool = |pool: &Arc<PoolState<D>>| pool.arena.has_surplus(tick) || pool.is_closed.load(Ordering::Relaxed);
-        let pools = self.custom_pools.read().iter().fold(false, |any, pool| of_pool(pool) || any);
-        own || pools || self.pools.lock().iter().any(|pool| pool.is_closed())
+        let pools = self.custom_pools.read().iter().filter(|pool| of_pool(pool)).count();
+        own + pools > 0 || self.pools.lock().iter().any(|pool| pool.is_closed())
     }
 
     /// Frees empty blocks of some heaps until this allocator has at most `target_bytes` in all heaps together. Returns
