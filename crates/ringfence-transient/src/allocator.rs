@@ -164,7 +164,8 @@ impl<D: Device> TransientAllocator<D> {
     /// [`TransientError::Stale`] if the object was released, or belongs to another transient allocator.
     pub fn raw(&self, id: TransientId) -> Result<&RawObject<D>, TransientError> {
         let object = self.0.objects.get(id.object as usize).and_then(Option::as_ref);
-        let held = object.filter(|_| id.owner == self.0.owner);
+        let is_present = id.owner == self.0.owner && self.0.generations.get(id.object as usize) == Some(&id.generation);
+        let held = object.filter(|_| is_present);
         held.map(|held| &held.raw).ok_or(TransientError::Stale { id })
     }
 
@@ -193,8 +194,8 @@ impl<D: Device> TransientAllocator<D> {
         let &(object, acquire) = placed.ok_or(TransientError::NotPlanned { place })?;
         let held = self.0.objects.get(object as usize).and_then(Option::as_ref);
         held.filter(|held| held.is_texture == K::IS_TEXTURE).ok_or(TransientError::NotPlanned { place })?;
-        let (owner, execution) = (self.0.owner, self.0.execution);
-        Ok(Transient { owner, object, execution, acquire, kind: PhantomData })
+        let (owner, execution, generation) = (self.0.owner, self.0.execution, self.0.generations[object as usize]);
+        Ok(Transient { owner, object, execution, acquire, generation, kind: PhantomData })
     }
 
     /// Returns the pass at index `place` of the list that the frame was planned from; `None` if the index is out of

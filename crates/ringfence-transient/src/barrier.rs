@@ -120,18 +120,19 @@ impl Barriers {
         if pass.number < latest { Err(TransientError::OutOfOrder { pass, latest }) } else { Ok(()) }
     }
 
-    /// Records that the use of `object` begins in `pass`. `past` contains the previous owners of the object's bytes,
+    /// Records that the use of `object` begins in `pass`. `generations` are those of all object numbers. `past` contains the previous owners of the object's bytes,
     /// and the passes that used them. `is_forgotten` must be `true` if other objects, which `past` does not show, used
     /// the bytes since `object` was last active.
     pub(super) fn acquire<'a>(
         &mut self,
         pass: Pass,
         object: u32,
+        generations: &[u32],
         (is_texture, is_forgotten): (bool, bool),
         past: impl Iterator<Item = (u32, &'a Clock)>,
     ) {
         let queue = pass.queue as usize;
-        let id = |object| TransientId { owner: pass.owner, object };
+        let id = |object: u32| TransientId { owner: pass.owner, object, generation: generations[object as usize] };
         self.last_acquire[queue] = self.last_acquire[queue].max(pass.number);
         let (mut before, mut others, mut last_use) = (None, if is_forgotten { 2 } else { 0 }, 0);
         for (tenant, users) in past {

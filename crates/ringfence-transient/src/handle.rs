@@ -13,6 +13,8 @@ pub struct Transient<K> {
     pub(super) execution: u64,
     /// Number of the acquire.
     pub(super) acquire: u32,
+    /// The generation of the object's number.
+    pub(super) generation: u32,
     pub(super) kind: PhantomData<K>,
 }
 
@@ -22,10 +24,10 @@ pub type TransientBuffer = Transient<Buffers>;
 pub type TransientTexture = Transient<Textures>;
 
 impl<K> Transient<K> {
-    /// Returns the id of the resource in barriers.
+    /// Returns the id of the driver's object, as in barriers. No other object of the process ever has this id.
     #[must_use]
     pub fn id(self) -> TransientId {
-        TransientId { owner: self.owner, object: self.object }
+        TransientId { owner: self.owner, object: self.object, generation: self.generation }
     }
 }
 

@@ -55,4 +55,6 @@ pub struct TransientId {
     /// Number of the object's transient allocator, unique in the process.
     pub(super) owner: u32,
     pub(super) object: u32,
+    /// Number of objects that had this number before.
+    pub(super) generation: u32,
 }

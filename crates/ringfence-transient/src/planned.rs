@@ -15,7 +15,7 @@
 //! gets another heap, so there are as many heaps as overlapping frames.
 //!
 //! If a shape is new, its plan keeps offsets of the previous frame, as long as that does not make the heap larger.
-//! Cached objects can then be reused.
+//! Cached objects can then be reused. After `TransientAllocator::trim` there are none, and each shape is planned anew.
 //!
 //! Also only for a new shape, the planner searches the plans of the same height for one with few aliasing barriers. At
 //! that time, the objects of the shape are created anyway, which takes longer than the search. A better plan that is
@@ -141,7 +141,11 @@ impl<D: Device> State<D> {
                 Piece { size: planned[at].needs.size, alignment: planned[at].needs.alignment, first, last }
             };
             let pieces: Vec<_> = members.iter().map(piece).collect();
-            let last = self.plans.last_offsets(group.arena, members.iter().map(|at| planned[*at].key));
+            // Without cached objects, for example after `trim`, old offsets would only make the heap larger.
+            let has_objects = |heap: &Heap<D>| heap.is_planned && heap.arena == group.arena && heap.object_count > 0;
+            let keys = members.iter().map(|at| planned[*at].key);
+            let is_cached = self.heaps.iter().flatten().any(has_objects);
+            let last = if is_cached { self.plans.last_offsets(group.arena, keys) } else { None };
             let found = layout::plan(passes, &pieces, last, self.desc.transition_steps, &mut go_on)?;
             members.iter().zip(&found.offsets).for_each(|(at, offset)| planned[*at].offset = *offset);
             (group.height, group.lower_bound) = (found.height, found.lower_bound);

@@ -89,6 +89,7 @@ impl<D: Device> State<D> {
     fn release(&mut self, number: u32) {
         let object = self.objects[number as usize].take().expect("the number belongs to an object");
         self.free_objects.push(number);
+        self.generations[number as usize] = self.generations[number as usize].wrapping_add(1);
         self.figures.released += 1;
         match (object.heap, &object.key) {
             (Some(heap), key) => {

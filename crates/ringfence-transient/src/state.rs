@@ -45,6 +45,8 @@ pub(super) struct State<D: Device> {
     /// Objects by number; `None` for a released object.
     pub(super) objects: Vec<Option<Object<D>>>,
     pub(super) free_objects: Vec<u32>,
+    /// For each object number, the number of objects that had it before the present one.
+    pub(super) generations: Vec<u32>,
     /// Objects with dedicated memory.
     pub(super) solo: Cache,
     /// Memory requirements, by description.
@@ -91,6 +93,7 @@ impl<D: Device> State<D> {
             idle_heaps: Vec::new(),
             objects: Vec::new(),
             free_objects: Vec::new(),
+            generations: Vec::new(),
             solo: Cache::default(),
             measured: HashMap::default(),
             peaks: Vec::new(),
@@ -117,6 +120,11 @@ impl<D: Device> State<D> {
         self.figures.begin();
     }
 
+    /// Returns the id of the present object with this number.
+    fn id_of(&self, object: u32) -> TransientId {
+        TransientId { owner: self.owner, object, generation: self.generations[object as usize] }
+    }
+
     pub(super) fn object_of<K: TransientKind>(&self, handle: Transient<K>) -> Result<&Object<D>, TransientError> {
         let current = handle.owner == self.owner && handle.execution == self.execution;
         let object = self.objects.get(handle.object as usize).and_then(Option::as_ref).filter(|_| current);
@@ -139,7 +147,7 @@ impl<D: Device> State<D> {
             }
             _ => None,
         };
-        let taken = |object| TransientError::Taken { id: handle.id(), by: TransientId { owner: self.owner, object } };
+        let taken = |object| TransientError::Taken { id: handle.id(), by: self.id_of(object) };
         other.map_or(Ok(object), |other| Err(taken(other)))
     }
 
@@ -428,6 +436,7 @@ impl<D: Device> State<D> {
             }
             None => {
                 self.objects.push(Some(object));
+                self.generations.push(0);
                 self.objects.len() as u32 - 1
             }
         }
@@ -437,7 +446,7 @@ impl<D: Device> State<D> {
     /// are freed immediately and can be reused once `over` is reached.
     pub(super) fn occupy(&mut self, number: u32, pass: Pass, over: Option<Clock>) {
         let (frame, execution) = (self.frame, self.execution);
-        let Self { objects, heaps, barriers, peaks, figures, .. } = self;
+        let Self { objects, generations, heaps, barriers, peaks, figures, .. } = self;
         let object = objects[number as usize].as_mut().expect("the object was just found or created");
         object.last_frame = frame;
         object.last_execution = execution;
@@ -448,7 +457,7 @@ impl<D: Device> State<D> {
                 let heap = heaps[heap_number as usize].as_mut().expect("the heap of an object is not released");
                 let past = heap.spans.touching(object.offset, object.offset + object.size);
                 let past = past.iter().map(|span| (span.tenant, &span.users));
-                barriers.acquire(pass, number, kind, past);
+                barriers.acquire(pass, number, generations, kind, past);
                 match over {
                     Some(users) => heap.spans.free(object.offset, object.size, number, users),
                     None => heap.spans.take(object.offset, object.size, number),
@@ -457,7 +466,7 @@ impl<D: Device> State<D> {
                 let peak = &mut peaks[heap_number as usize];
                 *peak = (*peak).max(object.offset + object.size);
             }
-            None => barriers.acquire(pass, number, kind, std::iter::once((number, &object.users))),
+            None => barriers.acquire(pass, number, generations, kind, std::iter::once((number, &object.users))),
         }
         if let Some(users) = over {
             object.tenancy = None;
@@ -483,6 +492,7 @@ impl<D: Device> State<D> {
         let acquire = self.acquires;
         let held = self.object(object);
         (held.tenancy, held.last_acquire) = (Some(Tenancy { first, acquire }), acquire);
-        Transient { owner: self.owner, object, execution: self.execution, acquire, kind: PhantomData }
+        let generation = self.generations[object as usize];
+        Transient { owner: self.owner, object, execution: self.execution, acquire, generation, kind: PhantomData }
     }
 }

@@ -141,6 +141,34 @@ fn a_dropped_execution_is_over() {
     base.finish();
 }
 
+/// Views that a renderer caches by the id of an object must not show the object that gets its number later.
+#[test]
+fn the_id_of_a_released_object_is_never_used_again() {
+    let mut world = Frames::new();
+    let queue = world.timelines[0].id();
+    let mut ids = Vec::new();
+    for round in 0..4 {
+        let mut execution = world.transient.begin();
+        let pass = execution.pass(queue, &[]).expect("a queue");
+        let target = execution.acquire_texture(&target(), pass, "target").expect("room");
+        let id = target.id();
+        assert_eq!(execution.barriers().last().map(|barrier| barrier.after), Some(id), "round {round}");
+        execution.discard(target, &[pass]).expect("in use");
+        execution.finish(&[]);
+        assert!(world.transient.raw(id).is_ok(), "round {round}");
+        world.transient.trim();
+        world.memory.reclaim();
+        ids.push(id);
+        for id in &ids {
+            assert!(matches!(world.transient.raw(*id), Err(TransientError::Stale { .. })), "round {round}: {id:?}");
+        }
+        assert!(ids[..round].iter().all(|other| *other != id), "round {round}: {ids:?}");
+    }
+    let Frames { base, transient, upload } = world;
+    drop((transient, upload));
+    base.finish();
+}
+
 /// Two targets share bytes because the pass of one waits for the pass of the other. The caller must make it wait.
 #[test]
 fn aliased_targets_written_too_early_by_another_queue_are_caught() {

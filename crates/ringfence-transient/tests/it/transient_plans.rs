@@ -90,6 +90,39 @@ impl Shape {
     }
 }
 
+/// After a resize, the offsets of the old size must not make the heap of the new size larger.
+#[test]
+fn after_a_trim_a_smaller_frame_is_planned_anew() {
+    let world = two_queues();
+    let mut transient = TransientAllocator::new(&world.memory, TransientDesc::default());
+    let frame = |sizes: &[u64]| Shape {
+        infos: sizes.iter().map(|size| buffer(*size)).collect(),
+        lives: vec![(0, [1]); sizes.len()],
+        queues: vec![0, 0],
+    };
+    let mut planned = |sizes: &[u64], trims: bool| {
+        let execution = frame(sizes).plan(&world, &mut transient).expect("there is room");
+        let figures = execution.figures();
+        execution.finish(&[]);
+        transient.end_frame();
+        if trims {
+            transient.trim();
+        }
+        (figures.planned_bytes, figures.lower_bound_bytes)
+    };
+    // The last two stay the same: one of them is behind the large ones.
+    for old in [[8 << 20, 1 << 20, 64 << 10], [1 << 20, 8 << 20, 64 << 10], [64 << 10, 1 << 20, 8 << 20]] {
+        assert_eq!(planned(&old, true), (old.iter().sum(), old.iter().sum()));
+        for new in [[128 << 10, 1 << 20, 64 << 10], [64 << 10, 128 << 10, 1 << 20]] {
+            let all = new.iter().sum::<u64>();
+            assert_eq!(planned(&new, true), (all, all), "after {old:?}");
+            planned(&old, true);
+        }
+    }
+    drop(transient);
+    world.finish();
+}
+
 /// Proven properties of a layout: its height, the lower bound, and the number of groups.
 type Proof = (u64, u64, usize);
 
