@@ -37,7 +37,7 @@ knows ringfence-sparse ringfence-hal ringfence-memory
 knows ringfence-upload ringfence-core ringfence-lockfree ringfence-hal ringfence-memory
 knows ringfence-descriptor ringfence-core ringfence-lockfree ringfence-hal ringfence-memory ringfence-upload \
     ringfence-vulkan ringfence-d3d12
-knows ringfence-transient ringfence-core ringfence-alias ringfence-hal ringfence-memory ringfence-d3d12
+knows ringfence-transient ringfence-core ringfence-alias ringfence-hal ringfence-memory ringfence-vulkan ringfence-d3d12
 knows ringfence-commands ringfence-core ringfence-hal ringfence-memory
 knows ringfence-contents ringfence-core ringfence-hal ringfence-memory ringfence-upload
 knows ringfence-placement ringfence-core ringfence-hal ringfence-memory ringfence-upload ringfence-transient

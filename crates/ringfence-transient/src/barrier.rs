@@ -27,6 +27,8 @@ use super::spans::NO_OBJECT;
 
 /// A barrier that must be recorded at the beginning of a pass.
 ///
+/// `TransientAllocator::record_barriers` records them, behind the feature of each backend:
+///
 /// | | Vulkan | Direct3D 12 |
 /// |---|---|---|
 /// | `depends` | one memory barrier for the pass: all commands, memory writes → all commands, memory reads and writes | one unordered-access barrier for the pass, without a resource |

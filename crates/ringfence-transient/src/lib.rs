@@ -88,6 +88,8 @@ mod release;
 mod spans;
 mod state;
 mod validate;
+#[cfg(feature = "vulkan")]
+mod vulkan;
 
 pub use allocator::{Execution, Suspended, TransientAllocator};
 pub use barrier::{Barrier, Direct3d12Barrier};
@@ -97,6 +99,9 @@ pub use frame::{Described, FramePass, FrameResource};
 pub use handle::{Transient, TransientBuffer, TransientTexture};
 pub use heap::TransientKind;
 pub use pass::{Pass, QUEUES_MAX, TransientId};
+#[cfg(feature = "vulkan")]
+pub use vulkan::VulkanFirstUse;
+
 use ringfence_hal as device;
 
 /// The example of the README, compiled as a test.

@@ -15,6 +15,7 @@ mod priorities;
 mod refused;
 mod rig;
 mod transient;
+mod transient_barriers;
 mod valid_usage;
 mod view_kinds;
 mod volumes;
