@@ -235,7 +235,7 @@ pub fn seed_004_24_heaps_at_hand_are_tried_first_else_one_is_got<G: Gpu>(rig: &m
     assert_eq!(idle_frame(&mut transient).1, 4);
     let mut execution = transient.begin();
     let pass = execution.pass(queue, &[]).unwrap();
-    (0..2).for_each(|_| _ = acquire(&mut execution, 720, pass));
+    (0..2).for_each(|_| _ = acquire(&mut execution, 640, pass));
     assert_eq!((execution.figures().heap_count, execution.figures().idle_heap_count), (1, 3));
     execution.finish(&[]);
     transient.validate().expect("sound");
