@@ -128,9 +128,6 @@ pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     freed_count: AtomicU64,
     /// The latest tick of [`Arena::take_surplus`].
     tick: AtomicU64,
-    /// The most bytes of live ranges since the last call of [`Arena::take_used_bytes`]; written under the lock of the
-    /// state.
-    used_peak_bytes: AtomicU64,
     wake: Arc<Wake>,
 }
 
@@ -229,6 +226,8 @@ struct State<D: Device, A> {
     /// program that begins with such a block does not continue with blocks of 4 MiB.
     announced_block: u64,
     empty_limits: EmptyBlocks,
+    /// The high-water mark of live ranges at the last call of [`Arena::take_used_bytes`].
+    seen_high_water: u64,
 }
 
 /// A block that is about to be added.
@@ -256,6 +255,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
             announced: 0,
             announced_block: 0,
             empty_limits: EmptyBlocks::new(desc.empty_bytes_min),
+            seen_high_water: 0,
         };
         Self {
             desc,
@@ -267,7 +267,6 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
             wants_block: AtomicBool::new(false),
             freed_count: AtomicU64::new(0),
             tick: AtomicU64::new(0),
-            used_peak_bytes: AtomicU64::new(0),
             wake: Arc::clone(wake),
         }
     }
@@ -400,9 +399,6 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// Wakes the thread that creates blocks ahead, if free bytes are below the low-water mark.
     fn note_low_water(&self, state: &mut State<D, A>) {
-        if state.counts.range_bytes > self.used_peak_bytes.load(Ordering::Relaxed) {
-            self.used_peak_bytes.store(state.counts.range_bytes, Ordering::Relaxed);
-        }
         if self.desc.grows_ahead && self.is_low(state) && !self.wants_block.swap(true, Ordering::Relaxed) {
             state.ordered_at_bytes = state.counts.range_bytes;
             self.wake.wake();
@@ -470,15 +466,16 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         state.announced = state.announced.saturating_add(bytes);
     }
 
-    /// Returns the bytes of live ranges, those of recycled objects and chunks included, and the most of them since the
-    /// last call.
+    /// Returns the bytes of live ranges, those of recycled objects and chunks included. The second figure is their
+    /// high-water mark if it was reached since the last call. Both are 0 if no range was ever freed.
     pub(crate) fn take_used_bytes(&self) -> (u64, u64) {
-        if self.used_peak_bytes.load(Ordering::Relaxed) == 0 {
+        if self.freed_count() == 0 {
             return (0, 0);
         }
         self.state.look(|state| {
-            let used = state.counts.range_bytes;
-            (used, self.used_peak_bytes.swap(used, Ordering::Relaxed).max(used))
+            let (used, high) = (state.counts.range_bytes, state.counts.range_bytes_high_water);
+            let is_new = std::mem::replace(&mut state.seen_high_water, high) != high;
+            (used, if is_new { high } else { used })
         })
     }
 
