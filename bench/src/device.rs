@@ -3,8 +3,8 @@
 //! Every contender ([`crate::makers`]) creates a `VkBuffer`, allocates its memory, binds it, and destroys both; or
 //! allocates memory only. A run of a trace that takes too long is cut off, and the table reports it.
 
-use crate::makers::{GpuAllocator, Handles, Maker, Memory, Nothing, Ours, OursMemory, Vma, VmaMemory};
 use crate::footprint;
+use crate::makers::{GpuAllocator, Handles, Maker, Memory, Nothing, Ours, OursMemory, Vma, VmaMemory};
 use crate::objects;
 use crate::output::{Report, Row, Value};
 use crate::paced::{self, Frame, Paced, Shown};

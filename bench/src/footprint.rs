@@ -10,12 +10,12 @@ use std::time::Instant;
 
 use ash::vk;
 use gpu_allocator::vulkan as ga;
+use ringfence::AllocationDesc;
 use ringfence::memory::{AllocatorDesc, Maintenance};
 use ringfence::vulkan as rf;
-use ringfence::AllocationDesc;
 use vk_mem::Alloc;
 
-use crate::makers::{Handles, Vma};
+use crate::makers::{Handles, Vma, raw_gpu_allocator};
 use crate::objects::{IMAGE_USAGE, USAGE};
 use crate::output::{Report, Row, Value};
 use crate::trace::Random;
@@ -200,15 +200,7 @@ struct OfGpuAllocator {
 
 impl OfGpuAllocator {
     fn new(handles: &Handles) -> Self {
-        let allocator = ga::Allocator::new(&ga::AllocatorCreateDesc {
-            instance: handles.instance.clone(),
-            device: handles.device.clone(),
-            physical_device: handles.physical,
-            debug_settings: gpu_allocator::AllocatorDebugSettings::default(),
-            buffer_device_address: false,
-            allocation_sizes: gpu_allocator::AllocationSizes::default(),
-        });
-        let allocator = RefCell::new(Some(allocator.expect("gpu-allocator takes the device")));
+        let allocator = RefCell::new(Some(raw_gpu_allocator(handles)));
         Self { allocator, device: handles.device.clone(), released: Released::new() }
     }
 

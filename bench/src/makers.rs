@@ -349,17 +349,22 @@ pub struct GpuAllocator {
     buffers: bool,
 }
 
+/// Creates gpu-allocator's own allocator.
+pub fn raw_gpu_allocator(handles: &Handles) -> ga::Allocator {
+    let allocator = ga::Allocator::new(&ga::AllocatorCreateDesc {
+        instance: handles.instance.clone(),
+        device: handles.device.clone(),
+        physical_device: handles.physical,
+        debug_settings: gpu_allocator::AllocatorDebugSettings::default(),
+        buffer_device_address: false,
+        allocation_sizes: gpu_allocator::AllocationSizes::default(),
+    });
+    allocator.expect("gpu-allocator takes the device")
+}
+
 impl GpuAllocator {
     pub fn new(handles: &Handles, buffers: bool) -> Self {
-        let allocator = ga::Allocator::new(&ga::AllocatorCreateDesc {
-            instance: handles.instance.clone(),
-            device: handles.device.clone(),
-            physical_device: handles.physical,
-            debug_settings: gpu_allocator::AllocatorDebugSettings::default(),
-            buffer_device_address: false,
-            allocation_sizes: gpu_allocator::AllocationSizes::default(),
-        });
-        let allocator = ManuallyDrop::new(Mutex::new(allocator.expect("gpu-allocator takes the device")));
+        let allocator = ManuallyDrop::new(Mutex::new(raw_gpu_allocator(handles)));
         let device = handles.device.clone();
         Self { allocator, requirements: requirements(&device), device, buffers }
     }

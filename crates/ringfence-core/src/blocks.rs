@@ -314,12 +314,11 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     fn note_allocation(&mut self, slot: u32) {
         let Some(block) = self.slots[slot as usize].as_mut() else { return };
         block.free_size = block.allocator.free_size();
-        let (is_first, size) = (block.allocator.live_count() == 1, block.initial_size);
+        let is_first = block.allocator.live_count() == 1;
         self.index.note_grant(slot);
         self.index.update(slot, (block.free_size, block.serial));
         if is_first {
-            self.leave_empties(slot);
-            self.reused_size = self.reused_size.wrapping_add(size);
+            self.note_reuse(slot);
         }
     }
 
@@ -335,6 +334,14 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         if is_empty {
             self.empties.push(Empty { slot, since: NOT_REPORTED });
         }
+    }
+
+    /// Removes a block that was empty until now from the list of empty blocks, and counts its size.
+    #[cold]
+    fn note_reuse(&mut self, slot: u32) {
+        let size = self.slots[slot as usize].as_ref().map_or(0, |block| block.initial_size);
+        self.reused_size = self.reused_size.wrapping_add(size);
+        self.leave_empties(slot);
     }
 
     fn leave_empties(&mut self, slot: u32) {
@@ -468,7 +475,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
 
     /// Returns the blocks without a live range, the longest empty one first: each with its size in units and the number
     /// of ticks since [`Blocks::take_surplus`] first found it empty (0 before that).
-    pub fn empties(&self) -> impl Iterator<Item = (BlockId, u64, u64)> + '_ {
+    pub fn empties(&self) -> impl DoubleEndedIterator<Item = (BlockId, u64, u64)> + '_ {
         self.empties.iter().filter_map(|empty| {
             let block = self.slots[empty.slot as usize].as_ref()?;
             Some((block.id(empty.slot as usize), block.initial_size, self.now.saturating_sub(empty.since)))

@@ -245,15 +245,20 @@ fn box_of(desc: &D3D12_RESOURCE_DESC, region: &TexelRegion) -> Option<D3D12_BOX>
     let parts: TextureParts = describe::parts(desc)?;
     let is_whole = [region.x, region.y, region.z] == [0; 3]
         && [region.width, region.height, region.depth] == parts.extent(region.mip);
+    (!is_whole).then(|| bounds(region))
+}
+
+/// Returns the bounds of a region, in whole blocks.
+fn bounds(region: &TexelRegion) -> D3D12_BOX {
     let [across, down] = region.format.block();
-    (!is_whole).then(|| D3D12_BOX {
+    D3D12_BOX {
         left: region.x,
         top: region.y,
         front: region.z,
         right: region.x + whole_blocks(region.width, across),
         bottom: region.y + whole_blocks(region.height, down),
         back: region.z + region.depth,
-    })
+    }
 }
 
 impl CopyRecorder<'_> {

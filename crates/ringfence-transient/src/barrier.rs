@@ -122,9 +122,9 @@ impl Barriers {
         if pass.number < latest { Err(TransientError::OutOfOrder { pass, latest }) } else { Ok(()) }
     }
 
-    /// Records that the use of `object` begins in `pass`. `generations` are those of all object numbers. `past` contains the previous owners of the object's bytes,
-    /// and the passes that used them. `is_forgotten` must be `true` if other objects, which `past` does not show, used
-    /// the bytes since `object` was last active.
+    /// Records that the use of `object` begins in `pass`. `generations` are those of all object numbers. `past` contains
+    /// the previous owners of the object's bytes, and the passes that used them. `is_forgotten` must be `true` if other
+    /// objects, which `past` does not show, used the bytes since `object` was last active.
     pub(super) fn acquire<'a>(
         &mut self,
         pass: Pass,

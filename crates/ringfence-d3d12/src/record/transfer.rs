@@ -11,7 +11,7 @@
 use smallvec::SmallVec;
 use windows::Win32::Graphics::Direct3D12::*;
 
-use super::{CopyRecorder, desc_of, in_texture, planes, promoted, subresource, whole_blocks};
+use super::{CopyRecorder, bounds, desc_of, in_texture, planes, promoted, subresource, subresource_count};
 use crate::describe;
 use crate::device::Device;
 use crate::error;
@@ -189,10 +189,7 @@ impl CopyRecorder<'_> {
     /// Records an aliasing barrier if a command overwrites the whole texture. The barrier discards the contents of all
     /// subresources, so a command that keeps some of them must not record it.
     fn activate(&self, texture: &ID3D12Resource, written: SubresourceRange) {
-        let desc = desc_of(texture);
-        let is_volume = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
-        let layers = if is_volume { 1 } else { u32::from(desc.DepthOrArraySize) };
-        if (written.mips, written.layers) == (desc.MipLevels.into(), layers) {
+        if written.mips * written.layers == subresource_count(&desc_of(texture)) {
             self.alias(std::iter::once(texture));
         }
     }
@@ -264,15 +261,7 @@ fn box_range<T>(copy: &TextureBoxCopy<T>, origin: &TexelOrigin) -> SubresourceRa
 
 /// Returns the box to copy from. Depth and stencil are copied whole.
 fn source_box(region: &TexelRegion) -> Option<D3D12_BOX> {
-    let [across, down] = region.format.block();
-    (region.aspect == TextureAspect::Color).then(|| D3D12_BOX {
-        left: region.x,
-        top: region.y,
-        front: region.z,
-        right: region.x + whole_blocks(region.width, across),
-        bottom: region.y + whole_blocks(region.height, down),
-        back: region.z + region.depth,
-    })
+    (region.aspect == TextureAspect::Color).then(|| bounds(region))
 }
 
 impl Transfer<Device> for CopyRecorder<'_> {

@@ -116,8 +116,7 @@ impl<D: Device, A: Cutter> State<D, A> {
         let is_spare = self.blocks.empty_count() > desc.blocks.destroy_threshold;
         let is_above = is_spare && self.empty_limits.is_exceeded(&bytes);
         // Of blocks of one size, the one that has been empty longest.
-        let longest_first = self.blocks.empties().collect::<smallvec::SmallVec<[_; 16]>>();
-        let (block, size, ticks) = longest_first.into_iter().rev().max_by_key(|(_, size, _)| *size)?;
+        let (block, size, ticks) = self.blocks.empties().rev().max_by_key(|(_, size, _)| *size)?;
         let is_stale = ticks >= grace && !self.empty_limits.may_stay(size, bytes.live);
         (is_above || is_stale).then_some(Surplus { block, above_limit_bytes: if is_above { size } else { 0 } })
     }
