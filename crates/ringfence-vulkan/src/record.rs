@@ -355,7 +355,9 @@ fn buffer_copies(regions: &[CopyRegion]) -> &[vk::BufferCopy] {
 
 impl Record<Device> for CopyRecorder<'_> {
     unsafe fn begin_copies(&mut self, buffers: &[vk::Buffer], textures: &[TextureTarget<vk::Image>]) {
-        let (before, after) = (vk::AccessFlags::MEMORY_WRITE, vk::AccessFlags::TRANSFER_WRITE);
+        // The sources of the copies may have been written on this queue too.
+        let after = vk::AccessFlags::TRANSFER_READ | vk::AccessFlags::TRANSFER_WRITE;
+        let before = vk::AccessFlags::MEMORY_WRITE;
         let to = self.copy_layout();
         let from = |target: &TextureTarget<_>| if target.discard { vk::ImageLayout::UNDEFINED } else { self.layout };
         let recorder = Self { handover: None, ..*self };

@@ -6,7 +6,7 @@ use ash::vk;
 use ringfence::commands::{BufferTexels, Commands, DepthStencil, ResolvedLayers, SubresourceRange, TexelOrigin};
 use ringfence::device::{BufferDesc, BufferUsage, Format, TexelBox, TextureAspect, TextureDesc, TextureUsage};
 use ringfence::vulkan::{CopyRecorder, Device};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, Texture};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Texture};
 use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Gpu, report};
 
@@ -99,4 +99,55 @@ fn record_in(gpu: &VulkanGpu, layout: vk::ImageLayout) {
     drop((one, many, depth, buffer, back));
     memory.shutdown(Duration::from_secs(60)).expect("all work is complete");
     drop((timeline, memory, queue));
+}
+
+/// The program writes buffers with commands of its own. The next commands copy from them, and the layers find no missing
+/// barrier.
+#[test]
+fn copies_come_after_the_programs_own_write_of_their_source() {
+    let gpu = match VulkanGpu::open(&Rig::options()) {
+        Ok(gpu) => gpu,
+        Err(error) => return rig::skip(&error),
+    };
+    let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
+    let queue = Queue::new(&gpu, gpu.queue_family());
+    // SAFETY: every submitted frame signals the semaphore.
+    let timeline = unsafe { memory.timeline(queue.semaphore) }.expect("the device is not lost");
+    let desc = BufferDesc { size: 4096, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
+    let make = |location| memory.create_buffer(&desc, AllocationDesc { location, ..Default::default() }).expect("room");
+    let sources = [(); 2].map(|()| make(Location::Device));
+    let backs = [(); 2].map(|()| make(Location::Readback));
+    let image = texture(&memory, TextureDesc::default(), TextureUsage::SAMPLED).expect("every device has it");
+    let frame = timeline.begin();
+    let value = frame.value();
+    queue.submit(None, value, |list| {
+        let (device, general) = (gpu.device(), vk::ImageLayout::GENERAL);
+        let fill = |source: &Buffer<Device>, word| {
+            // SAFETY: the buffer is alive, and only this thread records the command buffer.
+            unsafe { device.raw().cmd_fill_buffer(list, *source.object(), 0, vk::WHOLE_SIZE, word) };
+        };
+        // SAFETY: only this thread records the command buffer.
+        let mut recorder = unsafe { CopyRecorder::new(device.raw(), list) }.texture_layout(general);
+        let whole = TexelBox::mip(image.parts().expect("a plain format"), 0);
+        let at = BufferTexels { offset: 0, row_bytes: u64::from(SIDE) * 4, layer_bytes: 0 };
+        // SAFETY: the command buffer is submitted as this frame. Each subresource is written before it is read.
+        let mut commands = unsafe { Commands::new(&memory, &frame, &mut recorder) }.expect("its own frame");
+        fill(&sources[0], 0x0101_0101);
+        commands.copy_buffer((&sources[0], 0), (&backs[0], 0), 1024).expect("inside both");
+        fill(&sources[1], 0x0202_0202);
+        commands.copy_buffer_to_box(&sources[1], at, &image, &whole).expect("inside both");
+        commands.copy_box_to_buffer(&image, &whole, &backs[1], at).expect("inside both");
+    });
+    timeline.submitted(frame).expect("in order");
+    assert!(timeline.wait(value, Duration::from_secs(60)).expect("the device is not lost"));
+    let read = |back: &Buffer<Device>| {
+        let mut found = [0; 1024];
+        back.read(0, &mut found).expect("it is mapped");
+        found
+    };
+    assert_eq!([&backs[0], &backs[1]].map(read), [[1; 1024], [2; 1024]]);
+    drop((sources, backs, image));
+    memory.shutdown(Duration::from_secs(60)).expect("all work is complete");
+    drop((timeline, memory, queue));
+    assert_eq!(gpu.close(), Vec::<String>::new());
 }
