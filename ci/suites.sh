@@ -46,7 +46,7 @@ vulkan_smoke() {
     local column=$1 program=$2
     shift 2
     run_suite "$column" device_suite "$@" "$program" device_suite::vulkan::descriptors:: device_suite::vulkan::manager::
-    run_suite "$column" backend "$@" "$program" vulkan_backend::plain_sets:: vulkan_backend::view_kinds::
+    run_suite "$column" backend "$@" "$program" vulkan_backend::plain_sets:: vulkan_backend::view_kinds:: vulkan_backend::view_table::
 }
 
 # d3d12_suites COLUMN PROGRAM COMMAND …: the suites of a Direct3D 12 device.

@@ -18,6 +18,7 @@ mod transient;
 mod transient_barriers;
 mod valid_usage;
 mod view_kinds;
+mod view_table;
 mod volumes;
 
 use std::time::Duration;

@@ -5,8 +5,9 @@ use ash::vk;
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, Requirements, ResourceClass, Textures,
 };
+use ringfence::memory::Error;
 use ringfence::vulkan::{BufferInfo, Device, DeviceDesc};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, Error};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated};
 
 use crate::vulkan_backend::rig;
 

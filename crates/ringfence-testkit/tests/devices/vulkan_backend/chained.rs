@@ -4,8 +4,9 @@
 use ash::vk;
 use ringfence::device::sharing::ShareKind;
 use ringfence::device::{DeviceError, Requirements, ResourceClass};
+use ringfence::memory::Error;
 use ringfence::vulkan::{Allocator, BufferInfo, TextureInfo};
-use ringfence::{AllocationDesc, AllocatorDesc, Error};
+use ringfence::{AllocationDesc, AllocatorDesc};
 
 use crate::vulkan_backend::rig::Rig;
 

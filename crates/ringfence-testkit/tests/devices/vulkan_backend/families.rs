@@ -14,11 +14,9 @@ use std::time::Duration;
 use ash::vk;
 use ringfence::device::record::{TextureAspects, TextureTarget};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, TextureDesc, TextureUsage, Textures};
+use ringfence::upload::{TexelTarget, Texels, TransferQueue, UploadDesc};
 use ringfence::vulkan::{CopyRecorder, Device};
-use ringfence::{
-    AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, SyncPoint, TexelTarget, Texels, Texture, Timeline,
-    TransferQueue, UploadDesc, UploadRing,
-};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, SyncPoint, Texture, Timeline, UploadRing};
 use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Gpu, Options};
 

@@ -4,8 +4,9 @@
 use ash::vk;
 use ringfence::defrag::{Defrag, DefragDesc, DefragPass, MoveError};
 use ringfence::device::ResourceClass;
+use ringfence::memory::{Error, PoolDesc};
 use ringfence::vulkan::{Texture, TextureInfo};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Error, PoolDesc};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc};
 use ringfence_testkit::Gpu;
 use ringfence_testkit::report::skipped;
 use ringfence_testkit::vulkan::VulkanGpu;

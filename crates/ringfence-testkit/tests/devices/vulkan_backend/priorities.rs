@@ -6,8 +6,9 @@ use std::sync::{Mutex, OnceLock};
 use ash::vk;
 use ash::vk::Handle;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver, MemoryPriority, Priority};
+use ringfence::memory::PoolDesc;
 use ringfence::vulkan::{Device, DeviceDesc, Features};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, PoolDesc};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated};
 
 use crate::vulkan_backend::bare::with_raw_device;
 

@@ -7,8 +7,9 @@ use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, MemoryDesc, MemoryProperties as P, Numbers,
     Requirements, ResourceClass, TextureDesc, TextureUsage, Textures,
 };
+use ringfence::memory::{Error, PoolDesc};
 use ringfence::vulkan::{Allocator, BufferInfo, Device, Features};
-use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Error, Location, PoolDesc};
+use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Location};
 
 use crate::vulkan_backend::altered::{Altered, noted, with_altered_device};
 use crate::vulkan_backend::rig::Rig;
@@ -192,8 +193,8 @@ mod imported {
     use std::fs::File;
     use std::os::fd::OwnedFd;
 
+    use ringfence::memory::{AccessError, Allocation};
     use ringfence::sharing::{self, ShareError, ShareKind, SharedMemory};
-    use ringfence::{AccessError, Allocation};
 
     use super::*;
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use ash::vk;
 use ringfence::device::{Buffers, Textures};
-use ringfence::transient::{Execution, Pass, Transient, TransientAllocator, TransientDesc};
+use ringfence::transient::{Execution, Pass, Transient, TransientDesc};
 use ringfence::vulkan::{BufferInfo, Device, TextureInfo};
-use ringfence::{Allocator, AllocatorDesc};
+use ringfence::{Allocator, AllocatorDesc, TransientAllocator};
 use ringfence_testkit::Gpu;
 use ringfence_testkit::vulkan::VulkanGpu;
 

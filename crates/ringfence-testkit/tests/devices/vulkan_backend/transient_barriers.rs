@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use ash::vk;
 use ringfence::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
-use ringfence::transient::{Execution, Pass, TransientAllocator, TransientDesc, TransientTexture, VulkanFirstUse};
+use ringfence::transient::{Execution, Pass, TransientDesc, TransientTexture, VulkanFirstUse};
 use ringfence::vulkan::Device;
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, TransientAllocator};
 use ringfence_testkit::Gpu;
 use ringfence_testkit::vulkan::VulkanGpu;
 

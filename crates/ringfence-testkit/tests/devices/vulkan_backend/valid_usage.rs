@@ -11,8 +11,9 @@ use ringfence::device::sparse::Sparse;
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, Numbers, TextureDesc, TextureUsage, Textures,
 };
+use ringfence::memory::Error;
 use ringfence::vulkan::{BufferInfo, TextureInfo};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Error};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc};
 use ringfence_testkit::Gpu;
 
 use crate::vulkan_backend::rig::Rig;

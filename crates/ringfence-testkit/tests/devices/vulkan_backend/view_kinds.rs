@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ash::vk;
 use ringfence::descriptor::{
-    Binding, CpuDescriptorHeap, CpuHeapDesc, DescriptorError, Persistent, ShaderVisibleDesc, ShaderVisibleHeap, View,
+    Binding, CpuDescriptorHeap, CpuHeapDesc, DescriptorError, Persistent, ShaderVisibleDesc, View,
 };
 use ringfence::device::descriptors::{
     BufferView, BufferViewKind, DescriptorModel, Descriptors, HeapKind, PortableView, SamplerDesc, TextureView,
@@ -15,7 +15,7 @@ use ringfence::device::{
     Textures,
 };
 use ringfence::vulkan::{self, Bound, Device, TextureInfo};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Texture};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, ShaderVisibleHeap, Texture};
 use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Gpu, OpenError, Options};
 
@@ -48,7 +48,7 @@ fn views(device: &Device) -> &'static [(vk::ImageViewType, u32, u8)] {
 }
 
 /// Opens a device with this descriptor model. If the device lacks it, reports that and returns `None`.
-fn open(model: DescriptorModel, placeholders: bool) -> Option<VulkanGpu> {
+pub(super) fn open(model: DescriptorModel, placeholders: bool) -> Option<VulkanGpu> {
     let options = Options { descriptors: Some(model), placeholders, ..crate::vulkan_backend::rig::Rig::options() };
     match VulkanGpu::open(&options) {
         Ok(gpu) if gpu.device().descriptor_support().model == model => Some(gpu),
@@ -170,6 +170,7 @@ fn views_that_a_texture_does_not_have_are_refused_by_name() {
         let refused = View::texture(of, view.clone()).err();
         assert!(matches!(refused, Some(DescriptorError::BadView(_))), "{view:?}: {refused:?}");
     }
+    View::sampled(&both).expect("the depth");
     for aspect in [TextureAspect::Depth, TextureAspect::Stencil] {
         View::texture(&both, sampled(0..1).aspect(aspect)).expect("one of both");
     }
@@ -180,7 +181,7 @@ fn views_that_a_texture_does_not_have_are_refused_by_name() {
 }
 
 type Heap = ShaderVisibleHeap<Device>;
-type Run = Persistent<Device, ringfence::algorithms::free_list::FreeList>;
+type Run = Persistent<Device>;
 
 fn heap(memory: &Allocator<Device>) -> (Heap, Run) {
     let desc = ShaderVisibleDesc {
@@ -268,15 +269,17 @@ fn read_all(model: DescriptorModel, placeholders: bool) {
     let views = views(&gpu.device());
     let images: Vec<_> =
         views.iter().map(|(view_type, layers, _)| image(&memory, *view_type, *layers, FORMAT)).collect();
-    for (slot, (image, (_, layers, _))) in (1..).zip(images.iter().zip(views)) {
-        let natural = TextureView::new(TextureViewKind::Sampled, 0..1, 0..*layers);
-        run.write(slot, &View::texture(image, natural).expect("made for it")).expect("there is an array for it");
+    for (slot, image) in (1..).zip(&images) {
+        run.write(slot, &View::sampled(image).expect("made for it")).expect("there is an array for it");
     }
     let faces = TextureView::new(TextureViewKind::Sampled, 0..1, 0..6).dimension(ViewDimension::D2Array);
     run.write(7, &View::texture(&images[2], faces).expect("faces are layers")).expect("there is an array for it");
 
     let frame = timeline.begin();
     let mut binding = heap.bind(&frame).expect("room").and(&sampler_heap).expect("another kind");
+    let bound = *binding.bound(HeapKind::Resources).expect("it is bound");
+    assert_eq!(heap.set_layout(), bound.set_layout());
+    assert_eq!(heap.needs_descriptor_buffer_pipelines(), bound.needs_descriptor_buffer_pipelines());
     let value = frame.value();
     let made = submit(&gpu, &mut binding, &images, value);
     timeline.submitted(frame).expect("in order");
