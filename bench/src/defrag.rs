@@ -9,12 +9,10 @@
 use crate::output::{Report, Row, Value};
 use crate::trace::Random;
 use ash::vk;
-use ringfence::PoolDesc;
+use ringfence::memory::PoolDesc;
 use ringfence::defrag::{Defrag, DefragDesc, DefragState};
 use ringfence::device::{Requirements, ResourceClass};
-use ringfence::memory::AllocatorDesc;
-use ringfence::vulkan as rf;
-use ringfence::{AllocationDesc, Timeline};
+use ringfence::{AllocationDesc, AllocatorDesc, Timeline, vulkan as rf};
 use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Gpu, Options};
 use std::ffi::c_void;

@@ -10,9 +10,8 @@ use std::time::Instant;
 
 use ash::vk;
 use gpu_allocator::vulkan as ga;
-use ringfence::AllocationDesc;
-use ringfence::memory::{AllocatorDesc, Maintenance};
-use ringfence::vulkan as rf;
+use ringfence::{AllocationDesc, AllocatorDesc, vulkan as rf};
+use ringfence::memory::Maintenance;
 use vk_mem::Alloc;
 
 use crate::makers::{Handles, Vma, raw_gpu_allocator};

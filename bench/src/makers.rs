@@ -6,11 +6,9 @@
 use ash::vk;
 use gpu_allocator::MemoryLocation;
 use gpu_allocator::vulkan as ga;
-use ringfence::Allocation;
+use ringfence::memory::{Allocation, Maintenance};
 use ringfence::device::{Requirements, ResourceClass};
-use ringfence::memory::{AllocatorDesc, Location, Maintenance};
-use ringfence::vulkan as rf;
-use ringfence::{AllocationDesc, Dedicated};
+use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Location, vulkan as rf};
 use std::mem::ManuallyDrop;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -13,9 +13,8 @@ use std::time::{Duration, Instant};
 
 use ash::vk;
 use ringfence::device::{BufferDesc, BufferUsage, Driver};
-use ringfence::placement::{FastConstants, FastConstantsDesc};
-use ringfence::vulkan as rf;
-use ringfence::{AllocationDesc, AllocatorDesc, Location};
+use ringfence::placement::FastConstantsDesc;
+use ringfence::{AllocationDesc, AllocatorDesc, FastConstants, Location, vulkan as rf};
 use vk_mem::Alloc;
 
 use crate::makers::{GpuAllocator, Handles, Maker, Memory, Vma};

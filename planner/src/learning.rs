@@ -139,7 +139,7 @@ pub(super) struct Learner {
     /// For each entry, `true` if the failure depends on it, and the part of it that is needed.
     needed: Vec<bool>,
     need: Vec<i64>,
-    /// Number of failures that a pair was part of, with recent ones counting more.
+    /// For each pair of clashing items, the number of failures that it caused. Later failures have a larger weight.
     weight: Vec<f64>,
     bump: f64,
     clause_bump: f64,

@@ -29,12 +29,12 @@ use ringfence_alias::{AliasPlan, Problem, Progress};
 
 /// Greedy policies. The planner starts with them; callers can compare plans with them.
 ///
-/// [`plan`] tries all of them in its first stage, and its plan is then no higher than the best of them. For up to
-/// [`GREEDY_WHOLE`] items it always finishes that stage.
+/// [`plan`] returns a plan that is no higher than that of any policy that it has finished. For up to [`GREEDY_WHOLE`]
+/// items, it finishes all policies, even if the closure stops it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Policy {
-    /// By start of the lifetime, each item in the lowest gap that fits: the plan of an engine that allocates while it
-    /// records.
+    /// Items in order of the start of their lifetime, each in the lowest gap that fits. An engine that allocates while
+    /// it records commands gets this plan.
     OnlineFirstFit,
     /// Largest item first, each in the gap that it fills best.
     BySize,

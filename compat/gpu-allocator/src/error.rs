@@ -1,6 +1,6 @@
 //! Errors in gpu-allocator's terms, and the conversion from Ringfence's errors.
 
-use ringfence::Error;
+use ringfence::memory::Error;
 use ringfence::device::DeviceError;
 
 /// Error of an allocator. The allocator is unchanged.

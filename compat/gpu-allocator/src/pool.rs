@@ -1,7 +1,7 @@
 //! The part that both APIs share: Ringfence's allocator, and a list of its live allocations.
 //!
 //! ```text
-//!   the program's Allocation ── number ──▶ Pool.live[number] = Live { ringfence::Allocation, name, … }
+//!   the program's Allocation ── number ──▶ Pool.live[number] = Live { ringfence::memory::Allocation, name, … }
 //!      │ free                                  └ destroy_now: the bytes may be reused immediately
 //!      │ dropped                               └ stays allocated: it may contain a resource
 //!      ▼
@@ -62,7 +62,7 @@ fn pools() -> MutexGuard<'static, BTreeSet<u64>> {
 
 /// A live allocation.
 struct Live<D: Device> {
-    memory: ringfence::Allocation<D>,
+    memory: ringfence::memory::Allocation<D>,
     name: Arc<str>,
     trace: Option<Box<Backtrace>>,
 }
@@ -118,8 +118,8 @@ impl<D: Device> Pool<D> {
         make: impl FnOnce(
             &ringfence::Allocator<D>,
             AllocationDesc<'_>,
-        ) -> Result<ringfence::Allocation<D>, ringfence::Error>,
-    ) -> Result<(Ticket, &ringfence::Allocation<D>)> {
+        ) -> Result<ringfence::memory::Allocation<D>, ringfence::memory::Error>,
+    ) -> Result<(Ticket, &ringfence::memory::Allocation<D>)> {
         let desc = AllocationDesc {
             memory_types: 1 << memory_type,
             required: unusual(self.device().capabilities().properties(memory_type)),

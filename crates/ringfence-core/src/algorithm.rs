@@ -211,6 +211,7 @@ impl BlockSource for VirtualBlocks {
 /// vertices.free(mesh)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("VmaVirtualBlock", "VirtualBlock"))]
 pub type VirtualAllocator = GrowableBlocks<VirtualBlocks>;
 
 /// Creates a [`VirtualAllocator`] without blocks.

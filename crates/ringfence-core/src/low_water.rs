@@ -12,12 +12,13 @@
 //! For a fast driver, a mark of half a block is enough. But if a driver pins host memory, creating a block can take
 //! half a millisecond per MiB, and a frame can use tens of MiB at once. A block that is ordered when half a block is
 //! free is then created too late. The right mark depends on *the number of bytes that are used while the driver creates
-//! a block*. These bytes are counted from the order of a block until it exists, so no clock is needed. It does not
-//! matter if a thread creates the block, or the program does so once per frame.
+//! a block*. These bytes are counted from the order of a block until it exists, so no clock is needed. The count is
+//! valid in both modes: if the library's maintenance thread creates the block, and if the program calls `maintain` once
+//! per frame.
 //!
 //! If an allocation has to wait for a block, the program cannot use further bytes meanwhile, and the count is too low.
-//! The mark is then doubled. With each created block, the mark decreases by a sixteenth. When an empty block is freed,
-//! the mark falls to its minimum.
+//! The mark is then doubled. Each block that is created in time sets the mark to twice the bytes used, but lowers it by
+//! at most a sixteenth. When an empty block is freed, the mark falls to its minimum.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -74,7 +75,7 @@ mod tests {
     }
 
     impl Paced {
-        /// Returns the number of frames after the first 20 that had to wait.
+        /// Returns the number of frames that had to wait, without the first 20 frames.
         fn waits(&self, frames: u64, adapts: bool) -> usize {
             const STEP: u64 = 4 * MIB;
             let (mut water, mut free) = (LowWater::default(), self.block);

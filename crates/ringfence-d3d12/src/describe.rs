@@ -112,7 +112,7 @@ impl Shape for Buffers {
         Self::is_shape_of(desc).then_some(BufferDesc { size: desc.Width, usage })
     }
 
-    /// Returns 0 if the buffer needs the default minimum, `EVERY_VIEW`.
+    /// Returns 0, which stands for `EVERY_VIEW`, if the buffer may be used for constants or by its device address.
     fn floor(desc: &BufferDesc) -> u64 {
         if desc.usage.intersects(BufferUsage::CONSTANT | BufferUsage::DEVICE_ADDRESS) { 0 } else { OTHER_VIEWS }
     }
@@ -131,9 +131,9 @@ impl Shape for Textures {
             Dimension::D3 => (D3D12_RESOURCE_DIMENSION_TEXTURE3D, desc.depth),
         };
         let max = u16::MAX.into();
-        DeviceError::unsupported("a texture with as many layers or slices as this")
+        DeviceError::unsupported("a texture with this number of layers or depth slices")
             .at_most(depth_or_layers.into(), max)?;
-        DeviceError::unsupported("a texture with as many mip levels as this").at_most(desc.mips.into(), max)?;
+        DeviceError::unsupported("a texture with this number of mip levels").at_most(desc.mips.into(), max)?;
         Ok(D3D12_RESOURCE_DESC {
             Dimension: dimension,
             Alignment: 0,
@@ -259,7 +259,7 @@ pub const fn texel_format(format: DXGI_FORMAT) -> Option<TexelFormat> {
 }
 
 /// Returns the number of the first format of a family. Texels can be copied between formats of one family, which differ
-/// in the type of their channels. A format without a family is its own.
+/// in the type of their channels. If a format belongs to no family, returns its own number.
 pub(super) const fn family(format: DXGI_FORMAT) -> i32 {
     const FAMILIES: [(i32, i32); 22] = [
         (1, 4),
@@ -282,7 +282,7 @@ pub(super) const fn family(format: DXGI_FORMAT) -> i32 {
         (82, 84),
         (94, 96),
         (97, 99),
-        // BGRA8 and BGRX8, without the formats between their types.
+        // BGRA8 and BGRX8. Their UNORM formats are not next to the others, so they are mapped below.
         (90, 91),
         (92, 93),
     ];

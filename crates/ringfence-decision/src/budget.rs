@@ -33,6 +33,7 @@ const ESTIMATE_PERCENT: u64 = 80;
 const WINDOW_BYTES: u64 = 256 << 20;
 
 /// Usage and limits of one heap at one moment, in bytes.
+#[doc(alias = "VmaBudget")]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Budget {

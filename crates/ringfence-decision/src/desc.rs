@@ -6,6 +6,7 @@ use ringfence_observe::DebugDesc;
 use crate::device::{Capabilities, MemoryProperties, MemoryType};
 
 /// Description of an allocator.
+#[doc(alias("VmaAllocatorCreateInfo", "ALLOCATOR_DESC"))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllocatorDesc {
     /// Maximum size of a block that only the device uses, in bytes. A block never exceeds an eighth of its heap.

@@ -3,6 +3,7 @@
 use crate::device::MemoryProperties as P;
 
 /// The location of a resource's memory, named by the accesses that it is fast for.
+#[doc(alias("VmaMemoryUsage", "MemoryLocation", "D3D12_HEAP_TYPE"))]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Location {

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::location::Location;
 
 /// Description of the memory of a resource.
+#[doc(alias("VmaAllocationCreateInfo", "ALLOCATION_DESC", "AllocationCreateDesc"))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllocationDesc<'a> {
     /// Name for reports and the driver's object; empty for no name. A name costs a host allocation and a short lock.
@@ -114,6 +115,7 @@ pub fn aligned(desc: &AllocationDesc<'_>, needs: Requirements) -> Result<Require
 }
 
 /// When to use dedicated memory: a memory object for one resource only.
+#[doc(alias("VMA_ALLOCATION_CREATE_DEDICATED_MEMORY_BIT", "AllocationScheme"))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Dedicated {
     /// Dedicated memory if the resource is large, or the driver prefers it.

@@ -7,7 +7,7 @@ use ringfence_core::sync::SyncPoint;
 use smallvec::SmallVec;
 
 use super::heap_state::{Core, HeapVersion, Retired};
-use super::{DescriptorError, ShaderVisibleHeap, SlotAllocator};
+use super::{DescriptorError, ShaderVisibleHeap};
 use crate::device::descriptors::{Descriptors, HeapKind};
 use ringfence_memory::lifetime::Frame;
 
@@ -45,7 +45,7 @@ impl<D: Descriptors> Binding<D> {
     /// - The driver is out of memory.
     ///
     /// After an error, the heaps of the binding are released.
-    pub fn and<A: SlotAllocator>(mut self, heap: &ShaderVisibleHeap<D, A>) -> Result<Self, DescriptorError> {
+    pub fn and(mut self, heap: &ShaderVisibleHeap<D>) -> Result<Self, DescriptorError> {
         let kind = heap.kind();
         let owner = heap.heap_owner.shared.owner();
         if *self.owner.get_or_insert(owner) != owner {

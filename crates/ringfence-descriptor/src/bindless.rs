@@ -12,22 +12,22 @@
 //! | remove | O(1) under a short lock |
 //! | reclaim | O(freed slots) |
 //!
-//! Slots are reused in the order in which they were freed, so that a use after removal is detected for as long as
+//! The slots belong to the table and its entries together: a table that is dropped keeps them until its last entry is
+//! dropped. Slots are reused in the order in which they were freed, so that a use after removal is detected for as long as
 //! possible.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use crate::device::lock::Lock;
-use ringfence_core::free_list::FreeList;
 use ringfence_core::range::Invalid;
 
 use super::cpu::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc};
 use super::heap_state::{HeapOwner, State, release_passed};
-use super::{DescriptorError, DescriptorSnapshot, Persistent, Region, ShaderVisibleHeap, SlotAllocator, View, region};
+use super::{DescriptorError, DescriptorSnapshot, Persistent, Region, ShaderVisibleHeap, View, region};
 use crate::device::descriptors::Descriptors;
 use ringfence_memory::Allocator;
 use ringfence_memory::extend::{Passed, ReclaimHeap, Shared, Undo, is_locked, run_unlocked};
@@ -84,18 +84,17 @@ impl BindlessIndex {
 }
 
 /// An entry of a [`BindlessTable`]. Dropping it removes the entry: its slot is freed once every submission that had
-/// begun at the drop is complete.
+/// begun at the drop is complete. The entry stays valid if the table is dropped first.
 ///
 /// [`BindlessEntry::into_index`] leaves the entry in the table until [`BindlessTable::remove`], for programs that store
 /// plain indices.
 #[must_use = "the entry is removed when this is dropped"]
-pub struct BindlessEntry<D: Descriptors, A: SlotAllocator = FreeList> {
-    state: Arc<TableState<D, A>>,
-    heap_owner: Arc<HeapOwner<D, A>>,
+pub struct BindlessEntry<D: Descriptors> {
+    slots: Arc<TableSlots<D>>,
     index: BindlessIndex,
 }
 
-impl<D: Descriptors, A: SlotAllocator> BindlessEntry<D, A> {
+impl<D: Descriptors> BindlessEntry<D> {
     /// Returns the index for shaders: the slot, counted from the start of the heap. Constant for the life of the entry.
     #[must_use]
     pub fn slot(&self) -> u32 {
@@ -108,15 +107,12 @@ impl<D: Descriptors, A: SlotAllocator> BindlessEntry<D, A> {
         self.index
     }
 
-    /// Releases ownership: the entry stays in the table until [`BindlessTable::remove`].
+    /// Releases ownership: the entry stays in the table until [`BindlessTable::remove`], or until the table is dropped.
     pub fn into_index(self) -> BindlessIndex {
         let mut this = ManuallyDrop::new(self);
         let index = this.index;
-        // SAFETY: each field is dropped once, here, and not used again, because `this` is never dropped.
-        unsafe {
-            std::ptr::drop_in_place(&raw mut this.state);
-            std::ptr::drop_in_place(&raw mut this.heap_owner);
-        }
+        // SAFETY: the field is dropped once, here, and not used again, because `this` is never dropped.
+        unsafe { std::ptr::drop_in_place(&raw mut this.slots) };
         index
     }
 
@@ -126,29 +122,30 @@ impl<D: Descriptors, A: SlotAllocator> BindlessEntry<D, A> {
     /// # Errors
     /// As [`BindlessTable::replace`]. After an error, the old entry is unchanged.
     pub fn replace(&mut self, view: &View<'_, D>) -> Result<(), DescriptorError> {
-        self.index = self.state.replace(&self.heap_owner, self.index, view)?;
+        self.index = self.slots.state.replace(&self.slots.heap_owner, self.index, view)?;
         Ok(())
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> From<&BindlessEntry<D, A>> for BindlessIndex {
-    fn from(entry: &BindlessEntry<D, A>) -> Self {
+impl<D: Descriptors> From<&BindlessEntry<D>> for BindlessIndex {
+    fn from(entry: &BindlessEntry<D>) -> Self {
         entry.index
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> Drop for BindlessEntry<D, A> {
+impl<D: Descriptors> Drop for BindlessEntry<D> {
     fn drop(&mut self) {
+        // The program may have removed the entry by its index.
         if is_locked() {
-            let (state, heap_owner, index) = (Arc::clone(&self.state), Arc::clone(&self.heap_owner), self.index);
-            run_unlocked(move || state.end_entry(&heap_owner, index));
+            let (slots, index) = (Arc::clone(&self.slots), self.index);
+            run_unlocked(move || _ = slots.state.remove(&slots.heap_owner, index));
         } else {
-            self.state.end_entry(&self.heap_owner, self.index);
+            let _ = self.slots.state.remove(&self.slots.heap_owner, self.index);
         }
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> fmt::Debug for BindlessEntry<D, A> {
+impl<D: Descriptors> fmt::Debug for BindlessEntry<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "BindlessEntry({} of generation {})", self.slot(), self.index.generation())
     }
@@ -156,15 +153,32 @@ impl<D: Descriptors, A: SlotAllocator> fmt::Debug for BindlessEntry<D, A> {
 
 /// A table of entries that shaders access by index. All threads may use it. See the [crate](crate) for the rules of
 /// slots.
-pub struct BindlessTable<D: Descriptors, A: SlotAllocator = FreeList> {
-    state: Arc<TableState<D, A>>,
-    heap_owner: Arc<HeapOwner<D, A>>,
+///
+/// If the table is dropped before its entries, their slots keep their views until the entries are dropped. Entries
+/// without an owner ([`BindlessEntry::into_index`]) end with the table.
+pub struct BindlessTable<D: Descriptors> {
+    slots: Arc<TableSlots<D>>,
     /// CPU-only heap for the views of pending updates.
     staging: CpuDescriptorHeap<D>,
 }
 
-struct TableState<D: Descriptors, A: SlotAllocator> {
-    heap: Arc<State<D, A>>,
+/// The slots of a table. The table and its entries own them together.
+struct TableSlots<D: Descriptors> {
+    state: Arc<TableState<D>>,
+    heap_owner: Arc<HeapOwner<D>>,
+    _run: Persistent<D>,
+}
+
+impl<D: Descriptors> Drop for TableSlots<D> {
+    fn drop(&mut self) {
+        // Pending updates hold descriptors, and so the allocator, which holds the state.
+        let state = Arc::clone(&self.state);
+        run_unlocked(move || _ = state.waiting.collect_all(&mut Vec::new()));
+    }
+}
+
+struct TableState<D: Descriptors> {
+    heap: Arc<State<D>>,
     base: u32,
     clear_freed: bool,
     /// `true` if the device binds snapshots of heaps: only later binds see a write, so a write never affects pending
@@ -175,9 +189,9 @@ struct TableState<D: Descriptors, A: SlotAllocator> {
     /// Slots that a `reclaim` is about to free. Empty outside of `reclaim`; kept so that a steady frame allocates no
     /// host memory.
     returned: Lock<Vec<u32>>,
-    /// The run of slots; `None` after the table is dropped. A `reclaim` in progress keeps the run until its end,
+    /// The slots, until the table and all of its entries are dropped. A `reclaim` in progress keeps them until its end,
     /// because it may write to slots that it has taken out of the queue.
-    run: Lock<Option<Arc<Persistent<D, A>>>>,
+    slots: Weak<TableSlots<D>>,
 }
 
 struct Entries {
@@ -208,14 +222,14 @@ enum Retired<D: Descriptors> {
     },
 }
 
-impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
+impl<D: Descriptors> BindlessTable<D> {
     /// Creates a table in a run of the heap's persistent region.
     ///
     /// # Errors
     /// The region has no free run of `capacity` slots, or the heap belongs to another allocator.
     pub fn new(
         memory: &Allocator<D>,
-        heap: &ShaderVisibleHeap<D, A>,
+        heap: &ShaderVisibleHeap<D>,
         desc: BindlessDesc,
     ) -> Result<Self, DescriptorError> {
         if !std::ptr::eq(&**memory.shared(), &*heap.heap_owner.shared) {
@@ -244,18 +258,21 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
             applied: vec![0; capacity as usize].into_boxed_slice(),
             removed: vec![false; capacity as usize].into_boxed_slice(),
         };
-        let state = Arc::new(TableState {
-            heap: Arc::clone(&heap_owner.state),
-            base: run.start(),
-            clear_freed: desc.clear_freed,
-            is_snapshot: heap_owner.shared.device.descriptor_support().is_snapshot(),
-            entries: Lock::new(entries),
-            waiting: RetireBin::new(),
-            returned: Lock::new(Vec::new()),
-            run: Lock::new(Some(Arc::new(run))),
+        let slots = Arc::new_cyclic(|slots| {
+            let state = TableState {
+                heap: Arc::clone(&heap_owner.state),
+                base: run.start(),
+                clear_freed: desc.clear_freed,
+                is_snapshot: heap_owner.shared.device.descriptor_support().is_snapshot(),
+                entries: Lock::new(entries),
+                waiting: RetireBin::new(),
+                returned: Lock::new(Vec::new()),
+                slots: Weak::clone(slots),
+            };
+            TableSlots { state: Arc::new(state), heap_owner, _run: run }
         });
-        heap_owner.shared.add_heap(Arc::clone(&state) as Arc<dyn ReclaimHeap<D>>);
-        Ok(Self { state, heap_owner, staging })
+        slots.heap_owner.shared.add_heap(Arc::clone(&slots.state) as Arc<dyn ReclaimHeap<D>>);
+        Ok(Self { slots, staging })
     }
 
     /// Adds an entry, which lives until the returned value is dropped.
@@ -263,14 +280,14 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     /// # Errors
     /// No slot is free, or the heap does not support the view. Slots of removed entries are freed once the device no
     /// longer uses them.
-    pub fn insert(&self, view: &View<'_, D>) -> Result<BindlessEntry<D, A>, DescriptorError> {
+    pub fn insert(&self, view: &View<'_, D>) -> Result<BindlessEntry<D>, DescriptorError> {
         let index = self.insert_index(view)?;
-        Ok(BindlessEntry { state: Arc::clone(&self.state), heap_owner: Arc::clone(&self.heap_owner), index })
+        Ok(BindlessEntry { slots: Arc::clone(&self.slots), index })
     }
 
     /// As [`BindlessTable::insert`], but returns an index without ownership.
     pub(super) fn insert_index(&self, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
-        self.state.insert(&self.heap_owner, view)
+        self.slots.state.insert(&self.slots.heap_owner, view)
     }
 
     /// Removes an entry by its index ([`BindlessEntry::into_index`]). Its slot is freed once every submission that has
@@ -280,22 +297,23 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     /// # Errors
     /// The entry was removed, or belongs to another table.
     pub fn remove(&self, index: BindlessIndex) -> Result<(), DescriptorError> {
-        self.state.remove(&self.heap_owner, index)
+        self.slots.state.remove(&self.slots.heap_owner, index)
     }
 
     /// Revives a removed entry, in its slot and with its view, under a new generation. Returns `None` if the slot is
     /// already free or has another entry.
     pub(super) fn revive(&self, index: BindlessIndex) -> Option<BindlessIndex> {
-        let generation = self.state.entries.lock().revive(self.state.base, index)?;
-        let HeapOwner { shared, state: heap } = &*self.heap_owner;
+        let generation = self.slots.state.entries.lock().revive(self.slots.state.base, index)?;
+        let HeapOwner { shared, state: heap } = &*self.slots.heap_owner;
         shared.record(|| Event::BindlessInserted { heap: heap.number, slot: index.slot.into() });
         Some(BindlessIndex { generation, ..index })
     }
 
     /// Returns `true` if an entry is in the table or can be revived.
     pub(super) fn is_there(&self, index: BindlessIndex) -> bool {
-        let entries = self.state.entries.lock();
-        entries.find(self.state.base, index).is_ok() || entries.find_removed(self.state.base, index).is_some()
+        let entries = self.slots.state.entries.lock();
+        entries.find(self.slots.state.base, index).is_ok()
+            || entries.find_removed(self.slots.state.base, index).is_some()
     }
 
     /// Changes the view of an entry and keeps its index.
@@ -312,15 +330,15 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     /// The entry is not in the table, or the heap does not support the view.
     pub fn update(&self, index: impl Into<BindlessIndex>, view: &View<'_, D>) -> Result<(), DescriptorError> {
         let index = index.into();
-        self.state.check(index)?;
+        self.slots.state.check(index)?;
         let mut staged = self.staging.allocate(1)?;
         staged.write(0, view)?;
-        let shared = &self.heap_owner.shared;
-        if self.state.is_snapshot {
-            return self.state.show(&shared.device, index, &staged);
+        let shared = &self.slots.heap_owner.shared;
+        if self.slots.state.is_snapshot {
+            return self.slots.state.show(&shared.device, index, &staged);
         }
-        let number = self.state.entries.lock().begin_update(self.state.base, index)?;
-        shared.retire_into(&self.state.waiting, Retired::Update { index, number, staged });
+        let number = self.slots.state.entries.lock().begin_update(self.slots.state.base, index)?;
+        shared.retire_into(&self.slots.state.waiting, Retired::Update { index, number, staged });
         Ok(())
     }
 
@@ -331,37 +349,37 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     /// # Errors
     /// As [`BindlessTable::insert`] and [`BindlessTable::remove`]. After an error, the old entry is unchanged.
     pub fn replace(&self, index: BindlessIndex, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
-        self.state.replace(&self.heap_owner, index, view)
+        self.slots.state.replace(&self.slots.heap_owner, index, view)
     }
 
     /// Returns `true` if no update or removal is pending.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.state.waiting.is_empty()
+        self.slots.state.waiting.is_empty()
     }
 
     /// Returns `true` if the entry is in the table. O(1).
     #[must_use]
     pub fn is_live(&self, index: impl Into<BindlessIndex>) -> bool {
-        self.state.check(index.into()).is_ok()
+        self.slots.state.check(index.into()).is_ok()
     }
 
     /// Returns the number of entries: slots that are neither free nor waiting to be freed.
     #[must_use]
     pub fn live_count(&self) -> u32 {
-        self.state.entries.lock().live_count
+        self.slots.state.entries.lock().live_count
     }
 
     /// Returns the number of free slots.
     #[must_use]
     pub fn free_count(&self) -> u32 {
-        self.state.entries.lock().free.len() as u32
+        self.slots.state.entries.lock().free.len() as u32
     }
 
     /// Returns the largest number of entries.
     #[must_use]
     pub fn capacity(&self) -> u32 {
-        self.state.entries.lock().generations.len() as u32
+        self.slots.state.entries.lock().generations.len() as u32
     }
 
     /// Checks every invariant of the structure. For tests; no other thread may use the table during the call.
@@ -369,8 +387,8 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     /// # Errors
     /// The first violated invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
-        self.state.waiting.validate()?;
-        let entries = self.state.entries.lock();
+        self.slots.state.waiting.validate()?;
+        let entries = self.slots.state.entries.lock();
         let mut free = vec![false; entries.generations.len()];
         for &slot in &entries.free {
             let at = slot as usize;
@@ -383,8 +401,8 @@ impl<D: Descriptors, A: SlotAllocator> BindlessTable<D, A> {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
-    fn insert(&self, heap_owner: &HeapOwner<D, A>, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
+impl<D: Descriptors> TableState<D> {
+    fn insert(&self, heap_owner: &HeapOwner<D>, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
         let HeapOwner { shared, state: heap } = heap_owner;
         let (begun, table) = {
             let mut entries = self.entries.lock();
@@ -402,7 +420,7 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
         Ok(BindlessIndex { slot: at, generation, table })
     }
 
-    fn remove(&self, heap_owner: &HeapOwner<D, A>, index: BindlessIndex) -> Result<(), DescriptorError> {
+    fn remove(&self, heap_owner: &HeapOwner<D>, index: BindlessIndex) -> Result<(), DescriptorError> {
         let (slot, generation) = self.entries.lock().end(self.base, index)?;
         let HeapOwner { shared, state: heap } = heap_owner;
         // Recorded before another entry can get the slot.
@@ -413,7 +431,7 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
 
     fn replace(
         &self,
-        heap_owner: &HeapOwner<D, A>,
+        heap_owner: &HeapOwner<D>,
         index: BindlessIndex,
         view: &View<'_, D>,
     ) -> Result<BindlessIndex, DescriptorError> {
@@ -423,15 +441,6 @@ impl<D: Descriptors, A: SlotAllocator> TableState<D, A> {
             let _ = self.remove(heap_owner, new);
         })?;
         Ok(new)
-    }
-
-    /// Removes the entry of a dropped owner. If the table was dropped earlier, does nothing, because the slots belong
-    /// to the heap.
-    fn end_entry(&self, heap_owner: &HeapOwner<D, A>, index: BindlessIndex) {
-        if self.run.lock().is_some() {
-            // The program may have removed the entry by its index.
-            let _ = self.remove(heap_owner, index);
-        }
     }
 
     fn check(&self, index: BindlessIndex) -> Result<u32, DescriptorError> {
@@ -565,9 +574,9 @@ impl Entries {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for TableState<D, A> {
+impl<D: Descriptors> ReclaimHeap<D> for TableState<D> {
     fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, _: bool) -> bool {
-        let Some(_run) = self.run.lock().clone() else { return false };
+        let Some(_slots) = self.slots.upgrade() else { return false };
         let mut returned = self.returned.lock();
         let free = |retired| self.release(&shared.device, retired, &mut returned);
         release_passed(&self.waiting, passed, device_lost, free);
@@ -583,7 +592,7 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for TableState<D, A> {
     }
 
     fn snapshot(&self, into: &mut Vec<DescriptorSnapshot>) {
-        if self.run.lock().is_none() {
+        if self.slots.strong_count() == 0 {
             return;
         }
         let entries = self.entries.lock();
@@ -608,18 +617,7 @@ impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for TableState<D, A> {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> Drop for BindlessTable<D, A> {
-    fn drop(&mut self) {
-        let state = Arc::clone(&self.state);
-        run_unlocked(move || {
-            let run = state.run.lock().take();
-            drop(run); // without the lock
-            state.waiting.collect_all(&mut Vec::new());
-        });
-    }
-}
-
-impl<D: Descriptors, A: SlotAllocator> fmt::Debug for BindlessTable<D, A> {
+impl<D: Descriptors> fmt::Debug for BindlessTable<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BindlessTable")
             .field("capacity", &self.capacity())
@@ -661,13 +659,36 @@ mod tests {
         let desc = ShaderVisibleDesc { frame_slots: 8, persistent_slots: 8, chunk_slots: 4, ..Default::default() };
         let heap = ShaderVisibleHeap::new(&memory, desc).expect("small");
         let table = BindlessTable::new(&memory, &heap, BindlessDesc { capacity: 8, clear_freed: true }).expect("room");
-        let under_way = table.state.run.lock().clone();
+        let under_way = table.slots.state.slots.upgrade();
         drop(table);
         memory.reclaim();
         heap.allocate(8).expect_err("the slots may still be written to");
         drop(under_way);
         memory.reclaim();
         heap.allocate(8).expect("the slots are free now");
+    }
+
+    /// An entry keeps its slot and its view after the table is dropped, until the entry is dropped too.
+    #[test]
+    fn a_dropped_table_keeps_the_slots_of_its_entries() {
+        let memory = Allocator::over(Device::new(Profile::h200(), SimOptions::default()), AllocatorDesc::default());
+        let desc = ShaderVisibleDesc { frame_slots: 8, persistent_slots: 8, chunk_slots: 4, ..Default::default() };
+        let heap = ShaderVisibleHeap::new(&memory, desc).expect("small");
+        let table = BindlessTable::new(&memory, &heap, BindlessDesc { capacity: 8, clear_freed: true }).expect("room");
+        let shown = BufferDesc { size: 256, usage: BufferUsage::STORAGE };
+        let shown = memory.create_buffer(&shown, AllocationDesc::default()).expect("room");
+        let (first, second) = (table.insert(&view(&shown)).expect("room"), table.insert(&view(&shown)).expect("room"));
+        let without_owner = table.insert(&view(&shown)).expect("room").into_index();
+        drop((table, first));
+        memory.reclaim();
+        heap.allocate(1).expect_err("an entry is left");
+        assert_eq!(memory.snapshot().descriptors.iter().filter(|held| held.region == region::BINDLESS).count(), 1);
+        assert!(second.slot() < without_owner.slot(), "slots are in the order of the inserts");
+        drop(second);
+        memory.reclaim();
+        heap.allocate(8).expect("the last entry released the slots");
+        memory.reclaim();
+        assert_eq!(memory.snapshot().descriptors.iter().filter(|held| held.region == region::BINDLESS).count(), 0);
     }
 
     /// On a device of snapshots, an update fails if its entry was removed and the slot was handed out again.
@@ -678,15 +699,15 @@ mod tests {
         let mut staged = table.staging.allocate(1).expect("room");
         staged.write(0, &view).expect("made for it");
         let first = table.insert_index(&view).expect("room");
-        assert_eq!((first.generation(), table.state.show(memory.device(), first, &staged)), (1, Ok(())));
+        assert_eq!((first.generation(), table.slots.state.show(memory.device(), first, &staged)), (1, Ok(())));
         table.remove(first).expect("live");
         memory.reclaim();
         let second = table.insert_index(&view).expect("room");
         assert_eq!((second.slot(), second.generation()), (first.slot(), 3));
         let stale = DescriptorError::Stale { slot: first.slot(), generation: 1 };
-        assert_eq!(table.state.show(memory.device(), first, &staged), Err(stale));
-        assert_eq!(table.state.entries.lock().begin_update(table.state.base, first), Err(stale));
-        assert!(!table.state.entries.lock().apply_update(table.state.base, first, 1));
+        assert_eq!(table.slots.state.show(memory.device(), first, &staged), Err(stale));
+        assert_eq!(table.slots.state.entries.lock().begin_update(table.slots.state.base, first), Err(stale));
+        assert!(!table.slots.state.entries.lock().apply_update(table.slots.state.base, first, 1));
     }
 
     #[test]
@@ -697,7 +718,7 @@ mod tests {
         table.remove(first).expect("live");
         memory.reclaim();
         // Simulates 2³¹ inserts into the slot.
-        table.state.entries.lock().generations[0] = u32::MAX - 1;
+        table.slots.state.entries.lock().generations[0] = u32::MAX - 1;
         let last = table.insert_index(&view).expect("the last generation");
         assert_eq!(last.generation(), u32::MAX);
         table.remove(last).expect("live");

@@ -20,20 +20,18 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ringfence_core::buddy::Buddy;
-
-use super::{CpuDescriptorHeap, CpuDescriptors, SlotAllocator, TableSource, View};
+use super::{CpuDescriptorHeap, CpuDescriptors, TableSource, View};
 use crate::device::descriptors::{BufferView, BufferViewKind, CpuHandle, Descriptors};
 use ringfence_memory::{Buffer, Error};
 use ringfence_upload::ConstantViews;
 
 /// The CPU-only descriptor of a slot of constants.
-pub struct ConstantView<D: Descriptors, A: SlotAllocator = Buddy> {
-    run: Arc<CpuDescriptors<D, A>>,
+pub struct ConstantView<D: Descriptors> {
+    run: Arc<CpuDescriptors<D>>,
     slot: u32,
 }
 
-impl<D: Descriptors, A: SlotAllocator> ConstantView<D, A> {
+impl<D: Descriptors> ConstantView<D> {
     /// Returns the descriptor, as a source for a table.
     #[must_use]
     pub fn source(&self) -> TableSource<'_, D> {
@@ -47,28 +45,28 @@ impl<D: Descriptors, A: SlotAllocator> ConstantView<D, A> {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> Clone for ConstantView<D, A> {
+impl<D: Descriptors> Clone for ConstantView<D> {
     fn clone(&self) -> Self {
         Self { run: Arc::clone(&self.run), slot: self.slot }
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> PartialEq for ConstantView<D, A> {
+impl<D: Descriptors> PartialEq for ConstantView<D> {
     /// Returns `true` if both are views of the same slot.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.run, &other.run) && self.slot == other.slot
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> fmt::Debug for ConstantView<D, A> {
+impl<D: Descriptors> fmt::Debug for ConstantView<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ConstantView({} of {:?})", self.slot, self.run)
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> ConstantViews<D> for CpuDescriptorHeap<D, A> {
-    type Heap = Arc<CpuDescriptors<D, A>>;
-    type View = ConstantView<D, A>;
+impl<D: Descriptors> ConstantViews<D> for CpuDescriptorHeap<D> {
+    type Heap = Arc<CpuDescriptors<D>>;
+    type View = ConstantView<D>;
 
     /// # Errors
     /// - The heap is not a heap of resources, does not support views of constants, or belongs to another allocator.
@@ -84,7 +82,7 @@ impl<D: Descriptors, A: SlotAllocator> ConstantViews<D> for CpuDescriptorHeap<D,
         Ok(Arc::new(run))
     }
 
-    fn view(&self, heap: &Self::Heap, slot: u32) -> ConstantView<D, A> {
+    fn view(&self, heap: &Self::Heap, slot: u32) -> ConstantView<D> {
         ConstantView { run: Arc::clone(heap), slot }
     }
 }

@@ -22,13 +22,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::device::lock::Lock;
 use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksDesc, BlocksStatistics};
-use ringfence_core::buddy::Buddy;
 use ringfence_core::range::{AllocError, Allocate, FreeError, Invalid};
 use ringfence_lockfree::thread_cache::{self, BATCH_MAX, ThreadCaches, batch};
 
 use super::heap_state::release_passed;
 use super::single_slots::{BoxedRun, Held, Slots};
-use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAllocator, View, region};
+use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAlgorithm, View, region};
 use crate::device::descriptors::{CpuHandle, Descriptors, HeapDesc, HeapKind, ViewTypes};
 use ringfence_memory::Allocator;
 use ringfence_memory::extend::{Passed, ReclaimHeap, Shared, run_unlocked};
@@ -50,6 +49,8 @@ pub struct CpuHeapDesc<'a> {
     pub types: ViewTypes,
     /// Number of slots of a block. A larger request gets a block of the request's size.
     pub block_slots: u32,
+    /// Algorithm that divides the slots of each block.
+    pub algorithm: SlotAlgorithm,
     /// Number of empty blocks that are kept permanently.
     pub empty_blocks_kept: usize,
     /// Number of calls of [`Allocator::reclaim`] after which further empty blocks are destroyed.
@@ -64,6 +65,7 @@ impl Default for CpuHeapDesc<'_> {
             kind: HeapKind::Resources,
             types: ViewTypes::all(),
             block_slots: 256,
+            algorithm: SlotAlgorithm::Buddy,
             empty_blocks_kept: 1,
             empty_block_grace: 120,
             name: "CPU-only descriptors",
@@ -73,31 +75,31 @@ impl Default for CpuHeapDesc<'_> {
 
 /// Allocator of CPU-only descriptors of one kind, from as many heaps as needed.
 ///
-/// Cheap to clone; clones share one state. All threads may allocate. `A` is the range allocator of the heaps.
-pub struct CpuDescriptorHeap<D: Descriptors, A: SlotAllocator = Buddy> {
-    heap_owner: Arc<HeapOwner<D, A>>,
-    _open: Arc<Open<D, A>>,
+/// Cheap to clone; clones share one state. All threads may allocate.
+pub struct CpuDescriptorHeap<D: Descriptors> {
+    heap_owner: Arc<HeapOwner<D>>,
+    _open: Arc<Open<D>>,
 }
 
-impl<D: Descriptors, A: SlotAllocator> Clone for CpuDescriptorHeap<D, A> {
+impl<D: Descriptors> Clone for CpuDescriptorHeap<D> {
     fn clone(&self) -> Self {
         Self { heap_owner: Arc::clone(&self.heap_owner), _open: Arc::clone(&self._open) }
     }
 }
 
 /// State that handles and allocations share. After the last of them is dropped, the heaps can be destroyed.
-pub(super) struct HeapOwner<D: Descriptors, A: SlotAllocator> {
+pub(super) struct HeapOwner<D: Descriptors> {
     shared: Arc<Shared<D>>,
-    state: Arc<State<D, A>>,
+    state: Arc<State<D>>,
 }
 
 /// State that the handles share. When the last handle is dropped, the caches are emptied, so that no cached slot keeps
 /// a heap alive.
-struct Open<D: Descriptors, A: SlotAllocator> {
-    heap_owner: Arc<HeapOwner<D, A>>,
+struct Open<D: Descriptors> {
+    heap_owner: Arc<HeapOwner<D>>,
 }
 
-impl<D: Descriptors, A: SlotAllocator> Drop for Open<D, A> {
+impl<D: Descriptors> Drop for Open<D> {
     fn drop(&mut self) {
         let heap_owner = Arc::clone(&self.heap_owner);
         run_unlocked(move || {
@@ -109,18 +111,19 @@ impl<D: Descriptors, A: SlotAllocator> Drop for Open<D, A> {
 }
 
 /// State of a CPU-only heap, which `reclaim` also accesses.
-struct State<D: Descriptors, A: SlotAllocator> {
+struct State<D: Descriptors> {
     kind: HeapKind,
     types: ViewTypes,
+    algorithm: SlotAlgorithm,
     name: Box<str>,
     /// Number of the allocator in a trace.
     number: u64,
     /// `true` if slots own objects of the driver.
     owning: bool,
-    slots: Lock<Slots<D, A>>,
+    slots: Lock<Slots<D>>,
     /// Free single slots in the caches of threads, without views. Like an allocated descriptor, each keeps its heap
     /// alive.
-    thread_caches: ThreadCaches<BoxedRun<D, A>>,
+    thread_caches: ThreadCaches<BoxedRun<D>>,
     leftovers: RetireBin<D::Leftover>,
     /// Number of calls of `reclaim`: the clock for empty blocks.
     tick: AtomicU64,
@@ -128,22 +131,11 @@ struct State<D: Descriptors, A: SlotAllocator> {
 }
 
 impl<D: Descriptors> CpuDescriptorHeap<D> {
-    /// Creates an allocator of descriptors, with a buddy allocator in each heap. The first request creates the first
-    /// heap.
+    /// Creates an allocator of descriptors. The first request creates the first heap.
     ///
     /// # Errors
     /// `block_slots` is 0 or more than 2²⁰.
     pub fn new(memory: &Allocator<D>, desc: CpuHeapDesc<'_>) -> Result<Self, DescriptorError> {
-        Self::with_algorithm(memory, desc)
-    }
-}
-
-impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
-    /// As [`CpuDescriptorHeap::new`], with the range allocator `A` in each heap.
-    ///
-    /// # Errors
-    /// As [`CpuDescriptorHeap::new`].
-    pub fn with_algorithm(memory: &Allocator<D>, desc: CpuHeapDesc<'_>) -> Result<Self, DescriptorError> {
         if desc.block_slots == 0 {
             return Err(DescriptorError::ZeroCount);
         }
@@ -157,6 +149,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         let state = Arc::new(State {
             kind: desc.kind,
             types: desc.types,
+            algorithm: desc.algorithm,
             name: desc.name.into(),
             number: shared.descriptors_number(),
             owning: shared.device.descriptor_support().slots_own_objects,
@@ -177,7 +170,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     /// `count` is 0, or more than 2²⁰, the largest number of slots of a heap; or the driver cannot create another heap.
     /// After an error, no slot is allocated.
     #[inline]
-    pub fn allocate(&self, count: u32) -> Result<CpuDescriptors<D, A>, DescriptorError> {
+    pub fn allocate(&self, count: u32) -> Result<CpuDescriptors<D>, DescriptorError> {
         if count == 1
             && let Some((single, _)) = self.heap_owner.state.thread_caches.take(SINGLES)
         {
@@ -186,7 +179,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
         self.allocate_aligned(count.into(), 1)
     }
 
-    fn allocate_aligned(&self, count: u64, alignment: u64) -> Result<CpuDescriptors<D, A>, DescriptorError> {
+    fn allocate_aligned(&self, count: u64, alignment: u64) -> Result<CpuDescriptors<D>, DescriptorError> {
         check_count(count)?;
         match self.allocate_from_slots(count, alignment) {
             Ok(run) => Ok(self.handed_out(run)),
@@ -196,7 +189,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     }
 
     #[inline]
-    fn handed_out(&self, run: BoxedRun<D, A>) -> CpuDescriptors<D, A> {
+    fn handed_out(&self, run: BoxedRun<D>) -> CpuDescriptors<D> {
         let descriptors = CpuDescriptors { run: Some(run) };
         self.heap_owner.shared.record(|| Event::DescriptorsAllocated {
             heap: descriptors.heap().number(),
@@ -207,7 +200,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
     }
 
     /// Allocates from the existing blocks. For a single slot, also takes a batch of slots for the thread's cache.
-    fn allocate_from_slots(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, AllocError> {
+    fn allocate_from_slots(&self, count: u64, alignment: u64) -> Result<BoxedRun<D>, AllocError> {
         let (heap_owner, state) = (&self.heap_owner, &self.heap_owner.state);
         let is_single = (count, alignment) == (1, 1);
         let wanted = if is_single { state.thread_caches.wanted(SINGLES) } else { 0 };
@@ -228,7 +221,7 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
 
     /// Frees all cached slots, then allocates from the existing blocks. Called before a block is created.
     #[cold]
-    fn allocate_without_caches(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, AllocError> {
+    fn allocate_without_caches(&self, count: u64, alignment: u64) -> Result<BoxedRun<D>, AllocError> {
         let (heap_owner, state) = (&self.heap_owner, &self.heap_owner.state);
         state.thread_caches.empty(|_, single| state.slots.lock().give_back(single));
         let mut slots = state.slots.lock();
@@ -238,11 +231,11 @@ impl<D: Descriptors, A: SlotAllocator> CpuDescriptorHeap<D, A> {
 
     /// Creates a heap and allocates from it. Holds no lock during the creation, so another thread may create a heap at
     /// the same time.
-    fn allocate_from_new_block(&self, count: u64, alignment: u64) -> Result<BoxedRun<D, A>, DescriptorError> {
+    fn allocate_from_new_block(&self, count: u64, alignment: u64) -> Result<BoxedRun<D>, DescriptorError> {
         let HeapOwner { shared, state } = &*self.heap_owner;
         let slots = state.slots.lock().blocks.new_block_size(count);
         let slots = check_count(slots)?;
-        let mut allocator = A::with_slots(slots);
+        let mut allocator = state.algorithm.slots(slots);
         let Ok(range) = allocator.allocate(count, alignment) else {
             return Err(DescriptorError::TooMany { count, max: slots.into() });
         };
@@ -304,23 +297,23 @@ fn check_count(count: u64) -> Result<u32, DescriptorError> {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> Allocate for CpuDescriptorHeap<D, A> {
-    type Allocation = CpuDescriptors<D, A>;
+impl<D: Descriptors> Allocate for CpuDescriptorHeap<D> {
+    type Allocation = CpuDescriptors<D>;
     type Error = DescriptorError;
 
-    fn allocate(&mut self, size: u64, alignment: u64) -> Result<CpuDescriptors<D, A>, DescriptorError> {
+    fn allocate(&mut self, size: u64, alignment: u64) -> Result<CpuDescriptors<D>, DescriptorError> {
         self.allocate_aligned(size, alignment)
     }
 
     /// Drops the allocation. If it belongs to another heap, it is freed in that heap, and an error is returned.
-    fn free(&mut self, allocation: CpuDescriptors<D, A>) -> Result<(), FreeError> {
+    fn free(&mut self, allocation: CpuDescriptors<D>) -> Result<(), FreeError> {
         let (offset, size) = (allocation.start().into(), allocation.len() as u64);
         let own = Arc::ptr_eq(&allocation.held().heap_owner, &self.heap_owner);
         if own { Ok(()) } else { Err(FreeError::Foreign { offset, size }) }
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> fmt::Debug for CpuDescriptorHeap<D, A> {
+impl<D: Descriptors> fmt::Debug for CpuDescriptorHeap<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CpuDescriptorHeap({}, {:?})", self.kind(), self.statistics())
     }
@@ -337,19 +330,19 @@ fn new_content() -> u64 {
 }
 
 /// A run of CPU-only descriptors: heap, start and length. Dropping it frees the slots immediately.
-pub struct CpuDescriptors<D: Descriptors, A: SlotAllocator = Buddy> {
+pub struct CpuDescriptors<D: Descriptors> {
     /// `None` only during the drop.
-    run: Option<BoxedRun<D, A>>,
+    run: Option<BoxedRun<D>>,
 }
 
-impl<D: Descriptors, A: SlotAllocator> CpuDescriptors<D, A> {
+impl<D: Descriptors> CpuDescriptors<D> {
     #[inline]
-    fn run(&self) -> &BoxedRun<D, A> {
+    fn run(&self) -> &BoxedRun<D> {
         self.run.as_ref().expect("present until the drop")
     }
 
     #[inline]
-    fn held(&self) -> &Held<D, A> {
+    fn held(&self) -> &Held<D> {
         self.run().held()
     }
 
@@ -479,7 +472,7 @@ impl<D: Descriptors> fmt::Debug for TableSource<'_, D> {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> Drop for CpuDescriptors<D, A> {
+impl<D: Descriptors> Drop for CpuDescriptors<D> {
     #[inline]
     fn drop(&mut self) {
         let Some(run) = self.run.take() else { return };
@@ -489,7 +482,7 @@ impl<D: Descriptors, A: SlotAllocator> Drop for CpuDescriptors<D, A> {
 
 /// Frees the slots of a dropped run.
 #[inline]
-fn release<D: Descriptors, A: SlotAllocator>(mut run: BoxedRun<D, A>) {
+fn release<D: Descriptors>(mut run: BoxedRun<D>) {
     end_use(&mut run);
     if let Err(run) = put_cached(run) {
         put_back(run);
@@ -498,7 +491,7 @@ fn release<D: Descriptors, A: SlotAllocator>(mut run: BoxedRun<D, A>) {
 
 /// Ends the use of the slots: removes their views and records the free in a trace.
 #[inline]
-fn end_use<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
+fn end_use<D: Descriptors>(run: &mut BoxedRun<D>) {
     let HeapOwner { shared, state } = &*run.held().heap_owner;
     let Held { heap, allocation, .. } = run.held();
     let (first, count) = (allocation.offset(), allocation.size());
@@ -512,7 +505,7 @@ fn end_use<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
 }
 
 /// Clears the slots. The driver's objects of their views are destroyed once no pending submission can use them.
-fn clear<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
+fn clear<D: Descriptors>(run: &mut BoxedRun<D>) {
     let Held { heap_owner, heap, allocation } = run.held.as_ref().expect("present while slots are taken");
     let (HeapOwner { shared, state }, start) = (&**heap_owner, allocation.offset() as u32);
     for (slot, content) in (start..).zip(&mut run.contents) {
@@ -529,7 +522,7 @@ fn clear<D: Descriptors, A: SlotAllocator>(run: &mut BoxedRun<D, A>) {
 /// Puts a cleared single slot into this thread's cache, for the next request. Returns the run as an error if it has
 /// several slots or if the cache is full.
 #[inline]
-fn put_cached<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) -> Result<(), BoxedRun<D, A>> {
+fn put_cached<D: Descriptors>(run: BoxedRun<D>) -> Result<(), BoxedRun<D>> {
     if run.contents.len() != 1 {
         return Err(run);
     }
@@ -543,7 +536,7 @@ fn put_cached<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) -> Result<(
 /// Frees slots under the lock. For a single slot, this thread's cache is full, so the older half of the cache is freed
 /// too.
 #[cold]
-fn put_back<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) {
+fn put_back<D: Descriptors>(run: BoxedRun<D>) {
     // Keeps the lock alive, even if the last run is dropped here.
     let heap_owner = Arc::clone(&run.held().heap_owner);
     let older = (run.contents.len() == 1).then(|| heap_owner.state.thread_caches.older(SINGLES));
@@ -551,19 +544,19 @@ fn put_back<D: Descriptors, A: SlotAllocator>(run: BoxedRun<D, A>) {
     older.into_iter().flatten().chain([run]).for_each(|run| slots.put(run));
 }
 
-impl<D: Descriptors, A: SlotAllocator> fmt::Debug for CpuDescriptors<D, A> {
+impl<D: Descriptors> fmt::Debug for CpuDescriptors<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CpuDescriptors({} slots from {} of {:?})", self.len(), self.start(), self.heap())
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> Drop for HeapOwner<D, A> {
+impl<D: Descriptors> Drop for HeapOwner<D> {
     fn drop(&mut self) {
         self.state.closed.store(true, Ordering::Release);
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> State<D, A> {
+impl<D: Descriptors> State<D> {
     fn destroy_heap(shared: &Shared<D>, heap: Arc<Heap<D>>) {
         let heap = Arc::into_inner(heap).expect("an empty block has no allocation");
         shared.record(|| Event::DescriptorHeapFreed { heap: heap.number() });
@@ -585,7 +578,7 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
+impl<D: Descriptors> ReclaimHeap<D> for State<D> {
     fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, is_short: bool) -> bool {
         self.discard_leftovers(&shared.device, passed, device_lost);
         let step = u64::from(!is_short);

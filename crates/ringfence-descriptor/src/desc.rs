@@ -1,6 +1,6 @@
 //! Description and statistics of a shader-visible heap.
 
-use super::DescriptorError;
+use super::{DescriptorError, SlotAlgorithm};
 use crate::device::descriptors::{Descriptors, HeapKind, ViewTypes};
 
 /// Description of a shader-visible heap.
@@ -17,6 +17,8 @@ pub struct ShaderVisibleDesc<'a> {
     /// Number of slots of the persistent region, for descriptors that live until they are released; may be 0. The
     /// default, [`ShaderVisibleDesc::PERSISTENT_SLOTS`], is reduced if the device has fewer slots.
     pub persistent_slots: u32,
+    /// Algorithm that divides the slots of the persistent region.
+    pub algorithm: SlotAlgorithm,
     /// Number of slots that a thread takes from the frame region at a time; at least 1. If the frame region is reduced,
     /// this is limited to an eighth of it.
     pub chunk_slots: u32,
@@ -60,6 +62,7 @@ impl Default for ShaderVisibleDesc<'_> {
             types: ViewTypes::all(),
             frame_slots: Self::FRAME_SLOTS,
             persistent_slots: Self::PERSISTENT_SLOTS,
+            algorithm: SlotAlgorithm::FreeList,
             chunk_slots: 256,
             slots_max: 0,
             name: "shader-visible descriptors",

@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 
 use super::heap_state::{HeapOwner, HeapVersion, copy_runs, largest_free};
 use super::tables::{self, TableCache};
-use super::{DescriptorError, Region, SlotAllocator, TableSource, View};
+use super::{DescriptorError, Region, TableSource, View};
 use crate::device::descriptors::{Descriptors, GpuHandle};
 use ringfence_memory::extend::run_unlocked;
 use ringfence_memory::lifetime::Frame;
@@ -52,8 +52,8 @@ impl Table {
 /// Slots for the tables of one frame, for one thread. Created by
 /// [`ShaderVisibleHeap::frame_descriptors`](super::ShaderVisibleHeap::frame_descriptors). The slots are freed when the
 /// frame is complete.
-pub struct FrameDescriptors<'f, D: Descriptors, A: SlotAllocator> {
-    heap_owner: Arc<HeapOwner<D, A>>,
+pub struct FrameDescriptors<'f, D: Descriptors> {
+    heap_owner: Arc<HeapOwner<D>>,
     version: Arc<HeapVersion<D>>,
     frame: SyncPoint,
     /// Free slots of the present chunk: `next..end`.
@@ -65,8 +65,8 @@ pub struct FrameDescriptors<'f, D: Descriptors, A: SlotAllocator> {
     _frame: PhantomData<&'f Frame>,
 }
 
-impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
-    pub(super) fn new(heap_owner: Arc<HeapOwner<D, A>>, version: Arc<HeapVersion<D>>, frame: SyncPoint) -> Self {
+impl<D: Descriptors> FrameDescriptors<'_, D> {
+    pub(super) fn new(heap_owner: Arc<HeapOwner<D>>, version: Arc<HeapVersion<D>>, frame: SyncPoint) -> Self {
         let tables = heap_owner.state.spare_tables.lock().pop().unwrap_or_default();
         Self { heap_owner, version, frame, next: 0, end: 0, tables, _frame: PhantomData }
     }
@@ -190,7 +190,7 @@ impl<D: Descriptors, A: SlotAllocator> FrameDescriptors<'_, D, A> {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> Drop for FrameDescriptors<'_, D, A> {
+impl<D: Descriptors> Drop for FrameDescriptors<'_, D> {
     fn drop(&mut self) {
         let mut tables = std::mem::take(&mut self.tables);
         tables.clear();
@@ -199,7 +199,7 @@ impl<D: Descriptors, A: SlotAllocator> Drop for FrameDescriptors<'_, D, A> {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> fmt::Debug for FrameDescriptors<'_, D, A> {
+impl<D: Descriptors> fmt::Debug for FrameDescriptors<'_, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FrameDescriptors({}, {} slots left of the chunk)", self.frame, self.end - self.next)
     }

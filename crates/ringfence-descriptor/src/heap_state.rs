@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::device::lock::{Lock, SharedLock};
+use ringfence_core::algorithm::AnyAllocator;
 use ringfence_core::blocks::{BlockAllocation, Blocks};
 use ringfence_core::ring::Ring;
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
@@ -17,7 +18,7 @@ use smallvec::SmallVec;
 
 use super::desc::ShaderVisibleDesc;
 use super::tables::{FrameTables, TableCache};
-use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAllocator, TableSource, View, region};
+use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAlgorithm, TableSource, View, region};
 use crate::device::DeviceError;
 use crate::device::descriptors::{Descriptors, HeapDesc, HeapKind, ViewCopy, ViewTypes};
 use ringfence_memory::extend::{Passed, ReclaimHeap, Shared, Undo};
@@ -25,9 +26,10 @@ use ringfence_memory::lifetime::RetireBin;
 use ringfence_memory::trace::Event;
 
 /// State of a shader-visible heap, which `reclaim` also accesses.
-pub(super) struct State<D: Descriptors, A: SlotAllocator> {
+pub(super) struct State<D: Descriptors> {
     pub(super) kind: HeapKind,
     pub(super) types: ViewTypes,
+    pub(super) algorithm: SlotAlgorithm,
     pub(super) chunk_slots: u32,
     pub(super) frame_slots: u32,
     pub(super) slots_max: u32,
@@ -37,7 +39,7 @@ pub(super) struct State<D: Descriptors, A: SlotAllocator> {
     pub(super) owning: bool,
     /// Allocator of the persistent region: a block for the initial slots and for each growth. Each block stores the
     /// number of its first slot.
-    pub(super) persistent: Lock<Blocks<A, u32>>,
+    pub(super) persistent: Lock<Blocks<AnyAllocator, u32>>,
     pub(super) ring: Lock<Ring<SyncPoint>>,
     /// Emptied tables of earlier frames, kept to reuse their host memory.
     pub(super) spare_tables: Lock<Vec<TableCache>>,
@@ -56,12 +58,12 @@ pub(super) struct State<D: Descriptors, A: SlotAllocator> {
 }
 
 /// State that handles, allocations and bindings share.
-pub(super) struct HeapOwner<D: Descriptors, A: SlotAllocator> {
+pub(super) struct HeapOwner<D: Descriptors> {
     pub(super) shared: Arc<Shared<D>>,
-    pub(super) state: Arc<State<D, A>>,
+    pub(super) state: Arc<State<D>>,
 }
 
-impl<D: Descriptors, A: SlotAllocator> HeapOwner<D, A> {
+impl<D: Descriptors> HeapOwner<D> {
     /// Checks that the heap accepts the sources. Returns the number of their descriptors.
     pub(super) fn check_sources(&self, sources: &[TableSource<'_, D>]) -> Result<u32, DescriptorError> {
         let Self { shared, state } = self;
@@ -75,7 +77,7 @@ impl<D: Descriptors, A: SlotAllocator> HeapOwner<D, A> {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> Drop for HeapOwner<D, A> {
+impl<D: Descriptors> Drop for HeapOwner<D> {
     /// Retires a mark that waits for every submission that has begun by now. The heap is destroyed after that.
     fn drop(&mut self) {
         self.shared.retire_into(&self.state.core.waiting, Retired::HeapVersion(u64::MAX));
@@ -165,13 +167,14 @@ impl<D: Descriptors> HeapVersion<D> {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> State<D, A> {
+impl<D: Descriptors> State<D> {
     pub(super) fn desc(&self) -> ShaderVisibleDesc<'_> {
         ShaderVisibleDesc {
             kind: self.kind,
             types: self.types,
             frame_slots: self.frame_slots,
             persistent_slots: 0,
+            algorithm: self.algorithm,
             chunk_slots: self.chunk_slots,
             slots_max: self.slots_max,
             name: &self.name,
@@ -421,7 +424,7 @@ pub(super) unsafe fn copy_runs<'a, D: Descriptors>(
     unsafe { device.copy_views(&batch) };
 }
 
-impl<D: Descriptors, A: SlotAllocator> ReclaimHeap<D> for State<D, A> {
+impl<D: Descriptors> ReclaimHeap<D> for State<D> {
     fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, _: bool) -> bool {
         // Read before the queue is emptied, so that the queue contains everything that the last handle retired.
         let closed = self.closed.load(Ordering::Acquire);

@@ -64,7 +64,7 @@ mod heap_state;
 mod persistent;
 mod samplers;
 mod single_slots;
-mod slot_allocator;
+mod slot_algorithm;
 mod tables;
 mod view;
 mod visible;
@@ -86,7 +86,7 @@ pub(crate) use ringfence_memory::memory::region;
 #[cfg(test)]
 use ringfence_sim as sim;
 pub use samplers::{Sampler, SamplerTable};
-pub use slot_allocator::SlotAllocator;
+pub use slot_algorithm::SlotAlgorithm;
 pub use view::View;
 pub use visible::ShaderVisibleHeap;
 

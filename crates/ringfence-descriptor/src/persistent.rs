@@ -5,24 +5,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ringfence_core::blocks::BlockAllocation;
-use ringfence_core::free_list::FreeList;
 use smallvec::SmallVec;
 
 use super::heap_state::{HeapOwner, Retired};
-use super::{DescriptorError, SlotAllocator, TableSource, View};
+use super::{DescriptorError, TableSource, View};
 use crate::device::descriptors::Descriptors;
 
 /// A run of persistent slots. Each slot is written once; to change a slot, allocate another run. Dropping the run
 /// releases the slots, which are freed once every submission that had begun at the drop is complete.
-pub struct Persistent<D: Descriptors, A: SlotAllocator = FreeList> {
-    pub(super) heap_owner: Arc<HeapOwner<D, A>>,
+pub struct Persistent<D: Descriptors> {
+    pub(super) heap_owner: Arc<HeapOwner<D>>,
     pub(super) allocation: BlockAllocation,
     pub(super) start: u32,
     /// One bit for each written slot.
     pub(super) written: SmallVec<[u64; 1]>,
 }
 
-impl<D: Descriptors, A: SlotAllocator> Persistent<D, A> {
+impl<D: Descriptors> Persistent<D> {
     /// Returns the first slot, counted from the start of the heap: the index for shaders.
     #[must_use]
     pub fn start(&self) -> u32 {
@@ -83,7 +82,7 @@ impl<D: Descriptors, A: SlotAllocator> Persistent<D, A> {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> Drop for Persistent<D, A> {
+impl<D: Descriptors> Drop for Persistent<D> {
     fn drop(&mut self) {
         let HeapOwner { shared, state } = &*self.heap_owner;
         state.waiting_slots.fetch_add(self.allocation.size(), Ordering::Relaxed);
@@ -91,7 +90,7 @@ impl<D: Descriptors, A: SlotAllocator> Drop for Persistent<D, A> {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> fmt::Debug for Persistent<D, A> {
+impl<D: Descriptors> fmt::Debug for Persistent<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Persistent({} slots from {})", self.len(), self.start())
     }

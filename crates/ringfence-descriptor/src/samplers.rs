@@ -15,26 +15,25 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::device::lock::Lock;
-use ringfence_core::free_list::FreeList;
 
-use super::{BindlessDesc, BindlessIndex, BindlessTable, DescriptorError, ShaderVisibleHeap, SlotAllocator, View};
+use super::{BindlessDesc, BindlessIndex, BindlessTable, DescriptorError, ShaderVisibleHeap, View};
 use crate::device::descriptors::{Descriptors, SamplerDesc};
 use ringfence_memory::Allocator;
 use ringfence_memory::extend::run_unlocked;
 
 /// A table of samplers, indexed by content. Cheap to clone; clones refer to the same table.
-pub struct SamplerTable<D: Descriptors, A: SlotAllocator = FreeList> {
-    state: Arc<State<D, A>>,
+pub struct SamplerTable<D: Descriptors> {
+    state: Arc<State<D>>,
 }
 
-impl<D: Descriptors, A: SlotAllocator> Clone for SamplerTable<D, A> {
+impl<D: Descriptors> Clone for SamplerTable<D> {
     fn clone(&self) -> Self {
         Self { state: Arc::clone(&self.state) }
     }
 }
 
-struct State<D: Descriptors, A: SlotAllocator> {
-    table: BindlessTable<D, A>,
+struct State<D: Descriptors> {
+    table: BindlessTable<D>,
     /// Samplers in use, and removed samplers, which may still have their slots.
     held: Lock<HashMap<Key, Held>>,
 }
@@ -72,14 +71,14 @@ impl Key {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
+impl<D: Descriptors> SamplerTable<D> {
     /// Creates a table in a run of a heap of samplers.
     ///
     /// # Errors
     /// As [`BindlessTable::new`].
     pub fn new(
         memory: &Allocator<D>,
-        heap: &ShaderVisibleHeap<D, A>,
+        heap: &ShaderVisibleHeap<D>,
         desc: BindlessDesc,
     ) -> Result<Self, DescriptorError> {
         let table = BindlessTable::new(memory, heap, desc)?;
@@ -90,7 +89,7 @@ impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
     ///
     /// # Errors
     /// The description is not valid, or the table is full of distinct samplers.
-    pub fn get(&self, desc: SamplerDesc) -> Result<Sampler<D, A>, DescriptorError> {
+    pub fn get(&self, desc: SamplerDesc) -> Result<Sampler<D>, DescriptorError> {
         let view = View::sampler(desc)?;
         let key = Key::of(&desc);
         // The driver creates a sampler while the lock is held, so that two threads do not create equal samplers.
@@ -122,12 +121,12 @@ impl<D: Descriptors, A: SlotAllocator> SamplerTable<D, A> {
 
     /// Returns the underlying table of slots.
     #[must_use]
-    pub fn table(&self) -> &BindlessTable<D, A> {
+    pub fn table(&self) -> &BindlessTable<D> {
         &self.state.table
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> State<D, A> {
+impl<D: Descriptors> State<D> {
     /// Ends one use of a sampler.
     fn release(&self, key: Key, index: BindlessIndex) {
         let mut held = self.held.lock();
@@ -148,13 +147,13 @@ impl<D: Descriptors, A: SlotAllocator> State<D, A> {
 }
 
 /// A sampler of a table. Its slot is in use while a sampler with an equal description is alive.
-pub struct Sampler<D: Descriptors, A: SlotAllocator = FreeList> {
-    state: Arc<State<D, A>>,
+pub struct Sampler<D: Descriptors> {
+    state: Arc<State<D>>,
     key: Key,
     index: BindlessIndex,
 }
 
-impl<D: Descriptors, A: SlotAllocator> Sampler<D, A> {
+impl<D: Descriptors> Sampler<D> {
     /// Returns the index for shaders.
     #[must_use]
     pub fn slot(&self) -> u32 {
@@ -162,20 +161,20 @@ impl<D: Descriptors, A: SlotAllocator> Sampler<D, A> {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> Drop for Sampler<D, A> {
+impl<D: Descriptors> Drop for Sampler<D> {
     fn drop(&mut self) {
         let (state, key, index) = (Arc::clone(&self.state), self.key, self.index);
         run_unlocked(move || state.release(key, index));
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> fmt::Debug for SamplerTable<D, A> {
+impl<D: Descriptors> fmt::Debug for SamplerTable<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SamplerTable({} distinct, {:?})", self.distinct_count(), self.state.table)
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> fmt::Debug for Sampler<D, A> {
+impl<D: Descriptors> fmt::Debug for Sampler<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Sampler({:?})", self.index)
     }

@@ -16,12 +16,13 @@
 
 use std::sync::Arc;
 
+use ringfence_core::algorithm::AnyAllocator;
 use ringfence_core::blocks::{BlockAllocation, Blocks, BlocksStatistics};
 use ringfence_core::range::{AllocError, Invalid};
 use smallvec::SmallVec;
 
+use super::Heap;
 use super::cpu::{HeapOwner, UNWRITTEN};
-use super::{Heap, SlotAllocator};
 use crate::device::descriptors::Descriptors;
 
 /// Largest number of cached single slots.
@@ -35,50 +36,50 @@ const INLINE_SLOTS: usize = 2;
 
 /// A run of taken slots that are consecutive in a heap. A descriptor is a pointer to a boxed run. Boxes are reused, so
 /// a steady frame allocates no host memory.
-pub(super) struct Run<D: Descriptors, A: SlotAllocator> {
+pub(super) struct Run<D: Descriptors> {
     /// `None` if no slots are taken.
-    pub(super) held: Option<Held<D, A>>,
+    pub(super) held: Option<Held<D>>,
     /// Content number of each slot.
     pub(super) contents: SmallVec<[u64; INLINE_SLOTS]>,
 }
 
-pub(super) struct Held<D: Descriptors, A: SlotAllocator> {
+pub(super) struct Held<D: Descriptors> {
     /// Keeps the allocator and its heaps alive.
-    pub(super) heap_owner: Arc<HeapOwner<D, A>>,
+    pub(super) heap_owner: Arc<HeapOwner<D>>,
     pub(super) heap: Arc<Heap<D>>,
     pub(super) allocation: BlockAllocation,
 }
 
-pub(super) type BoxedRun<D, A> = Box<Run<D, A>>;
+pub(super) type BoxedRun<D> = Box<Run<D>>;
 
-impl<D: Descriptors, A: SlotAllocator> Run<D, A> {
+impl<D: Descriptors> Run<D> {
     #[inline]
-    pub(super) fn held(&self) -> &Held<D, A> {
+    pub(super) fn held(&self) -> &Held<D> {
         self.held.as_ref().expect("present while slots are taken")
     }
 }
 
-pub(super) struct Slots<D: Descriptors, A: SlotAllocator> {
-    pub(super) blocks: Blocks<A, Arc<Heap<D>>>,
+pub(super) struct Slots<D: Descriptors> {
+    pub(super) blocks: Blocks<AnyAllocator, Arc<Heap<D>>>,
     /// Stack of taken runs of one slot, without views.
-    singles: Vec<BoxedRun<D, A>>,
+    singles: Vec<BoxedRun<D>>,
     /// The smallest length of `singles` since the last trim.
     unused: usize,
     /// Boxes without slots, for reuse. The first list has boxes for up to [`INLINE_SLOTS`] slots. The second has boxes
     /// for longer runs, with a capacity of [`SPARE_SLOTS_MAX`]. With two lists, each box keeps its capacity.
-    spare: [Vec<BoxedRun<D, A>>; 2],
+    spare: [Vec<BoxedRun<D>>; 2],
     /// `true` if the caches are disabled.
     is_closed: bool,
 }
 
-impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
-    pub(super) fn new(blocks: Blocks<A, Arc<Heap<D>>>) -> Self {
+impl<D: Descriptors> Slots<D> {
+    pub(super) fn new(blocks: Blocks<AnyAllocator, Arc<Heap<D>>>) -> Self {
         let singles = Vec::with_capacity(SINGLES_MAX);
         Self { blocks, singles, unused: 0, spare: [Vec::new(), Vec::new()], is_closed: false }
     }
 
     /// Takes one slot.
-    pub(super) fn take_single(&mut self, heap_owner: &Arc<HeapOwner<D, A>>) -> Result<BoxedRun<D, A>, AllocError> {
+    pub(super) fn take_single(&mut self, heap_owner: &Arc<HeapOwner<D>>) -> Result<BoxedRun<D>, AllocError> {
         let Some(single) = self.singles.pop() else { return self.take(heap_owner, 1, 1) };
         self.unused = self.unused.min(self.singles.len());
         Ok(single)
@@ -87,10 +88,10 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
     /// Takes a run of slots from the blocks.
     pub(super) fn take(
         &mut self,
-        heap_owner: &Arc<HeapOwner<D, A>>,
+        heap_owner: &Arc<HeapOwner<D>>,
         count: u64,
         alignment: u64,
-    ) -> Result<BoxedRun<D, A>, AllocError> {
+    ) -> Result<BoxedRun<D>, AllocError> {
         let allocation = self.blocks.try_allocate(count, alignment)?;
         let (heap, _) = self.blocks.get(allocation.block()).expect("the block of an allocation exists");
         let held = Held { heap_owner: Arc::clone(heap_owner), heap: Arc::clone(heap), allocation };
@@ -98,7 +99,7 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
     }
 
     /// Puts taken slots into a box.
-    pub(super) fn boxed(&mut self, held: Held<D, A>) -> BoxedRun<D, A> {
+    pub(super) fn boxed(&mut self, held: Held<D>) -> BoxedRun<D> {
         let count = held.allocation.size() as usize;
         let sort = usize::from(count > INLINE_SLOTS);
         let spare = if count <= SPARE_SLOTS_MAX { self.spare[sort].pop() } else { None };
@@ -113,7 +114,7 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
 
     /// Takes cleared slots back: caches a single slot if there is space, and frees other slots. The caller keeps the
     /// heap alive during the call.
-    pub(super) fn put(&mut self, run: BoxedRun<D, A>) {
+    pub(super) fn put(&mut self, run: BoxedRun<D>) {
         if run.contents.len() == 1 && self.singles.len() < SINGLES_MAX && !self.is_closed {
             self.singles.push(run);
         } else {
@@ -122,7 +123,7 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
     }
 
     /// Frees slots in the blocks. The caller keeps the heap alive during the call.
-    pub(super) fn give_back(&mut self, mut run: BoxedRun<D, A>) {
+    pub(super) fn give_back(&mut self, mut run: BoxedRun<D>) {
         let Held { heap_owner: _, heap, allocation } = run.held.take().expect("a run is freed once");
         // Dropped first, so that the thread that removes the empty block later has the last reference to its heap.
         drop(heap);
@@ -172,7 +173,7 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
         self.blocks.validate()?;
         self.singles.iter().try_for_each(|single| self.validate_cached(single))?;
         for (spare, room) in self.spare.iter().zip([INLINE_SLOTS, SPARE_SLOTS_MAX]) {
-            let is_spare = |run: &BoxedRun<D, A>| run.held.is_none() && run.contents.is_empty();
+            let is_spare = |run: &BoxedRun<D>| run.held.is_none() && run.contents.is_empty();
             let fits = spare.iter().all(|run| is_spare(run) && run.contents.capacity() == room);
             Invalid::unless(fits, "a spare box has slots, or another capacity than its list", room as u64)?;
         }
@@ -186,7 +187,7 @@ impl<D: Descriptors, A: SlotAllocator> Slots<D, A> {
     }
 
     /// Checks that a cached run is one slot without a view, and is live in its block.
-    pub(super) fn validate_cached(&self, run: &Run<D, A>) -> Result<(), Invalid> {
+    pub(super) fn validate_cached(&self, run: &Run<D>) -> Result<(), Invalid> {
         let held = run.held.as_ref();
         let at = held.map_or(0, |held| held.allocation.offset());
         let live = held.is_some_and(|held| self.blocks.is_live(&held.allocation));

@@ -68,6 +68,15 @@ impl<'a, D: Descriptors> View<'a, D> {
         Ok(Self { shown: Shown::Portable { view, owner, kind, types, is_unchecked } })
     }
 
+    /// Creates a view of a whole texture for sampling, in the general layout ([`TextureView::sampled`]).
+    ///
+    /// # Errors
+    /// As [`View::buffer`].
+    pub fn sampled(texture: &'a Texture<D>) -> Result<Self, DescriptorError> {
+        let desc = texture.desc().ok_or(DescriptorError::BadView(UNDESCRIBED))?;
+        Self::texture(texture, TextureView::sampled(desc))
+    }
+
     /// Creates a view of subresources of a texture.
     ///
     /// # Errors

@@ -23,7 +23,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::device::lock::{Lock, SharedLock};
 use ringfence_core::blocks::{Blocks, BlocksDesc};
-use ringfence_core::free_list::FreeList;
 use ringfence_core::range::{AllocError, Allocate, FreeError, Invalid};
 use ringfence_core::ring::Ring;
 use ringfence_core::sync::SyncSet;
@@ -32,7 +31,7 @@ use smallvec::SmallVec;
 use super::desc::{ShaderVisibleDesc, VisibleStatistics, check_desc};
 use super::heap_state::{Core, Epochs, HeapOwner, HeapVersion, Retired, State};
 use super::tables::FrameTables;
-use super::{Binding, DescriptorError, FrameDescriptors, Persistent, Region, SlotAllocator};
+use super::{Binding, DescriptorError, FrameDescriptors, Persistent, Region};
 use crate::device::descriptors::{Descriptors, GpuHandle, HeapKind, ViewTypes};
 use ringfence_memory::Allocator;
 use ringfence_memory::extend::{Passed, ReclaimHeap};
@@ -41,20 +40,19 @@ use ringfence_memory::trace::Event;
 
 /// A heap of descriptors of one kind that shaders read.
 ///
-/// Cheap to clone; clones refer to the same heap. All threads may use it. `A` is the range allocator of the persistent
-/// region.
-pub struct ShaderVisibleHeap<D: Descriptors, A: SlotAllocator = FreeList> {
-    pub(super) heap_owner: Arc<HeapOwner<D, A>>,
+/// Cheap to clone; clones refer to the same heap. All threads may use it.
+pub struct ShaderVisibleHeap<D: Descriptors> {
+    pub(super) heap_owner: Arc<HeapOwner<D>>,
 }
 
-impl<D: Descriptors, A: SlotAllocator> Clone for ShaderVisibleHeap<D, A> {
+impl<D: Descriptors> Clone for ShaderVisibleHeap<D> {
     fn clone(&self) -> Self {
         Self { heap_owner: Arc::clone(&self.heap_owner) }
     }
 }
 
 impl<D: Descriptors> ShaderVisibleHeap<D> {
-    /// Creates a heap, with a free-list allocator for the persistent region.
+    /// Creates a heap.
     ///
     /// # Errors
     /// - The allocator has a heap of this kind already. This includes a dropped heap until the submissions that had
@@ -65,22 +63,13 @@ impl<D: Descriptors> ShaderVisibleHeap<D> {
     ///   with the default numbers of slots.
     /// - The driver failed.
     pub fn new(memory: &Allocator<D>, desc: ShaderVisibleDesc<'_>) -> Result<Self, DescriptorError> {
-        Self::with_algorithm(memory, desc)
-    }
-}
-
-impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
-    /// As [`ShaderVisibleHeap::new`], with the range allocator `A` for the persistent region.
-    ///
-    /// # Errors
-    /// As [`ShaderVisibleHeap::new`].
-    pub fn with_algorithm(memory: &Allocator<D>, desc: ShaderVisibleDesc<'_>) -> Result<Self, DescriptorError> {
         let shared = Arc::clone(memory.shared());
         let (desc, slots) = check_desc(&shared.device, desc)?;
         let only = shared.claim_visible(desc.kind).ok_or(DescriptorError::SecondHeap { kind: desc.kind })?;
         let number = shared.descriptors_number();
         let mut state = State {
             kind: desc.kind,
+            algorithm: desc.algorithm,
             types: desc.types,
             chunk_slots: desc.chunk_slots,
             frame_slots: desc.frame_slots,
@@ -109,7 +98,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
             only: Lock::new(Some(only)),
         };
         if desc.persistent_slots != 0 {
-            state.persistent.get_mut().insert(desc.frame_slots, A::with_slots(desc.persistent_slots));
+            state.persistent.get_mut().insert(desc.frame_slots, state.algorithm.slots(desc.persistent_slots));
         }
         let state = Arc::new(state);
         state.trace_heap(&shared);
@@ -121,7 +110,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     ///
     /// # Errors
     /// `count` is 0, or no free run has this length. Released slots are freed in [`Allocator::reclaim`].
-    pub fn allocate(&self, count: u32) -> Result<Persistent<D, A>, DescriptorError> {
+    pub fn allocate(&self, count: u32) -> Result<Persistent<D>, DescriptorError> {
         self.allocate_aligned(count, 1)
     }
 
@@ -130,7 +119,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         self.heap_owner.state.persistent.lock().statistics().largest_free as u32
     }
 
-    fn allocate_aligned(&self, count: u32, alignment: u64) -> Result<Persistent<D, A>, DescriptorError> {
+    fn allocate_aligned(&self, count: u32, alignment: u64) -> Result<Persistent<D>, DescriptorError> {
         let HeapOwner { shared, state } = &*self.heap_owner;
         let mut blocks = state.persistent.lock();
         let allocation = match blocks.try_allocate(count.into(), alignment) {
@@ -155,7 +144,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     ///
     /// # Errors
     /// [`DescriptorError::Foreign`] if the frame belongs to another allocator.
-    pub fn frame_descriptors<'f>(&self, frame: &'f Frame) -> Result<FrameDescriptors<'f, D, A>, DescriptorError> {
+    pub fn frame_descriptors<'f>(&self, frame: &'f Frame) -> Result<FrameDescriptors<'f, D>, DescriptorError> {
         self.check_frame(frame)?;
         let version = Arc::clone(self.heap_owner.state.core.versions.read().of(frame.point()));
         Ok(FrameDescriptors::new(Arc::clone(&self.heap_owner), version, frame.point()))
@@ -213,7 +202,7 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
         versions.old.push((until, old));
         drop(versions);
         state.trace_heap(shared);
-        state.persistent.lock().insert(before.heap.slots(), A::with_slots(more_slots));
+        state.persistent.lock().insert(before.heap.slots(), state.algorithm.slots(more_slots));
         Ok(())
     }
 
@@ -279,11 +268,11 @@ impl<D: Descriptors, A: SlotAllocator> ShaderVisibleHeap<D, A> {
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> Allocate for ShaderVisibleHeap<D, A> {
-    type Allocation = Persistent<D, A>;
+impl<D: Descriptors> Allocate for ShaderVisibleHeap<D> {
+    type Allocation = Persistent<D>;
     type Error = DescriptorError;
 
-    fn allocate(&mut self, size: u64, alignment: u64) -> Result<Persistent<D, A>, DescriptorError> {
+    fn allocate(&mut self, size: u64, alignment: u64) -> Result<Persistent<D>, DescriptorError> {
         let max = u64::from(self.slots() - self.heap_owner.state.frame_slots);
         match u32::try_from(size) {
             Ok(count) if size <= max => self.allocate_aligned(count, alignment),
@@ -292,14 +281,14 @@ impl<D: Descriptors, A: SlotAllocator> Allocate for ShaderVisibleHeap<D, A> {
     }
 
     /// Drops the allocation. If it belongs to another heap, it is freed in that heap, and an error is returned.
-    fn free(&mut self, allocation: Persistent<D, A>) -> Result<(), FreeError> {
+    fn free(&mut self, allocation: Persistent<D>) -> Result<(), FreeError> {
         let (offset, size) = (allocation.start().into(), allocation.len().into());
         let own = Arc::ptr_eq(&allocation.heap_owner.state, &self.heap_owner.state);
         if own { Ok(()) } else { Err(FreeError::Foreign { offset, size }) }
     }
 }
 
-impl<D: Descriptors, A: SlotAllocator> fmt::Debug for ShaderVisibleHeap<D, A> {
+impl<D: Descriptors> fmt::Debug for ShaderVisibleHeap<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ShaderVisibleHeap({}, {:?})", self.kind(), self.statistics())
     }

@@ -276,6 +276,16 @@ impl TextureView {
         Self { kind, mips, layers, dimension: None, aspect: None, layout: ViewLayout::General }
     }
 
+    /// Returns a view of a whole texture for sampling: all mip levels and layers, in the natural dimension and the general
+    /// layout. If the format has depth and stencil, the view contains the depth.
+    #[must_use]
+    pub fn sampled(texture: &TextureDesc) -> Self {
+        let has = |aspect| texture.format.texels().block_bytes(aspect).is_some();
+        let has_both = has(TextureAspect::Depth) && has(TextureAspect::Stencil);
+        let whole = Self::new(TextureViewKind::Sampled, 0..texture.mips, 0..texture.layers);
+        Self { aspect: has_both.then_some(TextureAspect::Depth), ..whole }
+    }
+
     /// Sets the dimension.
     #[must_use]
     pub const fn dimension(mut self, dimension: ViewDimension) -> Self {

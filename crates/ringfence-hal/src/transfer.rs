@@ -207,7 +207,7 @@ pub struct TextureResolve<T> {
 pub struct MipChain<T> {
     /// The texture. The previous contents of all mip levels except the first may be discarded.
     pub texture: T,
-    /// Its subresources.
+    /// Size, subresources and format of the texture.
     pub parts: TextureParts,
 }
 

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! While copies are gathered and not recorded, defragmentation does not move their destination. If copies to a resource
-//! are lost, the resource returns this from `is_lost`, and its debug record (of type `L`) is kept for a report.
+//! are lost, `Content::is_lost` returns `true`, and the resource's debug record (type `L`), if there is one, is kept
+//! for a report.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -69,7 +70,7 @@ impl Content {
 /// The destination of gathered copies: a resource.
 pub struct Target<L> {
     content: Arc<Content>,
-    /// Value of the object counter for which the copies were gathered.
+    /// Value of `Content::object` when the target was created. If the values differ, the object was exchanged.
     object: u32,
     /// User data of the resource.
     pub user_data: u64,
@@ -117,7 +118,7 @@ impl<L: Clone> Target<L> {
     }
 }
 
-/// Prevents moves of a range until it is released or dropped.
+/// Prevents moves of a range, until this value is released or dropped.
 struct Kept {
     ticket: Arc<Ticket>,
     is_kept: AtomicBool,
@@ -185,7 +186,8 @@ impl<L: Clone> Delivery<L> {
         self.frames.iter().any(|(_, watch)| watch.end() == end)
     }
 
-    /// Reports the copies as lost. If `is_submitted` is `false`, does not report the copies that their owners repeat.
+    /// Marks the copies as lost. `is_submitted` is `true` if one of their frames was
+    /// submitted. If it is `false`, targets whose owner stages the bytes again (`is_restaged`) are skipped.
     fn lose(&self, is_submitted: bool) {
         for target in self.targets.iter().filter(|target| is_submitted || !target.is_restaged) {
             if target.content.is_dropped.load(Ordering::Acquire) {

@@ -22,13 +22,13 @@
 //! An item in use keeps its pool alive, usually by a reference whose count all threads share. Taking an item and
 //! putting it back must not change this count, so a thread cache also keeps references for the next users. A reference
 //! is inside the item, or is a separate *owner* of type `O`; any owner can be used with any item. The pool then
-//! contains references to itself. When the last handle of the pool is dropped, [`ThreadCaches::close`] removes them,
-//! and the thread caches remain empty.
+//! contains references to itself. When the last handle of the pool is dropped, the pool must call
+//! [`ThreadCaches::close`], which removes these references. The thread caches then remain empty.
 //!
 //! # Accounts
 //!
-//! A thread cache also has an [`Account`] with two counts of the caller. They change in the same exchange as the items,
-//! so threads do not contend for a shared counter.
+//! A thread cache also has an [`Account`] with two counters that the caller defines and updates. They change in the
+//! same exchange as the items, so threads do not contend for a shared counter.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -146,8 +146,8 @@ pub struct ThreadCaches<T, O = (), const CLASSES: usize = 1> {
     /// One entry per thread cache; their number is a power of two. A thread cache is created at the first request of
     /// its thread.
     places: Box<[OnceLock<OwnLines<T, O, CLASSES>>]>,
-    /// Set before the first thread cache is created. Most pools never have a thread cache, and a sweep of them is then
-    /// fast.
+    /// Set before the first thread cache is created. A sweep reads only this flag if there is no thread cache, as in
+    /// most pools.
     any: OnceLock<()>,
     /// Maximum number of items of each class in a thread cache.
     rooms: [usize; CLASSES],
@@ -286,8 +286,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 
     /// Moves items from the iterator to this thread's cache until the cache is full, and returns the number of moved
-    /// items. Moves none if the cache is taken or closed. The last item is taken out first. Items that remain in a
-    /// borrowed iterator belong to the caller.
+    /// items. Moves none if the cache is taken or closed. [`ThreadCaches::take`] returns the last of these items first.
+    /// If `items` is passed by `&mut`, the items that do not fit remain in it.
     ///
     /// The iterator runs while the cache is taken, so it must not wait for another thread or call these thread caches.
     ///
@@ -307,7 +307,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     /// Puts an item into this thread's cache. The next call of [`ThreadCaches::take`] returns it.
     ///
     /// # Errors
-    /// The item, if the cache is taken, closed or full, or does not exist.
+    /// Returns the item if the cache is being accessed, is closed or full, or if this thread has no cache yet.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -353,7 +353,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.older_of(class, ROOM_MAX)
     }
 
-    /// As [`ThreadCaches::older`], but the cache counts as full from `full` items of the class on.
+    /// Does the same as [`ThreadCaches::older`], but treats a cache with at least `full` items of the class as full.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -510,7 +510,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
 /// Puts an owner into a thread cache. A later [`ThreadCaches::take`] returns it.
 ///
 /// # Safety
-/// The owner must keep the thread cache alive, also while it is in the cache.
+/// The owner must keep the thread cache alive, also while the owner is in the cache.
 ///
 /// # Errors
 /// The owner, if the thread cache is taken, closed or full.
@@ -537,7 +537,7 @@ pub unsafe fn put_owner<T, O, const CLASSES: usize>(
 /// If `class` is not below `CLASSES`.
 ///
 /// # Safety
-/// The item or the owner must keep the thread cache alive, also while it is in the cache.
+/// The item or the owner must keep the thread cache alive, also while the item and the owner are in the cache.
 ///
 /// # Errors
 /// `item` and the owner, if the thread cache is taken, closed or full.

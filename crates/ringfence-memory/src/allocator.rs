@@ -104,6 +104,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     /// No memory, or no memory type for the location; or the driver refuses the description. An error changes nothing.
+    #[doc(alias("vmaCreateBuffer", "CreateResource"))]
     #[track_caller]
     pub fn create_buffer(
         &self,
@@ -117,6 +118,7 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     /// As [`Allocator::create_buffer`].
+    #[doc(alias("vmaCreateImage", "create_image"))]
     #[track_caller]
     pub fn create_texture(
         &self,
@@ -144,6 +146,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     /// The memory type does not exist, the blocks are larger than the device allows, the alignment is not a power of
     /// two, or the pool's initial blocks could not be created.
+    #[doc(alias = "vmaCreatePool")]
     pub fn create_pool(&self, desc: PoolDesc<'_>) -> Result<Pool<D>, Error> {
         Pool::new(&self.handle, desc)
     }
@@ -158,6 +161,7 @@ impl<D: Device> Allocator<D> {
     /// # Errors
     /// The size is 0, the alignment is not a power of two, no memory type fits, the size exceeds every heap, or there
     /// is no memory. An error changes nothing.
+    #[doc(alias = "vmaAllocateMemory")]
     #[track_caller]
     #[inline]
     pub fn allocate(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
@@ -246,19 +250,23 @@ impl<D: Device> Allocator<D> {
         Ok(reclaimed)
     }
 
-    /// Returns statistics of memory and of driver calls. O(memory types + recycled objects), for each frame.
+    /// Returns statistics of memory and of driver calls. O(memory types + recycled objects): cheap enough for every
+    /// frame.
+    #[doc(alias = "vmaCalculateStatistics")]
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.shared.statistics()
     }
 
     /// Returns every block, range and resource as plain data. O(ranges): too slow for each frame.
+    #[doc(alias("vmaBuildStatsString", "generate_report"))]
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.shared.snapshot()
     }
 
     /// Begins a defragmentation of all memory, custom pools included: see [`defrag`](crate::defrag). Moves nothing yet.
+    #[doc(alias = "vmaBeginDefragmentation")]
     #[must_use]
     pub fn defragment(&self, desc: DefragDesc) -> Defrag<D> {
         Defrag::of_all(&self.shared, desc)

@@ -68,7 +68,7 @@ pub struct NewRange<'a, M: Watched> {
     pub name: &'a str,
     pub user_data: u64,
     pub margins: Margins,
-    /// Mapped address of the owner's first byte.
+    /// Mapped address of the first byte after the front guard; `None` if the memory is not mapped.
     pub host: Option<Mapped>,
 }
 

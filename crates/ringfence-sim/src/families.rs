@@ -8,7 +8,8 @@
 //!
 //! All queues are in family 0 until [`Device::set_family`](super::Device::set_family) changes that. Ownership follows
 //! the order of submission, so a release must be submitted before its acquire. The release must also execute before the
-//! acquire; like for all other work, this needs a wait, which is checked. Uses through descriptors are not checked.
+//! acquire. As with all work on different queues, a fence must order the two, and the hazard finder checks that. Uses
+//! through descriptors are not checked.
 
 use super::command::{BufferRange, Command};
 use super::hazard::{Hazard, HazardKind};
@@ -135,8 +136,8 @@ impl State {
         }
     }
 
-    /// Only a texture with one subresource can be overwritten as a whole: of other textures, the rest would lose its
-    /// contents.
+    /// Returns `Overwrite` if the command writes all of a texture that has one subresource. A write to a texture with
+    /// several leaves the contents of the others, which must be kept.
     fn texture_write(&self, texture: Texture, part: Option<Part>) -> Use {
         let is_all = self.texture_desc(texture).zip(part).is_some_and(|(desc, part)| part.is_all_of(&desc));
         if is_all { Use::Overwrite } else { Use::Content }

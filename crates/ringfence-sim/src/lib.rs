@@ -87,7 +87,7 @@ pub use counts::{CallCounts, Live};
 pub use descriptor::View;
 pub use device::Device;
 pub use hazard::{Hazard, HazardKind, PendingWork};
-pub use ids::{Buffer, DescriptorHeap, Fence, Label, Memory, Texture, What};
+pub use ids::{Buffer as BufferId, DescriptorHeap, Fence, Label, Memory, Texture as TextureId, What};
 pub use options::SimOptions;
 pub use profile::{CostCurve, Costs, Profile};
 pub use sharing::SharedHandle;

@@ -20,11 +20,9 @@ use std::time::Instant;
 use ash::vk;
 use bench::{Bench, median, open};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver};
+use ringfence::upload::{Staged, UploadDesc};
 use ringfence::vulkan::{CopyRecorder, Device};
-use ringfence::{
-    AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, ReadbackRing, Staged, UploadBatch, UploadDesc,
-    UploadRing,
-};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, ReadbackRing, UploadBatch, UploadRing};
 use ringfence_testkit::Gpu;
 
 const SLOT_BYTES: usize = 256;
@@ -175,7 +173,7 @@ fn check(
     results: &Buffer<Device>,
     content: &[u8],
 ) {
-    let back = ReadbackRing::new(memory, ringfence::ReadbackDesc { capacity: 1 << 20, ..Default::default() });
+    let back = ReadbackRing::new(memory, ringfence::upload::ReadbackDesc { capacity: 1 << 20, ..Default::default() });
     let back = back.expect("there is memory");
     let frame = timeline.begin();
     let room = back.reserve(&frame, results.size(), 4).expect("there is room");

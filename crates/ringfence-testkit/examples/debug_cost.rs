@@ -7,9 +7,10 @@
 
 use std::time::Instant;
 
+use ringfence::debugging::DebugDesc;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
 use ringfence::vulkan::Allocator;
-use ringfence::{AllocationDesc, AllocatorDesc, DebugDesc, Location};
+use ringfence::{AllocationDesc, AllocatorDesc, Location};
 use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Gpu, Options};
 

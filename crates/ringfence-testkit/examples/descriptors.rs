@@ -5,14 +5,11 @@
 
 use std::time::{Duration, Instant};
 
-use ringfence::descriptor::{
-    BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuHeapDesc, DescriptorError, ShaderVisibleDesc, ShaderVisibleHeap,
-    View,
-};
+use ringfence::descriptor::{BindlessDesc, CpuDescriptorHeap, CpuHeapDesc, DescriptorError, ShaderVisibleDesc, View};
 use ringfence::device::descriptors::{BufferView, BufferViewKind, DescriptorModel, Descriptors, HeapKind, ViewTypes};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Capabilities, Create, Driver};
 use ringfence::vulkan::Device;
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, BindlessTable, Buffer, Location, ShaderVisibleHeap};
 use ringfence_testkit::through::{Job, Slot, Through};
 use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Command, Gpu, Options};

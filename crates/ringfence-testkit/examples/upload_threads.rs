@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use bench::{Bench, median, open};
 use ringfence::device::Driver;
-use ringfence::{Allocator, AllocatorDesc, UploadDesc, UploadRing};
+use ringfence::upload::UploadDesc;
+use ringfence::{Allocator, AllocatorDesc, UploadRing};
 use ringfence_testkit::Gpu;
 
 const WRITE_BYTES: usize = 256;

@@ -10,10 +10,9 @@ use std::time::Instant;
 use ash::vk;
 use bench::{Bench, median, open};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver};
+use ringfence::upload::UploadDesc;
 use ringfence::vulkan::{CopyRecorder, Device};
-use ringfence::{
-    AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Timeline, UploadBatch, UploadDesc, UploadRing,
-};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Timeline, UploadBatch, UploadRing};
 use ringfence_testkit::Gpu;
 
 const FRAME_BYTES: usize = 64 << 20;

@@ -10,7 +10,7 @@
 //!
 //! A scenario is a function over a [`Stage`]. Its fallible calls go through [`Stage::step`] or a [`Trial`], which
 //! repeat a failed call. [`Walk::scenario`] runs a scenario on any [`Gpu`]. A failure names the scenario, the call and
-//! the error; `RINGFENCE_FAULT='scenario,k'` runs only that one.
+//! the error; `RINGFENCE_FAULT='scenario,k'` runs only the faults at call `k` of that scenario.
 //!
 //! ```
 //! use ringfence::device::DeviceError;
@@ -76,7 +76,8 @@ pub struct Walk<'a> {
     pub errors: &'a [DeviceError],
     /// For how long the call fails.
     pub lasting: &'a [Lasting],
-    /// If 1, every call of the scenario fails in one run; if n, every n-th call.
+    /// Distance between the calls that are tested. With 1, there are runs for every call of the scenario; with n, for
+    /// every n-th call.
     pub step: usize,
     /// If `true`, a failing call panics instead of returning the error, as a custom device might. The scenario is then
     /// run again without a fault.
@@ -129,7 +130,7 @@ impl Walk<'_> {
             return 0;
         }
         let calls = self.calm(open().0, scenario);
-        assert!(calls > 0, "{name} calls the driver");
+        assert!(calls > 0, "scenario '{name}' makes no driver call that can fail");
         for nth in (0..calls).step_by(self.step) {
             if only.is_some_and(|(_, wanted)| wanted != nth.to_string()) {
                 continue;
@@ -179,7 +180,7 @@ impl Walk<'_> {
         stage.memory.debug().validate().expect("sound after the fault");
         let injected = stage.faults.injected();
         // On a real device, the number of queries of a fence depends on timing.
-        assert!(injected > 0 || G::NAME != SimGpu::NAME, "the call occurs again with the fault");
+        assert!(injected > 0 || G::NAME != SimGpu::NAME, "the scenario made fewer driver calls than without a fault");
         stage.faults.clear();
         // A panic ends the scenario early, even if the fault affects only one call.
         let ends = if self.unwinds { Lasting::FromThenOn } else { lasting };

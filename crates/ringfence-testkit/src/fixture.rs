@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use ringfence::device::fault::FaultInjector;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Device};
+use ringfence::memory::Error;
 use ringfence::sim::{self, Command, Fence, Profile, SimOptions};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Error, Frame, Timeline};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Frame, Timeline};
 
 /// A simulated device with an allocator over it.
 pub struct Fixture<D: Device = sim::Device> {

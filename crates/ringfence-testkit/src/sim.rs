@@ -11,8 +11,8 @@ use ringfence::device::{
     TexelFormat, TextureAspect, TextureDesc, TextureUsage, Textures,
 };
 use ringfence::sim::{
-    Buffer as SimBuffer, BufferLayout, BufferRange, Command as SimCommand, DescriptorUse, Device, Fence, Kernel,
-    Memory, Profile, SimOptions, Texture as SimTexture, TextureRegion as SimRegion,
+    BufferId as SimBuffer, BufferLayout, BufferRange, Command as SimCommand, DescriptorUse, Device, Fence, Kernel,
+    Memory, Profile, SimOptions, TextureId as SimTexture, TextureRegion as SimRegion,
 };
 
 use crate::through::{Job, Through};
@@ -43,7 +43,7 @@ impl SimGpu {
     /// Opens a device with this profile.
     ///
     /// # Errors
-    /// The memory of the profile is too small for the canvas.
+    /// The profile has too little memory for the buffer that pictures are drawn in (4 MiB).
     pub fn with_profile(profile: Profile, options: SimOptions) -> Result<Self, OpenError> {
         let queues = options.queues.max(1);
         let device = Device::new(profile, SimOptions { queues: queues + 1, ..options });

@@ -381,7 +381,8 @@ impl State {
         self.frame_count
     }
 
-    /// Returns the number of impossible events so far.
+    /// Returns the number of events so far that contradict the state, such as the release of an unknown range: see
+    /// [`State::apply`].
     #[must_use]
     pub fn odd_count(&self) -> u64 {
         self.odd_count

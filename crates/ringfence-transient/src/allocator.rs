@@ -49,8 +49,8 @@ impl<D: Device> TransientAllocator<D> {
     ///
     /// # Errors
     /// An index is out of range for the lists, a last use is not ordered after the first use, there is no memory, or
-    /// the driver fails. If the execution has already begun, it ends; objects that were created before the error stay
-    /// in the caches.
+    /// the driver fails. If the error occurs after this call has begun the execution, the execution ends.
+    /// Objects that this call has created stay in the caches.
     pub fn plan(
         &mut self,
         passes: &[FramePass<'_>],
@@ -72,7 +72,8 @@ impl<D: Device> TransientAllocator<D> {
     /// its saving. If no better order is found, returns the present order.
     ///
     /// - Passes are given by their index in the present order, `0..pass_count`.
-    /// - Each resource has a list of at least one use, in any order. Its first use counts as a write.
+    /// - Each resource needs at least one use; the order of the list does not matter. The use by the earliest pass
+    ///   counts as a write.
     /// - `order` contains further pairs *(before, after)* of passes that must keep their order, beyond those that the
     ///   uses imply: for example if a pass writes a buffer of another allocator.
     /// - `go_on` is called before each pass that is tried at another position, with the load reached so far, in bytes.
@@ -268,7 +269,8 @@ pub struct Suspended {
 }
 
 /// A graph execution in progress. Dropping it ends the execution as [`Execution::finish`] without points does, but its
-/// passes count as not submitted: their waits order nothing, so later passes reuse fewer bytes.
+/// passes count as not submitted. Their waits are ignored when later passes are ordered, so later passes can reuse
+/// fewer bytes.
 ///
 /// It dereferences to [`TransientAllocator`], for the methods that read, and borrows it exclusively. If a renderer owns
 /// both its passes and the allocator, it suspends the execution while it records: [`Execution::suspend`].
@@ -309,7 +311,7 @@ impl<'a, D: Device> Execution<'a, D> {
         self.acquire(info, pass, name)
     }
 
-    /// Acquires a texture from `pass` on, which is its first use: all other uses come after that pass. Its initial
+    /// Acquires a texture. `pass` is the first pass that uses it; all other uses must come after `pass`. Its initial
     /// contents are undefined. [`TransientAllocator::barriers`] returns the barriers to record at the beginning of the
     /// pass.
     ///
@@ -391,8 +393,8 @@ impl<'a, D: Device> Execution<'a, D> {
     }
 
     /// Suspends the execution: it stays open, and the [`TransientAllocator`] is not borrowed until
-    /// [`TransientAllocator::resume`]. During the suspension, the allocator's methods that read return the execution's
-    /// resources.
+    /// [`TransientAllocator::resume`]. During the suspension, `texture`, `buffer`, `barriers` and the other `&self`
+    /// methods of the allocator return the resources of this execution.
     pub fn suspend(mut self) -> Suspended {
         self.is_over = true;
         Suspended { owner: self.transient.0.owner, execution: self.transient.0.execution }

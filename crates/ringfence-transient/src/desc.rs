@@ -12,10 +12,10 @@ pub struct TransientDesc<'a> {
     pub latency_frames: u64,
     /// Number of frames for which an empty heap is kept.
     pub heap_idle_frames: u64,
-    /// Number of steps, of some nanoseconds each, in which the planner searches for a layout of the same height with
+    /// Maximum number of steps, of some nanoseconds each, of the search for a layout that needs the same memory and
     /// fewer aliasing barriers. It does so once for each new shape of planned frames. 0 disables the search. With the
-    /// default, a frame of 55 resources is still planned in less than 0.1 ms (`planner/docs/measured.md` of the repository). For a frame that
-    /// never changes, a million steps may be worth the time.
+    /// default, a frame of 55 resources is still planned in less than 0.1 ms (`planner/docs/measured.md` of the
+    /// repository). For a frame that never changes, a million steps may be worth the time.
     pub transition_steps: u64,
     /// Name of the heaps in reports.
     pub name: &'a str,

@@ -80,7 +80,8 @@ pub(crate) struct Segment<D: Device> {
     /// Reservations start and end at multiples of this number of bytes: the `nonCoherentAtomSize`, or 1 if the memory
     /// is coherent.
     pub(super) atom: u64,
-    /// The buffer's companion, if the ring has a `pair`.
+    /// The buffer's companion (the views of its slots), made by [`Config::pair`]; `None` if the ring has no such
+    /// function.
     pub(super) paired: Option<Paired>,
 }
 

@@ -8,8 +8,9 @@ use std::hint::black_box;
 use ringfence::descriptor::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc};
 use ringfence::device::{BufferDesc, BufferUsage, Requirements, ResourceClass};
 use ringfence::lifetime::RetireBin;
+use ringfence::memory::Allocation;
 use ringfence::sim::{Device, Fence, Profile, SimOptions};
-use ringfence::{Allocation, AllocationDesc, Allocator, AllocatorDesc, Location, Timeline};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, Timeline};
 
 /// Number of allocations and frees in each path.
 const OPERATIONS: usize = 20_000;

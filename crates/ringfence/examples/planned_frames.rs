@@ -7,9 +7,8 @@
 use std::time::{Duration, Instant};
 
 use ringfence::device::{TextureDesc, TextureUsage};
-use ringfence::sim;
-use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
-use ringfence::{Allocator, AllocatorDesc};
+use ringfence::transient::{Described, FramePass, FrameResource, TransientDesc};
+use ringfence::{Allocator, AllocatorDesc, TransientAllocator, sim};
 
 /// Number of repeated frames per run, and number of runs. The minimum time of a frame is printed.
 const FRAMES: u32 = 200;

@@ -7,9 +7,8 @@
 
 use std::time::Instant;
 
-use ringfence::lifetime::RetireBin;
-use ringfence::sim;
-use ringfence::{Allocator, AllocatorDesc, SyncPoint, SyncSet, Timeline};
+use ringfence::lifetime::{RetireBin, SyncSet};
+use ringfence::{Allocator, AllocatorDesc, SyncPoint, Timeline, sim};
 
 const IN_FLIGHT: u64 = 3;
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use ringfence::device::{BufferDesc, BufferUsage};
 use ringfence::sim::{self, BufferRange, Command};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, UploadDesc, UploadRing};
+use ringfence::upload::UploadDesc;
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, UploadRing};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let gpu = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use ringfence::device::{BufferDesc, BufferUsage};
 use ringfence::sim::{self, Command};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, UploadDesc, UploadRing};
+use ringfence::upload::UploadDesc;
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, UploadRing};
 
 const FRAMES: u64 = 240;
 const FRAMES_IN_FLIGHT: u64 = 3;

@@ -9,8 +9,8 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use ringfence::device::{BufferDesc, BufferUsage};
-use ringfence::sim;
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, UploadDesc, UploadRing};
+use ringfence::upload::UploadDesc;
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, UploadRing, sim};
 
 const FRAMES: u64 = 300;
 const BUFFERS: usize = 1000;

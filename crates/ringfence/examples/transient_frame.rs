@@ -7,9 +7,8 @@ use std::fs::File;
 use std::time::Duration;
 
 use ringfence::device::{TextureDesc, TextureUsage};
-use ringfence::sim;
-use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
-use ringfence::{Allocator, AllocatorDesc};
+use ringfence::transient::{Described, FramePass, FrameResource, TransientDesc};
+use ringfence::{Allocator, AllocatorDesc, TransientAllocator, sim};
 
 /// Name, side in texels, index of the first pass, index of the last pass.
 const TARGETS: [(&str, u32, usize, usize); 9] = [

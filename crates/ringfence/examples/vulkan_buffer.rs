@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use ash::vk;
-use ringfence::{AllocationDesc, AllocatorDesc, Location, UploadDesc, UploadRing, vulkan};
+use ringfence::upload::UploadDesc;
+use ringfence::{AllocationDesc, AllocatorDesc, Location, UploadRing, vulkan};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let program = Program::new()?;

@@ -4,10 +4,11 @@
 macro_rules! beginning {
     () => {
         r#"
-use ringfence::descriptor::{ShaderVisibleDesc, ShaderVisibleHeap, View};
+use ringfence::descriptor::{ShaderVisibleDesc, View};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, ShaderVisibleHeap, sim};
 use ringfence::device::descriptors::{BufferView, BufferViewKind};
 use ringfence::device::{BufferDesc, BufferUsage, Placed};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, RawObject, sim};
+use ringfence::memory::RawObject;
 let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
 let memory = Allocator::over(device.clone(), AllocatorDesc::default());
 // SAFETY: nothing is submitted.
@@ -95,7 +96,7 @@ drop(view);";
 
     /// Freeing a block of a pool twice:
     BlockFreedTwice = "E0382", "
-let chain = ringfence::algorithms::pool_chain::PoolChain::<u32>::new(16, 1);
+let chain = ringfence_lockfree::pool_chain::PoolChain::<u32>::new(16, 1);
 let block = chain.reserve(4).unwrap().open(0);
 chain.free(block).unwrap();
 chain.free(block).unwrap();";

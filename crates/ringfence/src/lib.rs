@@ -12,30 +12,57 @@
 //!   reclaim()                     once a frame: frees retired objects that are complete
 //! ```
 //!
+//! Begin with the chapter [First hour](guide::first_hour), eight programs on Vulkan. [The guide](guide) has a chapter for
+//! each task, names for users of [other allocators](guide::porting), [pitfalls and questions](guide::pitfalls), and a
+//! [glossary](guide::glossary).
+//!
+//! # The twenty types
+//!
+//! | type | purpose |
+//! |---|---|
+//! | [`Allocator`] | creates buffers and textures, and frees them once the GPU has passed them |
+//! | [`AllocatorDesc`] | settings of an allocator: block sizes, limits, debugging |
+//! | [`AllocationDesc`] | settings of a request: location, name, priority |
+//! | [`Location`] | where the bytes are, and who maps them |
+//! | [`Dedicated`] | memory of its own, or a range of a block |
+//! | [`Buffer`] | a buffer with its memory; its drop is deferred until the GPU has passed it |
+//! | [`Texture`] | a texture with its memory |
+//! | [`SmallBuffer`] | a range of a driver buffer that many share |
+//! | [`Pool`] | blocks for some resources, with an algorithm and limits of its own |
+//! | [`Timeline`] | the progress of a queue: one fence, or timeline semaphore, with increasing values |
+//! | [`Frame`] | a submission that is being recorded |
+//! | [`SyncPoint`] | a timeline and the value that it must reach |
+//! | [`UploadRing`] | mapped bytes that the GPU reads once |
+//! | [`UploadBatch`] | copies to buffers and textures, recorded together |
+//! | [`ReadbackRing`] | bytes that the GPU writes and the host reads |
+//! | [`ConstantBuffers`] | constants of a frame and of a level |
+//! | [`FastConstants`] | constants of a draw, a few nanoseconds each |
+//! | [`ShaderVisibleHeap`] | descriptors that shaders read |
+//! | [`BindlessTable`] | one descriptor a resource, which shaders index |
+//! | [`TransientAllocator`] | resources of a frame that share memory |
+//!
+//! The modules [`vulkan`], `d3d12` and [`sim`] have an alias of each for their device.
+//!
 //! | module | contents |
 //! |---|---|
-//! | [`memory`] | the [`Allocator`]: memory types, blocks, dedicated memory, statistics, snapshots |
-//! | [`lifetime`] | [`Timeline`]s and [`Frame`]s |
+//! | [`memory`] | statistics, snapshots, budgets, plans of requests, errors |
+//! | [`lifetime`] | sets of sync points, deferred release, the exchange of resources in use |
+//! | [`upload`] | descriptions and errors of rings, batches, readback and constants; the transfer queue |
+//! | [`descriptor`] | views, CPU-only heaps, tables of a frame, samplers |
+//! | [`transient`] | passes, barriers and handles of aliased resources |
+//! | [`placement`] | an engine's policy that assigns each request to a pool |
+//! | [`commands`] | fills, clears, copies of boxes, resolves and mip levels |
+//! | [`contents`] | vectors and meshes in buffers of the device |
 //! | [`defrag`] | compaction in bounded [passes](defrag::DefragPass) |
 //! | [`residency`] | eviction from device memory if the budget is too small |
 //! | [`sharing`] | memory shared with other processes and APIs |
 //! | [`sparse`] | buffers and textures with memory bound page by page |
 //! | [`debugging`] | memory guards, fill patterns, reports of leaks, a history of events |
 //! | [`trace`] | recordings of all events |
-//! | [`upload`] | rings of mapped memory, constants, batches of copies, readback |
-//! | [`descriptor`] | CPU-only and shader-visible descriptors, bindless tables, samplers |
-//! | `contents` | vectors and meshes in buffers of the device, behind the feature `contents` |
-//! | `commands` | fills, clears, copies of boxes, resolves and mip levels, behind the feature `commands` |
-//! | [`transient`] | aliased resources of a frame: the [`TransientAllocator`](transient::TransientAllocator) |
-//! | [`placement`] | an engine's policy that assigns each request to a pool |
-//! | [`device`] | the contract of a device (crate `ringfence-hal`), and a guide to implement one |
+//! | [`device`] | descriptions of resources, formats, capabilities; the contract of a device, and a guide to implement one (crate `ringfence-hal`) |
 //! | [`alias`] | plans of offsets for known lifetimes (crate `ringfence-alias`) |
-//! | [`algorithms`] | the algorithms alone (crates `ringfence-core` and `ringfence-lockfree`) |
-//! | `sim`, `vulkan`, `d3d12` | the simulated GPU and the two backends, each behind the feature of the same name |
-//!
-//! The modules from [`memory`] to [`trace`] re-export the crates `ringfence-memory` and `ringfence-sparse`. The four
-//! modules after them re-export the crates `ringfence-upload`, `ringfence-descriptor`, `ringfence-transient` and
-//! `ringfence-placement`.
+//! | [`algorithms`] | range allocators and rings over plain numbers |
+//! | [`vulkan`], `d3d12`, [`sim`] | the two backends and the simulated GPU, each behind the feature of the same name |
 //!
 //! | feature | adds |
 //! |---|---|
@@ -102,16 +129,14 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-#[cfg(all(doctest, feature = "sim"))]
-mod guide;
+#[cfg(any(doc, doctest))]
+mod chapters;
+#[cfg(any(doc, doctest))]
+pub use chapters::guide;
 
-/// The algorithms alone: the crate `ringfence-core`, and the two pools of `ringfence-lockfree`.
-pub mod algorithms {
-    pub use ringfence_core::*;
-    pub use ringfence_lockfree::{fixed_pool, pool_chain};
-}
+mod modules;
 
-#[cfg(any(feature = "vulkan", all(windows, feature = "d3d12")))]
+#[cfg(any(feature = "vulkan", all(windows, feature = "d3d12"), feature = "sim"))]
 #[macro_use]
 mod native;
 
@@ -119,34 +144,43 @@ mod native;
 pub mod d3d12;
 #[cfg(doctest)]
 mod impossible;
+#[cfg(feature = "sim")]
+pub mod sim;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 
+#[cfg(feature = "placement")]
+#[doc(inline)]
+pub use ringfence_placement::FastConstants;
+#[cfg(feature = "transient")]
+#[doc(inline)]
+pub use ringfence_transient::TransientAllocator;
+#[doc(inline)]
+pub use {
+    ringfence_core::sync::SyncPoint,
+    ringfence_descriptor::{BindlessTable, ShaderVisibleHeap},
+    ringfence_memory::{
+        AllocationDesc, Allocator, AllocatorDesc, Buffer, Dedicated, Frame, Location, Pool, SmallBuffer, Texture,
+        Timeline,
+    },
+    ringfence_upload::{ConstantBuffers, ReadbackRing, UploadBatch, UploadRing},
+};
+
+#[cfg(feature = "placement")]
+pub use modules::placement;
+#[cfg(feature = "transient")]
+pub use modules::transient;
+pub use modules::{algorithms, descriptor, lifetime, memory, upload};
 #[cfg(feature = "transient")]
 pub use ringfence_alias as alias;
 #[cfg(feature = "commands")]
+#[doc(inline)]
 pub use ringfence_commands as commands;
 #[cfg(feature = "contents")]
+#[doc(inline)]
 pub use ringfence_contents as contents;
-pub use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
-pub use ringfence_descriptor as descriptor;
 pub use ringfence_hal as device;
-pub use ringfence_memory::{
-    AccessError, Allocation, AllocationDesc, Allocator, AllocatorDesc, Budget, Buffer, DebugDesc, Dedicated, Error,
-    Frame, FrameError, Location, Maintenance, Plan, PlannedWay, Pool, PoolDesc, Pressure, RawObject, Reclaimed,
-    Resource, ResourceKind, ShareError, SharedMemory, SmallBuffer, Texture, Timeline, Tried, debugging, defrag,
-    lifetime, memory, residency, resource, sharing, trace,
-};
-#[cfg(feature = "placement")]
-pub use ringfence_placement::{self as placement, FastConstants, FastConstantsDesc, FastWriter};
-#[cfg(feature = "sim")]
-pub use ringfence_sim as sim;
+#[doc(inline)]
+pub use ringfence_memory::{debugging, defrag, residency, sharing, trace};
+#[doc(inline)]
 pub use ringfence_sparse as sparse;
-#[cfg(feature = "transient")]
-pub use ringfence_transient as transient;
-pub use ringfence_upload as upload;
-pub use ringfence_upload::{
-    BatchError, BoundConstants, ConstantBuffers, ConstantWriter, ConstantsDesc, DynamicConstants, Readback,
-    ReadbackDesc, ReadbackError, ReadbackRing, Staged, StaticConstants, TexelTarget, Texels, TransferQueue,
-    UploadBatch, UploadDesc, UploadError, UploadRing, UploadWriter, WhenFull,
-};

@@ -3,8 +3,10 @@
 use bytemuck::{Pod, Zeroable};
 use glam::{Mat4, Vec3, Vec4};
 use ringfence::device::BufferUsage;
+use ringfence::placement::{FastConstantsDesc, FastWriter};
+use ringfence::upload::Staged;
 use ringfence::vulkan::Device;
-use ringfence::{FastConstants, FastConstantsDesc, FastWriter, Frame, Staged};
+use ringfence::{FastConstants, Frame};
 
 use crate::Failure;
 use crate::gpu::Gpu;

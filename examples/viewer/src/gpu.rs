@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ash::{ext, khr, vk};
+use ringfence::AllocatorDesc;
+use ringfence::debugging::DebugDesc;
 use ringfence::vulkan::{self, DeviceSetup, Features, PlainViews};
-use ringfence::{AllocatorDesc, DebugDesc};
 
 use crate::Failure;
 

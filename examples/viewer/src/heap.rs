@@ -1,11 +1,12 @@
 //! Descriptors: one heap of textures and storage buffers, one of samplers. Shaders access them by slot.
 
-use ringfence::descriptor::{Binding, BindlessDesc, BindlessEntry, BindlessTable, SamplerTable, ShaderVisibleDesc};
-use ringfence::descriptor::{ShaderVisibleHeap, View};
-use ringfence::device::descriptors::{AddressMode, Compare, Descriptors, HeapKind, SamplerDesc, TextureView};
-use ringfence::device::descriptors::{TextureViewKind, ViewLayout, ViewTypes};
+use ringfence::descriptor::{Binding, BindlessDesc, BindlessEntry, SamplerTable, ShaderVisibleDesc, View};
+use ringfence::device::descriptors::{
+    AddressMode, Compare, Descriptors, HeapKind, SamplerDesc, TextureView, ViewLayout, ViewTypes,
+};
+use ringfence::upload::Staged;
 use ringfence::vulkan::{Device, Texture};
-use ringfence::{Frame, Staged};
+use ringfence::{BindlessTable, Frame, ShaderVisibleHeap};
 
 use crate::Failure;
 use crate::gpu::Gpu;
@@ -15,7 +16,7 @@ type Sampler = ringfence::descriptor::Sampler<Device>;
 pub struct Heap {
     pub resources: ShaderVisibleHeap<Device>,
     pub table: BindlessTable<Device>,
-    samplers: ShaderVisibleHeap<Device>,
+    pub samplers: ShaderVisibleHeap<Device>,
     /// Slots of the samplers: repeated with anisotropy, repeated, clamped, comparing depths.
     pub sampler_slots: [u32; 4],
     _samplers: ([Sampler; 4], SamplerTable<Device>),
@@ -92,5 +93,5 @@ impl Heap {
 
 fn whole(texture: &Texture) -> Result<TextureView, Failure> {
     let desc = texture.desc().ok_or("the texture has no portable description")?;
-    Ok(TextureView::new(TextureViewKind::Sampled, 0..desc.mips, 0..desc.layers).layout(ViewLayout::ReadOnly))
+    Ok(TextureView::sampled(desc).layout(ViewLayout::ReadOnly))
 }

@@ -5,8 +5,9 @@ use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ringfence::Allocator;
+use ringfence::upload::Readback;
 use ringfence::vulkan::{Device, UploadRing};
-use ringfence::{Allocator, Readback};
 use ringfence_report::{FrameSample, History, Report};
 
 use crate::Failure;

@@ -6,7 +6,6 @@ use ash::vk;
 use bytemuck::{Pod, Zeroable};
 use naga::back::spv;
 use naga::valid::{Capabilities, ValidationFlags, Validator};
-use ringfence::device::descriptors::HeapKind;
 use ringfence::vulkan::Device;
 
 use crate::Failure;
@@ -84,7 +83,7 @@ pub struct Pipelines {
 impl Pipelines {
     pub fn new(gpu: &Gpu, heap: &Heap) -> Result<Self, Failure> {
         let device = gpu.raw().clone();
-        let [resources, samplers] = set_layouts(gpu, heap)?;
+        let [resources, samplers] = [heap.resources.set_layout(), heap.samplers.set_layout()];
         let inputs = [0, 1, 2].map(|binding| {
             vk::DescriptorSetLayoutBinding::default()
                 .binding(binding)
@@ -261,17 +260,6 @@ impl Pipelines {
 /// Stages that read the push constants.
 pub const STAGES: vk::ShaderStageFlags =
     vk::ShaderStageFlags::from_raw(vk::ShaderStageFlags::VERTEX.as_raw() | vk::ShaderStageFlags::FRAGMENT.as_raw());
-
-/// Returns the set layouts of the heaps. Only a binding knows them, so a frame is opened, and discarded.
-fn set_layouts(gpu: &Gpu, heap: &Heap) -> Result<[vk::DescriptorSetLayout; 2], Failure> {
-    let frame = gpu.timeline.begin();
-    let binding = heap.bind(&frame)?;
-    let layout = |kind| binding.bound(kind).map(|bound| bound.set_layout()).ok_or("both heaps are bound");
-    let layouts = [layout(HeapKind::Resources)?, layout(HeapKind::Samplers)?];
-    drop(binding);
-    frame.discard();
-    Ok(layouts)
-}
 
 /// Maps the bindings of the shaders to those of the heap, which depend on how the device keeps descriptors.
 fn bindings(device: &Device, [resources, samplers]: [u32; 2]) -> Result<spv::BindingMap, Failure> {

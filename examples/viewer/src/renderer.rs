@@ -6,8 +6,9 @@ use ringfence::descriptor::{Binding, CpuDescriptorHeap, CpuDescriptors, CpuHeapD
 use ringfence::device::descriptors::{HeapKind, TextureView, TextureViewKind};
 use ringfence::device::record::Record;
 use ringfence::device::{Format, TexelBox, TextureAspect, TextureDesc, TextureUsage};
+use ringfence::upload::{Readback, ReadbackDesc, UploadDesc, WhenFull};
 use ringfence::vulkan::{CopyRecorder, Device, Texture, UploadRing};
-use ringfence::{AllocationDesc, Frame, Readback, ReadbackDesc, ReadbackRing, UploadBatch, UploadDesc, WhenFull};
+use ringfence::{AllocationDesc, Frame, ReadbackRing, UploadBatch};
 
 use crate::Failure;
 use crate::constants::Constants;
@@ -342,7 +343,7 @@ impl Renderer {
 
 impl Picture {
     fn attachment(&self) -> Attachment {
-        let view = self.view.heap().object().image_view(self.view.start());
+        let view = self.view.image_view(0);
         Attachment { image: *self.texture.object(), view, resolve: None, is_kept: true }
     }
 }

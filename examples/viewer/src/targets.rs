@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use ash::vk;
 use ringfence::descriptor::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, View};
 use ringfence::device::descriptors::HeapKind;
-use ringfence::transient::{Described, FramePass, FrameResource, Suspended, TransientAllocator, TransientDesc};
-use ringfence::transient::{TransientFigures, TransientId, TransientTexture};
+use ringfence::lifetime::TimelineId;
+use ringfence::transient::{
+    Described, FramePass, FrameResource, Suspended, TransientDesc, TransientFigures, TransientId, TransientTexture,
+};
 use ringfence::vulkan::{self, Device, TextureInfo};
-use ringfence::{SyncPoint, TimelineId};
+use ringfence::{SyncPoint, TransientAllocator};
 
 use crate::Failure;
 use crate::gpu::Gpu;
@@ -199,7 +201,7 @@ impl Targets {
             self.views.insert(handle.id(), view);
         }
         let view = &self.views[&handle.id()];
-        Ok((image, view.heap().object().image_view(view.start())))
+        Ok((image, view.image_view(0)))
     }
 
     fn make_view(&self, target: Target, image: vk::Image) -> Result<CpuDescriptors<Device>, Failure> {
@@ -231,7 +233,7 @@ impl Targets {
         for barrier in self.allocator.barriers() {
             let Some(pass) = pass_of(barrier) else { continue };
             starts[pass].depends |= barrier.depends;
-            if let (true, Ok(ringfence::RawObject::Texture(image))) =
+            if let (true, Ok(ringfence::memory::RawObject::Texture(image))) =
                 (barrier.discards, self.allocator.raw(barrier.after))
             {
                 starts[pass].discards.push(*image);

@@ -3,8 +3,10 @@
 use glam::Vec3;
 use ringfence::descriptor::BindlessEntry;
 use ringfence::device::{Dimension, Format, TextureDesc, TextureUsage};
+use ringfence::memory::Error;
+use ringfence::upload::{TexelTarget, Texels};
 use ringfence::vulkan::{Device, Texture, UploadRing};
-use ringfence::{AllocationDesc, Error, Frame, TexelTarget, Texels, UploadBatch};
+use ringfence::{AllocationDesc, Frame, UploadBatch};
 
 use crate::Failure;
 use crate::gpu::Gpu;

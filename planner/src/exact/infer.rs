@@ -142,8 +142,8 @@ impl<S: Shape, U: Unit> Search<'_, S, U> {
         }
     }
 
-    /// Returns `true` if the supporter that was found last may still end no higher than this item begins. Between two
-    /// checks lows only rise or are restored, so the old supporter stays valid while this holds.
+    /// Returns `true` if the recorded supporter of `item` is still open, and its lowest end is at or below the `low` of
+    /// `item`. Then [`Search::least_end`] could not raise `item`, and need not be called.
     fn is_supported(&self, item: usize) -> bool {
         let other = self.supporter[item] as usize;
         let open = self.open[other / 64] >> (other % 64) & 1 == 1;

@@ -26,7 +26,8 @@ const UNASKED_STEPS_MAX: u64 = 1 << 17;
 /// longer.
 const MANY: usize = 20_000;
 const UNASKED_STEPS_MANY: u64 = 1 << 16;
-/// Orders without an improvement after which the search ends.
+/// Maximum number of consecutive orders without an improvement; then the search ends. Also limits the tries of
+/// `push_forward`.
 const FRUITLESS_MAX: usize = 2_000;
 /// Maximum number of steps of `push_forward`: some hundredths of a second.
 const PUSHED_STEPS_MAX: u64 = 1 << 16;
@@ -105,7 +106,7 @@ pub(super) struct Search<'p, G> {
     /// Steps that may be taken without a call of the closure while there is no plan.
     pub unasked: u64,
     pub is_stopped: bool,
-    /// `true` if an item finds no room beside the pins alone.
+    /// `true` if an item does not fit even when only the pinned items are placed: no plan exists.
     pub is_impossible: bool,
 }
 

@@ -3,8 +3,9 @@
 use ringfence::commands::{CommandError, Commands};
 use ringfence::device::fault::{Call, FaultInjector, Recorder, Rule};
 use ringfence::device::{BufferDesc, BufferUsage, DeviceError};
+use ringfence::memory::Error;
 use ringfence::sim::{Device, Profile, SimOptions};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Error, Location};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location};
 
 /// On a device without fills, the buffer with the value cannot be created. A recorder of the fault injector records the
 /// commands of the inner one.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use ringfence::contents::{ContentsError, Mesh, MeshArena, MeshArenaDesc};
 use ringfence::sim::Device;
-use ringfence::{Frame, UploadBatch, UploadError};
+use ringfence::upload::UploadError;
+use ringfence::{Frame, UploadBatch};
 use ringfence_core::testing::rng::Rng;
 
 use super::program::Program;

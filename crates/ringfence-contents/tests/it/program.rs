@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use ringfence::device::{BufferDesc, BufferUsage};
 use ringfence::sim::{Barrier, Command, Device, Fence, Profile, SimOptions};
-use ringfence::{
-    AllocationDesc, Allocator, AllocatorDesc, Buffer, Frame, Location, Timeline, UploadBatch, UploadDesc, UploadRing,
-};
+use ringfence::upload::UploadDesc;
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Frame, Location, Timeline, UploadBatch, UploadRing};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

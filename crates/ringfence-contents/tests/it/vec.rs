@@ -1,9 +1,10 @@
 //! `GpuVec`: generated changes, growth, lost frames, bounded updates, and views.
 
+use ringfence::UploadBatch;
 use ringfence::contents::{ContentsError, GpuVec, GpuVecDesc};
-use ringfence::resource::AsBufferSlice;
+use ringfence::memory::AsBufferSlice;
 use ringfence::sim::Device;
-use ringfence::{UploadBatch, UploadError};
+use ringfence::upload::UploadError;
 use ringfence_core::testing::rng::Rng;
 
 use super::program::{Program, ring};

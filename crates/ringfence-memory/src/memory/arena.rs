@@ -114,7 +114,7 @@ impl ArenaDesc {
 pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     pub(crate) desc: ArenaDesc,
     pub(crate) slots: Slots<BlockMemory<D>, O>,
-    /// Records of slots, by class, pool and slot.
+    /// Name, user data and flags of the slots that have any, by size class, pool and index of the slot.
     slot_notes: Lock<HashMap<(u32, u32, u32), RangeInfo>>,
     state: Lock<State<D, A>>,
     /// Held while a block is created.

@@ -27,6 +27,7 @@ impl<D: Device> MemoryBudgets<'_, D> {
     ///
     /// # Panics
     /// If there is no such heap.
+    #[doc(alias("vmaGetHeapBudgets", "QueryVideoMemoryInfo"))]
     #[must_use]
     pub fn heap(&self, heap: u32) -> Budget {
         self.0.budgets.heap(heap)

@@ -138,7 +138,7 @@ impl<D: Device> Place<D> {
         }
     }
 
-    /// Returns its ticket, if it may be moved.
+    /// Returns the ticket of the range, which is the permission to move it; `None` if the range may not be moved.
     pub(crate) fn ticket(&self) -> Option<&Arc<Ticket>> {
         match &self.hold {
             Hold::Range { ticket, .. } => ticket.as_ref(),

@@ -81,6 +81,7 @@ impl<D: Device> Debug<'_, D> {
 
     /// Compares the guards of every live range, and restores those that were overwritten: see
     /// [`debugging`](crate::debugging). O(live ranges); does nothing without margins.
+    #[doc(alias = "vmaCheckCorruption")]
     #[must_use]
     pub fn check_guards(&self) -> GuardCheck {
         // SAFETY: every memory object belongs to this device.

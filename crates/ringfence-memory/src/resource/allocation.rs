@@ -203,6 +203,7 @@ impl<D: Device> Allocation<D> {
 
     /// Returns the mapped address of its first byte; `None` if its memory type is not host-visible, or if the API maps
     /// resources and not memory (Direct3D 12). Valid as long as this value lives.
+    #[doc(alias("vmaMapMemory", "mapped_ptr"))]
     #[must_use]
     pub fn mapped(&self) -> Option<NonNull<u8>> {
         self.base().and_then(|mapped| NonNull::new(mapped.as_ptr()))
@@ -212,6 +213,7 @@ impl<D: Device> Allocation<D> {
     ///
     /// # Errors
     /// The range is not mapped, or is outside of the allocation; or the driver failed.
+    #[doc(alias = "vmaFlushAllocation")]
     pub fn flush(&self, offset: u64, size: u64) -> Result<(), AccessError> {
         self.host().flush(offset, size)
     }
@@ -249,6 +251,7 @@ impl<D: Device> Allocation<D> {
     ///
     /// # Errors
     /// As [`Allocation::create_aliasing_texture`].
+    #[doc(alias = "vmaCreateAliasingBuffer")]
     pub fn create_aliasing_buffer(
         &mut self,
         info: &impl Describe<D, Buffers>,

@@ -16,8 +16,9 @@ use std::time::Duration;
 use ringfence::algorithms::algorithm::Algorithm;
 use ringfence::defrag::{Defrag, DefragDesc, DefragState};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Requirements, ResourceClass};
+use ringfence::memory::PoolDesc;
 use ringfence::sim::{self, BufferRange, Command, Kernel};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Pool, PoolDesc, Timeline};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Pool, Timeline};
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 const BLOCK_BYTES: u64 = 256 << 10;

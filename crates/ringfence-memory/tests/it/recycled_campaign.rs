@@ -47,7 +47,7 @@ struct Held {
 }
 
 impl Held {
-    fn place(&self) -> Option<(sim::Buffer, u64)> {
+    fn place(&self) -> Option<(sim::BufferId, u64)> {
         match &self.what {
             What::Buffer(buffer) => Some((*buffer.object(), 0)),
             What::Small(small) => Some((*small.object(), small.offset())),

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use ringfence::device::fault::{Call, FaultInjector, Rule};
 use ringfence::device::{BufferDesc, BufferUsage, DeviceError, Driver, MemoryProperties, Priority};
+use ringfence::memory::Budget;
 use ringfence::residency::{Residency, ResidencyError};
-use ringfence::sim::HazardKind;
-use ringfence::sim::{self, BufferRange, Command, Kernel};
-use ringfence::{AllocationDesc, Budget, Buffer, Dedicated};
+use ringfence::sim::{self, BufferRange, Command, HazardKind, Kernel};
+use ringfence::{AllocationDesc, Buffer, Dedicated};
 use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
 type Device = FaultInjector<sim::Device>;

@@ -1,11 +1,13 @@
 //! Shared memory on the simulated device: failures of the driver, and programs that break the rules.
 
+use ringfence::debugging::DebugDesc;
 use ringfence::device::fault::Rule;
 use ringfence::device::sharing::Tied;
 use ringfence::device::{BufferDesc, BufferUsage, DeviceError, Driver, MemoryDesc, ResourceClass};
-use ringfence::sharing::{Share, ShareKind};
+use ringfence::memory::PoolDesc;
+use ringfence::sharing::{Share, ShareError, ShareKind};
 use ringfence::sim::{self, Profile, SimOptions};
-use ringfence::{AllocationDesc, AllocatorDesc, DebugDesc, PoolDesc, ShareError, sharing};
+use ringfence::{AllocationDesc, AllocatorDesc, sharing};
 use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
 const PAGE: u64 = 64 << 10;

@@ -3,9 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ringfence::device::{BufferDesc, BufferUsage};
+use ringfence::placement::FastConstantsDesc;
 use ringfence::sim::{Device, Profile, SimOptions};
+use ringfence::upload::UploadError;
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, FastConstants, Location, Timeline};
-use ringfence::{FastConstantsDesc, UploadError};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

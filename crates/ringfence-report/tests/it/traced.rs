@@ -1,12 +1,12 @@
 //! A recorded run with descriptors and transient objects, and the states at the ends of its frames, computed without
 //! the report.
 
-use ringfence::descriptor::{CpuDescriptorHeap, CpuHeapDesc, ShaderVisibleDesc, ShaderVisibleHeap, View};
+use ringfence::descriptor::{CpuDescriptorHeap, CpuHeapDesc, ShaderVisibleDesc, View};
 use ringfence::device::descriptors::{BufferView, BufferViewKind};
 use ringfence::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
 use ringfence::sim::{Device, Profile, SimOptions};
-use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc};
+use ringfence::transient::{Described, FramePass, FrameResource, TransientDesc};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, ShaderVisibleHeap, TransientAllocator};
 use ringfence_testkit::fixture::Recording;
 use ringfence_trace::{DescriptorUse, Event, Reader, State};
 

@@ -1,5 +1,6 @@
 //! Sparse buffers and textures on the simulated device: failures of the driver, and programs that break the rules.
 
+use ringfence::debugging::DebugDesc;
 use ringfence::device::fault::Rule;
 use ringfence::device::sparse::PageBind;
 use ringfence::device::{
@@ -7,7 +8,7 @@ use ringfence::device::{
 };
 use ringfence::sim::{self, HazardKind, Profile, SimOptions};
 use ringfence::sparse::{Sparse, SparseBuffer, SparseTexture};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, DebugDesc};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc};
 use ringfence_testkit::fixture::{FaultyFixture, Fixture, FixtureDesc};
 
 const PAGE: u64 = 64 << 10;

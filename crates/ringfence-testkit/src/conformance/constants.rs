@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::{Command, Gpu};
 use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
 use ringfence::device::{BufferUsage, Device, RawBuffer, RawTexture};
-use ringfence::upload::{BatchFigures, ConstantFigures, ConstantViews};
-use ringfence::{
-    BoundConstants, Buffer, ConstantBuffers, ConstantsDesc, Error, Location, StaticConstants, UploadBatch, UploadError,
+use ringfence::memory::{BlockSnapshot, Error};
+use ringfence::upload::{
+    BatchFigures, BoundConstants, ConstantFigures, ConstantViews, ConstantsDesc, StaticConstants, UploadError,
 };
-
-use ringfence::memory::BlockSnapshot;
+use ringfence::{Buffer, ConstantBuffers, Location, UploadBatch};
 
 use crate::rig::{PATIENCE, Rig, pattern};
 

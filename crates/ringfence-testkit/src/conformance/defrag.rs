@@ -9,7 +9,8 @@ use ringfence::device::{
     TextureUsage,
 };
 use ringfence::lifetime::MipCopy;
-use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Location, Pool, PoolDesc, Texture};
+use ringfence::memory::PoolDesc;
+use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Location, Pool, Texture};
 
 use crate::fixture::Recording;
 use crate::rig::{PATIENCE, Rig, copy, pattern};

@@ -5,25 +5,24 @@ use std::sync::Barrier;
 use crate::fixture::Recording;
 use crate::through::{Job, Slot, Through};
 use crate::{Command, Gpu};
-use ringfence::algorithms::buddy::Buddy;
-use ringfence::algorithms::free_list::FreeList;
 use ringfence::algorithms::range::{Allocate, FreeError};
-use ringfence::algorithms::tlsf::Tlsf;
 use ringfence::descriptor::{
-    BindlessDesc, BindlessEntry, BindlessTable, ConstantView, CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc,
-    DescriptorError, DescriptorSnapshot, Region, SamplerTable, ShaderVisibleDesc, ShaderVisibleHeap, SlotAllocator,
-    View,
+    BindlessDesc, BindlessEntry, ConstantView, CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, DescriptorError, Region,
+    SamplerTable, ShaderVisibleDesc, SlotAlgorithm, View,
 };
 use ringfence::device::descriptors::{
     AddressMode, BufferView, BufferViewKind, Descriptors, HeapDesc, HeapKind, HeapStart, SamplerDesc, TextureView,
     TextureViewKind, ViewTypes,
 };
 use ringfence::device::{BufferDesc, BufferUsage, DeviceError, Format, RawBuffer, TextureDesc, TextureUsage};
+use ringfence::memory::DescriptorSnapshot;
+use ringfence::memory::Error;
+use ringfence::placement::FastConstantsDesc;
 use ringfence::trace::{Reader, StartTraceError, State};
-use ringfence::upload::{ConstantsDesc, UploadBatch};
+use ringfence::upload::{ConstantsDesc, UploadDesc};
 use ringfence::{
-    AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, Error, FastConstants, FastConstantsDesc, Frame,
-    Location, Texture, UploadDesc, UploadRing,
+    AllocationDesc, Allocator, AllocatorDesc, BindlessTable, Buffer, ConstantBuffers, FastConstants, Frame, Location,
+    ShaderVisibleHeap, Texture, UploadBatch, UploadRing,
 };
 
 use crate::rig::{PATIENCE, Rig, buffer, skipped};
@@ -234,9 +233,8 @@ pub fn seed_000_20_counts_are_checked<G: Gpu>(rig: &mut Rig<G>) {
 /// A buddy allocator rounds a size up to a power of two and aligns it to that. A free list does neither.
 pub fn seed_000_20_by_default_blocks_of_buddies_and_one_free_list<G: Gpu>(rig: &mut Rig<G>) {
     let (cpu, visible) = (cpu(rig), visible(rig));
-    // With other default allocators, these lines would not compile.
-    let _: &CpuDescriptorHeap<G::Device, Buddy> = &cpu;
-    let _: &ShaderVisibleHeap<G::Device, FreeList> = &visible;
+    let defaults = (CpuHeapDesc::default().algorithm, ShaderVisibleDesc::default().algorithm);
+    assert_eq!(defaults, (SlotAlgorithm::Buddy, SlotAlgorithm::FreeList));
     let three = cpu.allocate(3).expect("room");
     let after = cpu.statistics();
     assert_eq!((after.block_count, after.capacity, after.free_size), (1, 16, 12), "three take four slots of a buddy");
@@ -250,7 +248,7 @@ pub fn seed_000_20_by_default_blocks_of_buddies_and_one_free_list<G: Gpu>(rig: &
     drop((three, sixteen, runs));
 }
 
-/// The same test of the trait `Allocate` passes with each slot allocator, in CPU-only and shader-visible heaps.
+/// The same test of the trait `Allocate` passes with each algorithm, in CPU-only and shader-visible heaps.
 pub fn seed_000_21_the_algorithm_inside_can_be_swapped<G: Gpu>(rig: &mut Rig<G>) {
     fn contract<T: Allocate<Error = DescriptorError>>(one: &mut T, other: &mut T) {
         let (first, second) = (one.allocate(2, 1).expect("room"), one.allocate(1, 1).expect("room"));
@@ -259,24 +257,20 @@ pub fn seed_000_21_the_algorithm_inside_can_be_swapped<G: Gpu>(rig: &mut Rig<G>)
         assert!(matches!(other.free(first), Err(FreeError::Foreign { size: 2, .. })), "other heaps are refused");
         one.free(second).expect("its own");
     }
-    fn with<G: Gpu, A: SlotAllocator>(rig: &mut Rig<G>) {
-        let make =
-            |rig: &Rig<G>| CpuDescriptorHeap::<G::Device, A>::with_algorithm(&rig.memory, CpuHeapDesc::default());
+    for algorithm in [SlotAlgorithm::Buddy, SlotAlgorithm::FreeList, SlotAlgorithm::Tlsf] {
+        let make = |rig: &Rig<G>| CpuDescriptorHeap::new(&rig.memory, CpuHeapDesc { algorithm, ..Default::default() });
         let (mut one, mut other) = (make(rig).expect("small"), make(rig).expect("small"));
         contract(&mut one, &mut other);
         one.validate().expect("sound");
-        let of_buffers = ShaderVisibleHeap::<G::Device, A>::with_algorithm(&rig.memory, desc());
-        let of_samplers = ShaderVisibleDesc { kind: HeapKind::Samplers, ..desc() };
-        let of_samplers = ShaderVisibleHeap::<G::Device, A>::with_algorithm(&rig.memory, of_samplers);
+        let of_buffers = ShaderVisibleHeap::new(&rig.memory, ShaderVisibleDesc { algorithm, ..desc() });
+        let of_samplers = ShaderVisibleDesc { kind: HeapKind::Samplers, algorithm, ..desc() };
+        let of_samplers = ShaderVisibleHeap::new(&rig.memory, of_samplers);
         let (mut one, mut other) = (of_buffers.expect("the only one"), of_samplers.expect("the only one"));
         contract(&mut one, &mut other);
         one.validate().expect("sound");
         drop((one, other));
         rig.memory.reclaim();
     }
-    with::<G, Buddy>(rig);
-    with::<G, FreeList>(rig);
-    with::<G, Tlsf>(rig);
 }
 
 pub fn work_goes_through_bindless_persistent_and_table_descriptors<G: Gpu>(rig: &mut Rig<G>) {

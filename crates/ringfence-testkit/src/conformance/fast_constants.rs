@@ -1,16 +1,17 @@
 //! Fast constants.
 
+use crate::rig::{PATIENCE, Rig, pattern};
 use crate::{Command, Gpu};
 use ringfence::device::{BufferUsage, Driver};
-use ringfence::{FastConstants, FastConstantsDesc, Frame, Location, UploadError};
-
-use crate::rig::{PATIENCE, Rig, pattern};
+use ringfence::placement::{FastConstantsDesc, FastWriter};
+use ringfence::upload::UploadError;
+use ringfence::{FastConstants, Frame, Location};
 
 /// Runs a frame that copies its constants out, and compares them. Returns the number of pages that they are in.
 fn fast_frame<G: Gpu>(
     rig: &mut Rig<G>,
     frame: Frame,
-    writer: &mut ringfence::FastWriter<G::Device>,
+    writer: &mut FastWriter<G::Device>,
     count: u64,
     seed: u64,
 ) -> usize {

@@ -4,13 +4,10 @@ use std::time::Duration;
 
 use crate::{Command, Gpu};
 use ringfence::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
-use ringfence::lifetime::RetireBin;
+use ringfence::lifetime::{BufferCopy, FrameError, ReplaceError, RetireBin, SyncSet};
 use ringfence::memory::ShutdownError;
-use ringfence::resource::{BufferCopy, ReplaceError};
-use ringfence::{
-    AllocationDesc, AllocatorDesc, FrameError, Location, SyncSet, Texture, UploadDesc, UploadError, UploadRing,
-    WhenFull,
-};
+use ringfence::upload::{UploadDesc, UploadError, WhenFull};
+use ringfence::{AllocationDesc, AllocatorDesc, Location, Texture, UploadRing};
 
 use crate::rig::{PATIENCE, Rig, buffer, copy, pattern};
 

@@ -3,7 +3,8 @@
 
 use crate::{Command, Gpu};
 use ringfence::device::{BufferDesc, BufferUsage, DeviceError, Driver, TextureDesc, TextureUsage};
-use ringfence::{AccessError, AllocationDesc, Dedicated, Error, Location};
+use ringfence::memory::{AccessError, Error};
+use ringfence::{AllocationDesc, Dedicated, Location};
 
 use crate::rig::{Rig, copy, pattern};
 

@@ -6,8 +6,9 @@
 use crate::{Command, Gpu};
 use ringfence::device::{BufferDesc, BufferUsage, Capabilities, Driver, MemoryPriority, Priority};
 use ringfence::lifetime::BufferCopy;
+use ringfence::memory::PoolDesc;
 use ringfence::residency::{Committed, Residency, ResidencyError};
-use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Dedicated, Location, PoolDesc};
+use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Dedicated, Location};
 
 use crate::rig::{PATIENCE, Rig, copy, pattern};
 

@@ -3,8 +3,9 @@
 use crate::{Command, Gpu};
 use ringfence::defrag::{Defrag, DefragDesc};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, ResourceClass, TextureDesc, TextureUsage};
+use ringfence::memory::{Error, PoolDesc};
 use ringfence::sharing::{Share, ShareError, ShareKind, SharedMemory};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Error, Location, Pool, PoolDesc, sharing};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Pool, sharing};
 
 use crate::rig::{self, PATIENCE, Rig, skipped};
 

@@ -6,8 +6,9 @@ use std::ops::Range;
 use crate::{Command, Gpu};
 use ringfence::defrag::DefragDesc;
 use ringfence::device::{BufferDesc, BufferUsage, DeviceError, RawBuffer};
+use ringfence::memory::Error;
 use ringfence::sparse::{PageRun, Sparse, SparseBuffer, SparseError, UnboundReads};
-use ringfence::{AllocationDesc, AllocatorDesc, Error, Location};
+use ringfence::{AllocationDesc, AllocatorDesc, Location};
 
 use crate::rig::{self, PATIENCE, Rig, skipped};
 

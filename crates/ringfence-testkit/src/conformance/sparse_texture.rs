@@ -3,8 +3,9 @@
 
 use crate::{Command, Gpu, TextureRegion};
 use ringfence::device::{DeviceError, TexelBox, TextureAspect, TextureDesc, TextureUsage};
+use ringfence::memory::Error;
 use ringfence::sparse::{PageRun, Sparse, SparseError, SparseTexture, TilePlace, UnboundReads};
-use ringfence::{AllocationDesc, AllocatorDesc, Error, Location};
+use ringfence::{AllocationDesc, AllocatorDesc, Location};
 
 use crate::rig::{PATIENCE, Rig, skipped};
 

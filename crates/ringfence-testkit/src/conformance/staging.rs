@@ -2,11 +2,12 @@
 
 use crate::{Command, Gpu};
 use ringfence::device::{BufferUsage, Driver};
-use ringfence::upload::{BatchFigures, SubmitError, TransferError};
-use ringfence::{
-    BatchError, FastConstants, FastConstantsDesc, Location, ReadbackDesc, ReadbackError, ReadbackRing, TexelTarget,
-    Texels, TransferQueue, UploadBatch, UploadDesc, UploadError, UploadRing,
+use ringfence::placement::FastConstantsDesc;
+use ringfence::upload::{
+    BatchError, BatchFigures, ReadbackDesc, ReadbackError, SubmitError, TexelTarget, Texels, TransferError,
+    TransferQueue, UploadDesc, UploadError,
 };
+use ringfence::{FastConstants, Location, ReadbackRing, UploadBatch, UploadRing};
 
 use super::upload::{WAIT, ring};
 use crate::rig::{PATIENCE, Rig, pattern};

@@ -7,11 +7,8 @@ use ringfence::device::{
     Device, Dimension, Driver, Format, Native, TexelBox, TexelError, TexelFormat, TextureAspect, TextureDesc,
     TextureUsage,
 };
-use ringfence::upload::Readback;
-use ringfence::{
-    AllocationDesc, BatchError, Buffer, Location, ReadbackDesc, ReadbackRing, TexelTarget, Texels, Texture,
-    UploadBatch, UploadError, UploadRing,
-};
+use ringfence::upload::{BatchError, Readback, ReadbackDesc, TexelTarget, Texels, UploadError};
+use ringfence::{AllocationDesc, Buffer, Location, ReadbackRing, Texture, UploadBatch, UploadRing};
 
 use super::upload::{WAIT, ring};
 use crate::rig::{PATIENCE, Rig, pattern};

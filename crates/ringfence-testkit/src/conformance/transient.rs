@@ -7,12 +7,13 @@ use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Device, Driver, RawTexture, ResourceClass, TextureDesc, TextureInfo,
     TextureUsage, Textures,
 };
+use ringfence::lifetime::TimelineId;
 use ringfence::placement::{BufferRequest, ConstantsLifetime, Dynamism, LocationKind, Placement, PlacementDesc, Route};
 use ringfence::transient::{
-    Described, Execution, FramePass, FrameResource, Pass, TransientAllocator, TransientBuffer, TransientDesc,
-    TransientError, TransientTexture,
+    Described, Execution, FramePass, FrameResource, Pass, TransientBuffer, TransientDesc, TransientError,
+    TransientTexture,
 };
-use ringfence::{Buffer, Frame, Location, SyncPoint, TimelineId};
+use ringfence::{Buffer, Frame, Location, SyncPoint, TransientAllocator};
 
 use crate::rig::{PATIENCE, Rig, pattern};
 
@@ -1007,7 +1008,7 @@ impl<D: Device> FrameBuffers<'_, D> {
             execution.validate().expect("sound");
             Self::submit(graph, rig, pass, frame, &commands, &mut ends);
         }
-        let ends: ringfence::SyncSet = ends.into_iter().collect();
+        let ends: ringfence::lifetime::SyncSet = ends.into_iter().collect();
         assert_eq!(execution.finish(&ends.iter().collect::<Vec<_>>()), 0);
         transient.end_frame();
         expected
@@ -1032,7 +1033,7 @@ impl<D: Device> FrameBuffers<'_, D> {
             let commands = self.commands(graph, rig, pass, texture, &mut expected);
             Self::submit(graph, rig, pass, frame, &commands, &mut ends);
         }
-        let ends: ringfence::SyncSet = ends.into_iter().collect();
+        let ends: ringfence::lifetime::SyncSet = ends.into_iter().collect();
         assert_eq!(execution.finish(&ends.iter().collect::<Vec<_>>()), 0);
         transient.end_frame();
         expected

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::{Command, Gpu};
-use ringfence::{AllocatorDesc, Frame, Location, Staged, UploadDesc, UploadError, UploadRing, WhenFull};
+use ringfence::upload::{Staged, UploadDesc, UploadError, WhenFull};
+use ringfence::{AllocatorDesc, Frame, Location, UploadRing};
 
 use crate::rig::{PATIENCE, Rig, pattern};
 

@@ -1,8 +1,10 @@
 //! Results of a step: done (possibly without a part that was refused), stopped by a lost device, or wrong.
 
+use ringfence::Buffer;
 use ringfence::device::DeviceError;
+use ringfence::memory::{AccessError, Error};
 use ringfence::sim::Device;
-use ringfence::{AccessError, Buffer, Error, UploadError};
+use ringfence::upload::UploadError;
 
 /// Reason why a step ended early: an error to report, or a lost device.
 #[derive(Debug)]

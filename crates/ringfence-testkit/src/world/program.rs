@@ -18,14 +18,16 @@ use std::time::Duration;
 use foreign::Pages;
 use moving::Evictables;
 use ringfence::debugging::DebugDesc;
-use ringfence::descriptor::{BindlessDesc, BindlessTable, ShaderVisibleDesc, ShaderVisibleHeap};
+use ringfence::descriptor::{BindlessDesc, ShaderVisibleDesc};
 use ringfence::device::descriptors::ViewTypes;
 use ringfence::device::{BufferUsage, Driver};
+use ringfence::placement::FastConstantsDesc;
 use ringfence::sim::{Device, Fence, Profile, SimOptions};
-use ringfence::transient::{TransientAllocator, TransientDesc};
+use ringfence::transient::TransientDesc;
+use ringfence::upload::{ConstantsDesc, UploadDesc, WhenFull};
 use ringfence::{
-    Allocator, AllocatorDesc, ConstantBuffers, ConstantsDesc, FastConstants, FastConstantsDesc, Frame, Timeline,
-    UploadDesc, UploadRing, WhenFull,
+    Allocator, AllocatorDesc, BindlessTable, ConstantBuffers, FastConstants, Frame, ShaderVisibleHeap, Timeline,
+    TransientAllocator, UploadRing,
 };
 
 use super::dice::Dice;

@@ -2,8 +2,9 @@
 
 use ringfence::descriptor::BindlessIndex;
 use ringfence::device::{Requirements, ResourceClass};
+use ringfence::lifetime::SyncSet;
 use ringfence::sim::Device;
-use ringfence::{Buffer, SyncPoint, SyncSet, Texture, Timeline};
+use ringfence::{Buffer, SyncPoint, Texture, Timeline};
 
 /// A submission: its queue, and the value that it signals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -27,12 +27,11 @@ use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
+use ringfence::memory::{Allocation, Error, PoolDesc};
 use ringfence::residency::Residency;
 use ringfence::sim::{Device, Fence, Profile, SimOptions};
-use ringfence::{
-    Allocation, AllocationDesc, Allocator, AllocatorDesc, Buffer, Error, Pool, PoolDesc, UploadDesc, UploadRing,
-    WhenFull,
-};
+use ringfence::upload::{UploadDesc, WhenFull};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Pool, UploadRing};
 
 use super::dice::Dice;
 use super::outcome::Stop;

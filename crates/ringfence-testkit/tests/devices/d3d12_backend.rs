@@ -16,8 +16,8 @@ use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, DeviceError, Driver, Format, Kind, Mapped, MemoryDesc, MemoryProperties,
     Placed, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures,
 };
-use ringfence::transient::{TransientAllocator, TransientDesc};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc};
+use ringfence::transient::TransientDesc;
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, TransientAllocator};
 use ringfence_testkit::d3d12::{D3d12Gpu, enumerate};
 use ringfence_testkit::{Command, Gpu, OpenError, Options, TextureRegion};
 use windows::Win32::Graphics::Direct3D12::{

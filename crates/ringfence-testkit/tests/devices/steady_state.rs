@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use ringfence::device::{BufferDesc, BufferUsage, TextureDesc};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, UploadDesc, UploadRing};
+use ringfence::upload::UploadDesc;
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, UploadRing};
 use ringfence_testkit::counting_allocator::host_allocation_count;
 use ringfence_testkit::sim::SimGpu;
 use ringfence_testkit::{Gpu, Options};

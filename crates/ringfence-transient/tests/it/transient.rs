@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use ringfence::device::fault::{Call, Rule};
 use ringfence::device::{BufferDesc, BufferUsage, DeviceError, TextureDesc, TextureUsage};
 use ringfence::sim::{BufferRange, Command, Device, HazardKind, Kernel, Profile, SimOptions};
-use ringfence::transient::{Pass, TransientAllocator, TransientDesc, TransientError};
-use ringfence::{AllocationDesc, Buffer, Location, SyncPoint, Timeline};
+use ringfence::transient::{Pass, TransientDesc, TransientError};
+use ringfence::{AllocationDesc, Buffer, Location, SyncPoint, Timeline, TransientAllocator};
 use ringfence_testkit::fixture::{FaultyFixture, Fixture, FixtureDesc};
 
 /// A simulated device, one timeline per queue, and a transient allocator.
@@ -43,7 +43,7 @@ impl Frames {
     }
 
     /// The work of a pass: it writes a whole target.
-    fn draw(&self, target: ringfence::sim::Texture) -> Command {
+    fn draw(&self, target: ringfence::sim::TextureId) -> Command {
         let layout = ringfence::sim::BufferLayout { offset: 0, row_bytes: u64::from(SIDE) * 4 };
         let region = ringfence::sim::TextureRegion { mip: 0, layer: 0, x: 0, y: 0, width: SIDE, height: SIDE };
         Command::CopyBufferToTexture { src: *self.upload.object(), layout, dst: target, region }
@@ -289,7 +289,7 @@ fn run_frame(world: &mut Frames, graph: &[RandomPass]) -> Result<(), TestCaseErr
 }
 
 /// Returns the buffer that the pass acquired.
-fn commands_first(commands: &[Command]) -> ringfence::sim::Buffer {
+fn commands_first(commands: &[Command]) -> ringfence::sim::BufferId {
     match &commands[0] {
         Command::Kernel(kernel) => kernel.writes[0].buffer,
         _ => unreachable!("the first command writes the pass's own buffer"),

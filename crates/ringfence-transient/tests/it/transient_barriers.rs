@@ -2,12 +2,12 @@
 //! order of commands within a submission.
 
 use proptest::prelude::*;
-use ringfence::RawObject;
+use ringfence::TransientAllocator;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers};
+use ringfence::memory::RawObject;
 use ringfence::sim::{Barrier as SimBarrier, BufferRange, Command, Device, HazardKind, Kernel, Profile, SimOptions};
 use ringfence::transient::{
-    Barrier, Direct3d12Barrier, Execution, Pass, Transient, TransientAllocator, TransientDesc, TransientError,
-    TransientId,
+    Barrier, Direct3d12Barrier, Execution, Pass, Transient, TransientDesc, TransientError, TransientId,
 };
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
@@ -17,7 +17,7 @@ fn world() -> Fixture {
 }
 
 /// A pass that writes the buffers as unordered accesses: two such passes may overlap.
-fn writes(buffers: &[(ringfence::sim::Buffer, u64)]) -> Command {
+fn writes(buffers: &[(ringfence::sim::BufferId, u64)]) -> Command {
     let ranges = buffers.iter().map(|(buffer, size)| BufferRange::new(*buffer, 0, *size)).collect();
     Command::Kernel(Kernel::new(vec![], ranges, |_| {}))
 }

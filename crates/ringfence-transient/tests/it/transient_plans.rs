@@ -1,15 +1,14 @@
 //! Planned frames on the simulated device: layouts with few aliasing barriers, advice on the order of passes, and the
 //! objects in traces.
 
-use ringfence::Error;
+use ringfence::TransientAllocator;
 use ringfence::alias::{Item, PassError, PassGraph, PassItem, PassUse, transitions, verify, verify_passes};
 use ringfence::device::fault::{Call, Rule};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, DeviceError};
+use ringfence::memory::Error;
 use ringfence::sim::{Command, Device, Profile, SimOptions};
 use ringfence::trace::{Event, Reader, State, TraceError};
-use ringfence::transient::{
-    Described, Execution, FramePass, FrameResource, TransientAllocator, TransientDesc, TransientError,
-};
+use ringfence::transient::{Described, Execution, FramePass, FrameResource, TransientDesc, TransientError};
 use ringfence_testkit::fixture::{FaultyFixture, Fixture, FixtureDesc, Recording};
 
 fn two_queues() -> Fixture {

@@ -3,10 +3,11 @@
 use ringfence::debugging::{DebugDesc, Finding};
 use ringfence::device::{BufferDesc, BufferUsage, Dimension, Format, TextureDesc, TextureUsage};
 use ringfence::sim::{Command, Device};
-use ringfence::upload::SubmitError;
+use ringfence::upload::{
+    BatchError, ConstantsDesc, Staged, SubmitError, TexelTarget, Texels, TransferQueue, UploadDesc,
+};
 use ringfence::{
-    AllocationDesc, Allocator, AllocatorDesc, BatchError, Buffer, ConstantBuffers, ConstantsDesc, Frame, Staged,
-    TexelTarget, Texels, Texture, TransferQueue, UploadBatch, UploadDesc, UploadRing,
+    AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, Frame, Texture, UploadBatch, UploadRing,
 };
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 

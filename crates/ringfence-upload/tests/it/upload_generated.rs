@@ -2,10 +2,8 @@
 
 use ringfence::device::{BufferDesc, BufferUsage};
 use ringfence::sim::{Device, Fence, Profile, SimOptions};
-use ringfence::{
-    AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Staged, Timeline, UploadBatch, UploadDesc, UploadError,
-    UploadRing,
-};
+use ringfence::upload::{Staged, UploadDesc, UploadError};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Timeline, UploadBatch, UploadRing};
 use ringfence_core::testing::rng::Rng;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,11 +1,15 @@
 //! Rings and constants when memory is short, when frames are discarded, and when the device is lost.
 
 use ringfence::device::{BufferDesc, BufferUsage, DeviceError};
+use ringfence::memory::Error;
+use ringfence::placement::FastConstantsDesc;
 use ringfence::sim::{Command, Device, Fence, Profile, SimOptions};
-use ringfence::upload::{BoundConstants, ReadbackError, StaticConstants};
+use ringfence::upload::{
+    BoundConstants, ConstantsDesc, ReadbackDesc, ReadbackError, StaticConstants, UploadDesc, UploadError, WhenFull,
+};
 use ringfence::{
-    AllocationDesc, Allocator, AllocatorDesc, ConstantBuffers, ConstantsDesc, Error, FastConstants, FastConstantsDesc,
-    Frame, Location, ReadbackDesc, ReadbackRing, Timeline, UploadBatch, UploadDesc, UploadError, UploadRing, WhenFull,
+    AllocationDesc, Allocator, AllocatorDesc, ConstantBuffers, FastConstants, Frame, Location, ReadbackRing, Timeline,
+    UploadBatch, UploadRing,
 };
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! A small ring works for a million frames on a device that runs at its own pace.
 
 use ringfence::sim::{BufferRange, Device, Profile, SimOptions};
-use ringfence::{Allocator, AllocatorDesc, UploadDesc, UploadRing};
+use ringfence::upload::UploadDesc;
+use ringfence::{Allocator, AllocatorDesc, UploadRing};
 use std::time::Duration;
 
 #[test]

@@ -7,9 +7,11 @@ use crate::quiet;
 
 use quiet::Quiet;
 use ringfence::device::{BufferDesc, BufferUsage};
+use ringfence::placement::FastConstantsDesc;
+use ringfence::upload::{ConstantsDesc, ReadbackDesc, UploadDesc, WhenFull};
 use ringfence::{
-    AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, ConstantsDesc, FastConstants, FastConstantsDesc,
-    Location, ReadbackDesc, ReadbackRing, Timeline, UploadBatch, UploadDesc, UploadRing, WhenFull,
+    AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, FastConstants, Location, ReadbackRing, Timeline,
+    UploadBatch, UploadRing,
 };
 use ringfence_testkit::counting_allocator::{host_allocations, uncounted};
 use std::collections::VecDeque;

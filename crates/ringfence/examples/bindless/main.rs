@@ -13,12 +13,12 @@ mod vulkan;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use ringfence::descriptor::{
-    Binding, BindlessDesc, BindlessEntry, BindlessTable, DescriptorError, ShaderVisibleDesc, ShaderVisibleHeap, View,
-};
+use ringfence::descriptor::{Binding, BindlessDesc, BindlessEntry, DescriptorError, ShaderVisibleDesc, View};
 use ringfence::device::descriptors::{BufferView, BufferViewKind, Descriptors, HeapKind, ViewTypes};
 use ringfence::device::{BufferDesc, BufferUsage, Driver};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Timeline};
+use ringfence::{
+    AllocationDesc, Allocator, AllocatorDesc, BindlessTable, Buffer, Location, ShaderVisibleHeap, Timeline,
+};
 
 /// Number of materials that each frame draws with.
 const PICKS: usize = 4;

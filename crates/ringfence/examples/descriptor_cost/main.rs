@@ -9,13 +9,11 @@ mod nowhere;
 use std::hint::black_box;
 use std::time::Instant;
 
-use ringfence::descriptor::{
-    BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuHeapDesc, ShaderVisibleDesc, ShaderVisibleHeap, View,
-};
+use ringfence::descriptor::{BindlessDesc, CpuDescriptorHeap, CpuHeapDesc, ShaderVisibleDesc, View};
 use ringfence::device::descriptors::{BufferView, BufferViewKind, ViewTypes};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
 use ringfence::sim::{self, Profile, SimOptions};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Timeline};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, BindlessTable, Buffer, ShaderVisibleHeap, Timeline};
 
 use nowhere::Nowhere;
 

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use ringfence::descriptor::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, View};
 use ringfence::device::descriptors::{BufferView, BufferViewKind, Descriptors, HeapKind};
 use ringfence::device::{BufferDesc, BufferUsage, Device, Dimension, Driver, Format, TextureDesc, TextureUsage};
-use ringfence::{AllocationDesc, Allocator, Buffer, FastConstants, FastConstantsDesc, FastWriter, Texture, Timeline};
+use ringfence::placement::{FastConstantsDesc, FastWriter};
+use ringfence::{AllocationDesc, Allocator, Buffer, FastConstants, Texture, Timeline};
 
 const CONSTANTS: usize = 200;
 const SMALL_BUFFERS: usize = 64;

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use ringfence::descriptor::{CpuDescriptorHeap, CpuHeapDesc};
 use ringfence::device::{MemoryProperties, Requirements, ResourceClass};
+use ringfence::placement::FastConstantsDesc;
 use ringfence::sim::Profile;
-use ringfence::{
-    AllocationDesc, AllocatorDesc, ConstantBuffers, ConstantsDesc, FastConstants, FastConstantsDesc, UploadDesc,
-    UploadRing, WhenFull,
-};
+use ringfence::upload::{ConstantsDesc, UploadDesc, WhenFull};
+use ringfence::{AllocationDesc, AllocatorDesc, ConstantBuffers, FastConstants, UploadRing};
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 const MIB: u64 = 1 << 20;

@@ -5,11 +5,12 @@ use std::ops::Deref;
 
 use ringfence::device::descriptors::{BufferViewKind, Descriptors, HeapDesc, HeapKind, ViewTypes};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Format};
-use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc, Strategy};
-use ringfence::sim::{Buffer as Raw, BufferRange, Device, Profile, View};
-use ringfence::upload::{ConstantsDesc, ReadbackDesc, UploadDesc, UploadRing};
+use ringfence::memory::Error;
+use ringfence::placement::{BufferRequest, Dynamism, FastConstantsDesc, Placement, PlacementDesc, Strategy};
+use ringfence::sim::{BufferId as Raw, BufferRange, Device, Profile, View};
+use ringfence::upload::{ConstantsDesc, ReadbackDesc, UploadDesc};
 use ringfence::{
-    AllocationDesc, Buffer, ConstantBuffers, Dedicated, Error, FastConstants, FastConstantsDesc, Location, ReadbackRing,
+    AllocationDesc, Buffer, ConstantBuffers, Dedicated, FastConstants, Location, ReadbackRing, UploadRing,
 };
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 

@@ -2,18 +2,17 @@
 //! tried at its exact value.
 
 use ringfence::descriptor::{
-    BindlessDesc, CpuDescriptorHeap, CpuHeapDesc, DescriptorError, Region, SamplerTable, ShaderVisibleDesc,
-    ShaderVisibleHeap, View,
+    BindlessDesc, CpuDescriptorHeap, CpuHeapDesc, DescriptorError, Region, SamplerTable, ShaderVisibleDesc, View,
 };
 use ringfence::device::descriptors::{
     AddressMode, BorderColour, BufferView, BufferViewKind, Compare, Filter, HeapKind, SamplerDesc, TextureView,
     TextureViewKind, ViewTypes,
 };
 use ringfence::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
-use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
+use ringfence::placement::{BufferRequest, Dynamism, FastConstantsDesc, Placement, PlacementDesc};
 use ringfence::sim::{Device, Profile};
-use ringfence::transient::{TransientAllocator, TransientDesc};
-use ringfence::{AllocationDesc, FastConstants, FastConstantsDesc};
+use ringfence::transient::TransientDesc;
+use ringfence::{AllocationDesc, FastConstants, ShaderVisibleHeap, TransientAllocator};
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 fn fixture() -> Fixture {

@@ -9,23 +9,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ringfence::defrag::DefragDesc;
 use ringfence::descriptor::{
-    BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuHeapDesc, DescriptorError, SamplerTable, ShaderVisibleDesc,
-    ShaderVisibleHeap, View,
+    BindlessDesc, CpuDescriptorHeap, CpuHeapDesc, DescriptorError, SamplerTable, ShaderVisibleDesc, View,
 };
 use ringfence::device::descriptors::{BufferView, BufferViewKind, HeapKind, TextureView, TextureViewKind};
 use ringfence::device::{
     BufferDesc, BufferUsage, Requirements, ResourceClass, TexelBox, TextureAspect, TextureDesc, TextureUsage,
 };
+use ringfence::memory::Allocation;
 use ringfence::placement::{BufferLocation, BufferRequest, ConstantsLifetime, Placement, PlacementDesc};
 use ringfence::residency::Residency;
 use ringfence::sim::{Device, Fence, Profile, SimOptions};
-use ringfence::transient::{
-    Described, FramePass, FrameResource, Pass, TransientAllocator, TransientBuffer, TransientDesc,
-};
+use ringfence::transient::{Described, FramePass, FrameResource, Pass, TransientBuffer, TransientDesc};
+use ringfence::upload::{ConstantsDesc, ReadbackDesc, Staged, TexelTarget, Texels, TransferQueue, UploadDesc};
 use ringfence::{
-    Allocation, AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, ConstantsDesc, FastConstants,
-    Location, ReadbackDesc, ReadbackRing, Staged, TexelTarget, Texels, Texture, Timeline, TransferQueue, UploadBatch,
-    UploadDesc, UploadRing,
+    AllocationDesc, Allocator, AllocatorDesc, BindlessTable, Buffer, ConstantBuffers, FastConstants, Location,
+    ReadbackRing, ShaderVisibleHeap, Texture, Timeline, TransientAllocator, UploadBatch, UploadRing,
 };
 use ringfence_testkit::fixture::Fixture;
 

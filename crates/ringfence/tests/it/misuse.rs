@@ -6,14 +6,17 @@ use std::time::Duration;
 use ringfence::algorithms::range::{Allocate, FreeError, Range, RangeAllocator, Serial};
 use ringfence::algorithms::tlsf::Tlsf;
 use ringfence::defrag::DefragDesc;
-use ringfence::descriptor::{BindlessDesc, BindlessTable, DescriptorError, ShaderVisibleDesc, ShaderVisibleHeap, View};
+use ringfence::descriptor::{BindlessDesc, DescriptorError, ShaderVisibleDesc, View};
 use ringfence::device::descriptors::{BufferView, BufferViewKind};
 use ringfence::device::{BufferDesc, BufferUsage, DeviceError, Requirements, ResourceClass};
+use ringfence::lifetime::FrameError;
+use ringfence::memory::{AccessError, Error};
 use ringfence::sim::{Command, Device, HazardKind, Profile, SimOptions};
-use ringfence::transient::{TransientAllocator, TransientDesc, TransientError};
+use ringfence::transient::{TransientDesc, TransientError};
+use ringfence::upload::{ConstantsDesc, UploadDesc, UploadError, WhenFull};
 use ringfence::{
-    AccessError, AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, ConstantsDesc, Error, FrameError,
-    Location, UploadDesc, UploadError, UploadRing, WhenFull,
+    AllocationDesc, Allocator, AllocatorDesc, BindlessTable, Buffer, ConstantBuffers, Location, ShaderVisibleHeap,
+    TransientAllocator, UploadRing,
 };
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 

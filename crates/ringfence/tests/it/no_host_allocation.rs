@@ -4,24 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ringfence::descriptor::{
-    BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuHeapDesc, SamplerTable, ShaderVisibleDesc, ShaderVisibleHeap,
-    View,
-};
-use ringfence::device::InfoKey;
+use ringfence::descriptor::{BindlessDesc, CpuDescriptorHeap, CpuHeapDesc, SamplerTable, ShaderVisibleDesc, View};
 use ringfence::device::descriptors::{
     BufferView, BufferViewKind, DescriptorModel, DescriptorSupport, Descriptors, HeapDesc, HeapKind, HeapStart,
     PortableView, SamplerDesc, ViewCopy, ViewTypes,
 };
 use ringfence::device::{
-    BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc,
-    Placed, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures,
+    BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudgets, InfoKey, Kind, Mapped,
+    MemoryDesc, Placed, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures,
 };
 use ringfence::lifetime::RetireBin;
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
-use ringfence::sim;
-use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, Timeline};
+use ringfence::transient::{Described, FramePass, FrameResource, TransientDesc};
+use ringfence::{
+    AllocationDesc, Allocator, AllocatorDesc, BindlessTable, Location, ShaderVisibleHeap, Timeline, TransientAllocator,
+    sim,
+};
 use ringfence_testkit::counting_allocator::host_allocation_count;
 
 /// A device with numbers as objects, counters as fences, and memory that no code writes.

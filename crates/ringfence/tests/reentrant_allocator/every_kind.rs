@@ -9,24 +9,26 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use ringfence::contents::{GpuVec, GpuVecDesc, Mesh, MeshArena, MeshArenaDesc};
-use ringfence::debugging::Finding;
+use ringfence::debugging::{DebugDesc, Finding};
 use ringfence::defrag::DefragDesc;
 use ringfence::descriptor::{
-    BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, SamplerTable, ShaderVisibleDesc,
-    ShaderVisibleHeap, View,
+    BindlessDesc, CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, SamplerTable, ShaderVisibleDesc, View,
 };
 use ringfence::device::descriptors::{BufferView, BufferViewKind, HeapKind, SamplerDesc};
 use ringfence::device::{BufferDesc, BufferUsage, Requirements, ResourceClass, TextureDesc};
 use ringfence::lifetime::RetireBin;
-use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
+use ringfence::memory::PoolDesc;
+use ringfence::placement::{BufferRequest, Dynamism, FastConstantsDesc, Placement, PlacementDesc};
 use ringfence::sharing::ShareKind;
 use ringfence::sim::{Command, Device};
 use ringfence::sparse::SparseBuffer;
-use ringfence::transient::{TransientAllocator, TransientDesc};
+use ringfence::transient::TransientDesc;
+use ringfence::upload::{
+    ConstantsDesc, Readback, ReadbackDesc, StaticConstants, TransferQueue, UploadDesc, UploadWriter, WhenFull,
+};
 use ringfence::{
-    AllocationDesc, AllocatorDesc, Buffer, ConstantBuffers, ConstantsDesc, DebugDesc, Dedicated, FastConstants,
-    FastConstantsDesc, Frame, Location, Pool, PoolDesc, Readback, ReadbackDesc, ReadbackRing, StaticConstants,
-    TransferQueue, UploadBatch, UploadDesc, UploadRing, UploadWriter, WhenFull,
+    AllocationDesc, AllocatorDesc, BindlessTable, Buffer, ConstantBuffers, Dedicated, FastConstants, Frame, Location,
+    Pool, ReadbackRing, ShaderVisibleHeap, TransientAllocator, UploadBatch, UploadRing,
 };
 use ringfence_testkit::fixture::{Fixture, FixtureDesc, Recording};
 
@@ -357,7 +359,7 @@ fn request<'a>(size: u64) -> BufferRequest<'a> {
     BufferRequest { size, usage: BufferUsage::STORAGE, name: "b", ..Default::default() }
 }
 
-fn pass(transient: &mut TransientAllocator<Device>, queue: ringfence::TimelineId) {
+fn pass(transient: &mut TransientAllocator<Device>, queue: ringfence::lifetime::TimelineId) {
     let mut execution = transient.begin();
     let pass = execution.pass(queue, &[]).expect("a queue");
     let one = execution.acquire_buffer(&info(4096), pass, "one").expect("room");

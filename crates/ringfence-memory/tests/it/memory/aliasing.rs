@@ -3,8 +3,9 @@
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Requirements, ResourceClass, TextureDesc, TextureUsage,
 };
+use ringfence::memory::{AccessError, Error};
 use ringfence::sim::Profile;
-use ringfence::{AccessError, AllocationDesc, AllocatorDesc, Dedicated, Error, Location};
+use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Location};
 
 use ringfence_testkit::fixture::FaultyFixture;
 

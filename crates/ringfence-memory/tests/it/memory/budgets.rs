@@ -6,10 +6,11 @@ use std::time::Duration;
 use ringfence::algorithms::algorithm::Algorithm;
 use ringfence::device::fault::{Call, Rule};
 use ringfence::device::{DeviceError, MemoryHeap, MemoryProperties, TextureDesc, TextureUsage};
+use ringfence::memory::{Error, PoolDesc};
 use ringfence::placement::{Placement, PlacementDesc};
 use ringfence::sim::Profile;
-use ringfence::transient::{TransientAllocator, TransientDesc, TransientError};
-use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Error, Location, PoolDesc};
+use ringfence::transient::{TransientDesc, TransientError};
+use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Location, TransientAllocator};
 
 use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 

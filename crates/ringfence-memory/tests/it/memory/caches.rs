@@ -6,8 +6,9 @@ use std::sync::Barrier;
 use std::sync::mpsc::sync_channel;
 
 use ringfence::device::{MemoryProperties, Requirements, ResourceClass};
+use ringfence::memory::Allocation;
 use ringfence::sim::{Live, Profile};
-use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Dedicated, Location};
+use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Location};
 
 use ringfence_lockfree::thread_slot::thread_number;
 use ringfence_testkit::fixture::FaultyFixture;

@@ -6,8 +6,9 @@
 
 use ringfence::defrag::{Defrag, DefragDesc, DefragState, DefragStatistics, MoveError, MoveOutcome};
 use ringfence::device::{BufferDesc, BufferUsage, ClearValue, TextureDesc, TextureUsage};
+use ringfence::memory::{Allocation, PoolDesc};
 use ringfence::sim::{Device, Profile};
-use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Frame, Pool, PoolDesc};
+use ringfence::{AllocationDesc, AllocatorDesc, Frame, Pool};
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 use crate::memory::world::{KIB, needs};

@@ -5,8 +5,9 @@ use ringfence::algorithms::algorithm::Algorithm;
 use ringfence::device::{
     BufferDesc, BufferUsage, DeviceError, MemoryHeap, MemoryProperties, MemoryType, Requirements, ResourceClass,
 };
+use ringfence::memory::{Error, PlannedWay, PoolDesc};
 use ringfence::sim::Profile;
-use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Error, Location, PlannedWay, PoolDesc};
+use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Location};
 
 use ringfence_testkit::fixture::FaultyFixture;
 

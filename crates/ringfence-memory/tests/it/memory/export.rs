@@ -1,7 +1,8 @@
 //! The snapshot in VMA's format.
 
+use ringfence::memory::PoolDesc;
 use ringfence::sim::Profile;
-use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, PoolDesc};
+use ringfence::{AllocationDesc, AllocatorDesc, Dedicated};
 
 use crate::memory::world::{KIB, MIB, info, world};
 

@@ -3,8 +3,9 @@
 
 use ringfence::device::fault::{Call, Rule};
 use ringfence::device::{BufferDesc, BufferUsage, DeviceError, MemoryProperties, MemoryType, Requirements};
+use ringfence::memory::{Allocation, Error, Tried};
 use ringfence::sim::Profile;
-use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Dedicated, Error, Location, Tried};
+use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Location};
 
 use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use ringfence::device::fault::{Call, Rule};
 use ringfence::device::{DeviceError, MemoryProperties};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, Error, Tried};
+use ringfence::memory::{Error, Tried};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated};
 
 use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 

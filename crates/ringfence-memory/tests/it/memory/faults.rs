@@ -2,11 +2,11 @@
 
 use ringfence::device::fault::{Call, Recorder, Rule};
 use ringfence::device::{BufferUsage, Create, DeviceError, TextureDesc, TextureUsage, Textures};
+use ringfence::memory::{Error, PoolDesc};
 use ringfence::sim::{BufferRange, Command, Profile};
 use ringfence::sparse::{SparseBuffer, SparseTexture};
-use ringfence::{
-    AllocationDesc, AllocatorDesc, Dedicated, Error, Location, PoolDesc, UploadBatch, UploadDesc, UploadRing,
-};
+use ringfence::upload::UploadDesc;
+use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Location, UploadBatch, UploadRing};
 
 use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 

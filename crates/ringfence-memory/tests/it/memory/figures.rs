@@ -2,9 +2,9 @@
 //! own counts.
 
 use ringfence::device::{Driver, TextureDesc, TextureUsage};
-use ringfence::memory::{DriverCalls, Statistics, TypeStatistics};
+use ringfence::memory::{DriverCalls, PoolDesc, Statistics, TypeStatistics};
 use ringfence::sim::Profile;
-use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, PoolDesc};
+use ringfence::{AllocationDesc, AllocatorDesc, Dedicated};
 
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 

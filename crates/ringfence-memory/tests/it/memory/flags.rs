@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use ringfence::device::{BufferDesc, BufferUsage, ResourceClass, TextureDesc, TextureUsage};
-use ringfence::sharing::{Share, ShareKind};
+use ringfence::memory::{Error, PoolDesc};
+use ringfence::sharing::{Share, ShareError, ShareKind};
 use ringfence::sim::{self, Profile};
 use ringfence::trace::{Event, Reader, StartTraceError};
-use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Error, Location, PoolDesc, ShareError, sharing};
+use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Location, sharing};
 use ringfence_memory::extend::{OpenFrame, Passed, ReclaimHeap, Shared};
 use ringfence_testkit::fixture::{Fixture, FixtureDesc, Recording};
 

@@ -2,8 +2,9 @@
 
 use ringfence::device::fault::{Call, Rule};
 use ringfence::device::{DeviceError, MemoryHeap, MemoryProperties, MemoryType, Requirements, ResourceClass};
+use ringfence::memory::{Allocation, Error, PlannedWay};
 use ringfence::sim::Profile;
-use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Dedicated, Error, Location, PlannedWay};
+use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Location};
 
 use ringfence_testkit::fixture::{FaultyFixture, Fixture};
 

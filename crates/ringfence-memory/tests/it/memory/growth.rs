@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use ringfence::device::{BufferDesc, BufferUsage, Requirements, ResourceClass};
+use ringfence::memory::Error;
 use ringfence::sim::{Device, Profile, SimOptions};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, Error};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated};
 
 use ringfence_testkit::fixture::FaultyFixture;
 

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use ringfence::debugging::{Finding, Leak};
+use ringfence::debugging::{DebugDesc, Finding, Leak};
 use ringfence::device::{TextureDesc, TextureUsage};
-use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
-use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
+use ringfence::placement::{BufferRequest, Dynamism, FastConstantsDesc, Placement, PlacementDesc};
+use ringfence::transient::{Described, FramePass, FrameResource, TransientDesc};
+use ringfence::upload::{ConstantsDesc, ReadbackDesc, UploadDesc, WhenFull};
 use ringfence::{
-    AllocationDesc, AllocatorDesc, ConstantBuffers, ConstantsDesc, DebugDesc, FastConstants, FastConstantsDesc,
-    Location, ReadbackDesc, ReadbackRing, UploadDesc, UploadRing, WhenFull,
+    AllocationDesc, AllocatorDesc, ConstantBuffers, FastConstants, Location, ReadbackRing, TransientAllocator,
+    UploadRing,
 };
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 

@@ -3,7 +3,8 @@
 use ringfence::defrag::{DefragDesc, DefragState, MoveError};
 use ringfence::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
 use ringfence::sim::{Command, Device};
-use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Location, Staged, UploadBatch, UploadDesc, UploadRing};
+use ringfence::upload::{Staged, UploadDesc};
+use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Location, UploadBatch, UploadRing};
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 use crate::memory::world::KIB;

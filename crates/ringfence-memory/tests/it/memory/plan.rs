@@ -3,10 +3,9 @@
 use proptest::prelude::*;
 use ringfence::algorithms::algorithm::Algorithm;
 use ringfence::device::{MemoryProperties, Requirements, ResourceClass};
+use ringfence::memory::{Allocation, Error, Plan, PlannedWay, PoolDesc};
 use ringfence::sim::Profile;
-use ringfence::{
-    Allocation, AllocationDesc, AllocatorDesc, Buffer, Dedicated, Error, Location, Plan, PlannedWay, PoolDesc,
-};
+use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Dedicated, Location};
 
 use ringfence_testkit::fixture::FaultyFixture;
 

@@ -2,8 +2,9 @@
 
 use ringfence::algorithms::algorithm::Algorithm;
 use ringfence::device::{DeviceError, Numbers, Requirements, ResourceClass, TextureDesc};
+use ringfence::memory::{Error, PoolDesc};
 use ringfence::sim::Profile;
-use ringfence::{AllocationDesc, AllocatorDesc, Error, PoolDesc};
+use ringfence::{AllocationDesc, AllocatorDesc};
 
 use ringfence_testkit::fixture::{FaultyFixture, Fixture, FixtureDesc};
 
@@ -132,7 +133,7 @@ fn a_linear_pool_is_a_ring_and_a_double_stack() {
     for round in 0..20 {
         if ring.len() == 4 {
             assert!(quarter(AllocationDesc::default()).is_err(), "full");
-            let oldest: ringfence::Allocation<_> = ring.pop_front().expect("four are held");
+            let oldest: ringfence::memory::Allocation<_> = ring.pop_front().expect("four are held");
             // SAFETY: no work is ever submitted.
             unsafe { oldest.destroy_now() };
         }

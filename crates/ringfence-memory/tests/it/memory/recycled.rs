@@ -7,11 +7,10 @@ use ringfence::debugging::DebugDesc;
 use ringfence::device::{
     BufferDesc, BufferUsage, Driver, Format, MemoryProperties, Priority, TextureDesc, TextureUsage,
 };
-use ringfence::memory::PlannedWay;
+use ringfence::lifetime::SyncSet;
+use ringfence::memory::{Error, PlannedWay, PoolDesc};
 use ringfence::sim::{self, Command, HazardKind};
-use ringfence::{
-    AllocationDesc, AllocatorDesc, Buffer, Dedicated, Error, Location, PoolDesc, SmallBuffer, SyncSet, Texture,
-};
+use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Dedicated, Location, SmallBuffer, Texture};
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
 use crate::memory::world::{KIB, MIB, card, info, needs, next};

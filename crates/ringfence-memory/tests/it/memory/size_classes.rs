@@ -4,9 +4,10 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use ringfence::algorithms::size_class::SizeClasses;
+use ringfence::memory::Allocation;
 use ringfence::sim::Profile;
-use ringfence::{Allocation, AllocatorDesc, Dedicated};
+use ringfence::{AllocatorDesc, Dedicated};
+use ringfence_core::size_class::SizeClasses;
 
 use crate::memory::world::{Device, KIB, MIB, needs, next, on_device, world};
 

@@ -20,7 +20,7 @@ fn sixty_four_threads_allocate_write_and_free_without_meeting() {
             let (world, barrier) = (&world, &barrier);
             scope.spawn(move || {
                 let mut state = thread.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                let mut held: Vec<(ringfence::Allocation<_>, u8)> = Vec::new();
+                let mut held: Vec<(ringfence::memory::Allocation<_>, u8)> = Vec::new();
                 barrier.wait();
                 for step in 0..400 {
                     let random = next(&mut state);

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use ringfence::device::MemoryProperties as P;
+use ringfence::memory::Error;
 use ringfence::sim::{Command, Profile};
-use ringfence::{AllocationDesc, AllocatorDesc, Error, Location};
+use ringfence::{AllocationDesc, AllocatorDesc, Location};
 use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
 use crate::memory::world::{KIB, needs, on_card, world};

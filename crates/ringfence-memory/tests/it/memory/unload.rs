@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use ringfence::device::{Dimension, Format, ResourceClass, TextureDesc, TextureUsage};
-use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Error, Texture};
+use ringfence::memory::Error;
+use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Texture};
 use ringfence_testkit::fixture::FaultyFixture;
 
 use crate::memory::world::{Device, KIB, MIB, card, info, next, on_card, on_device, world};

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use ringfence::lifetime::RetireBin;
+use ringfence::lifetime::{FrameError, RetireBin};
 use ringfence::memory::ShutdownError;
 use ringfence::sim::Command;
-use ringfence::{Frame, FrameError, SyncPoint};
+use ringfence::{Frame, SyncPoint};
 use ringfence_core::testing::rng::Rng;
 
 use super::world::{BYTES, Program, QUEUES};

@@ -2,9 +2,11 @@
 //! hazard finder reports nothing.
 
 use ringfence::device::{BufferUsage, TextureDesc, TextureUsage};
-use ringfence::placement::{BufferLocation, BufferRequest, Dynamism, Placement, PlacementDesc, TextureLocation};
+use ringfence::placement::{
+    BufferLocation, BufferRequest, Dynamism, FastWriter, Placement, PlacementDesc, TextureLocation,
+};
 use ringfence::sim::{BufferLayout, Command, Device, Profile, SimOptions, TextureRegion};
-use ringfence::{Allocator, AllocatorDesc, FastWriter, Timeline};
+use ringfence::{Allocator, AllocatorDesc, Timeline};
 use ringfence_core::testing::rng::Rng;
 
 use super::world::{QUEUES, set};

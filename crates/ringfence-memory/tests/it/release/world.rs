@@ -3,8 +3,9 @@
 use std::ops::Deref;
 
 use ringfence::device::{BufferDesc, BufferUsage};
+use ringfence::lifetime::SyncSet;
 use ringfence::sim::{Command, Device, SimOptions};
-use ringfence::{AllocationDesc, Allocator, Buffer, Location, SyncPoint, SyncSet, Timeline};
+use ringfence::{AllocationDesc, Allocator, Buffer, Location, SyncPoint, Timeline};
 use ringfence_core::testing::rng::Rng;
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 

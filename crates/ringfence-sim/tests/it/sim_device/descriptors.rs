@@ -6,7 +6,8 @@ use ringfence::device::descriptors::{
 };
 use ringfence::device::{Buffers, Create, Textures};
 use ringfence::sim::{
-    Buffer, BufferRange, Command, DescriptorHeap, DescriptorUse, Hazard, HazardKind, Kernel, Profile, View, What,
+    BufferId as Buffer, BufferRange, Command, DescriptorHeap, DescriptorUse, Hazard, HazardKind, Kernel, Profile, View,
+    What,
 };
 
 /// A kernel that sets every byte of the buffer in a slot to 9.

@@ -3,10 +3,8 @@
 
 use ringfence::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
 use ringfence::sim::{BufferRange, Command, Device, Fence, HazardKind, Profile, SimOptions};
-use ringfence::{
-    AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, SyncPoint, TexelTarget, Texels, Texture, Timeline,
-    TransferQueue, UploadDesc, UploadRing,
-};
+use ringfence::upload::{TexelTarget, Texels, TransferQueue, UploadDesc};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, SyncPoint, Texture, Timeline, UploadRing};
 use std::time::Duration;
 
 const MAIN: u32 = 0;
@@ -61,7 +59,7 @@ impl Program {
         }
     }
 
-    fn both(&self) -> (Vec<ringfence::sim::Buffer>, Vec<ringfence::sim::Texture>) {
+    fn both(&self) -> (Vec<ringfence::sim::BufferId>, Vec<ringfence::sim::TextureId>) {
         (vec![*self.buffer.object()], vec![*self.texture.object()])
     }
 

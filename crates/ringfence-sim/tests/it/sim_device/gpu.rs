@@ -5,7 +5,8 @@ use ringfence::device::{
     ResourceClass, TextureDesc, Textures,
 };
 use ringfence::sim::{
-    Buffer, BufferRange, Command, Device, Fence, Hazard, HazardKind, Memory, Profile, SimOptions, Texture,
+    BufferId as Buffer, BufferRange, Command, Device, Fence, Hazard, HazardKind, Memory, Profile, SimOptions,
+    TextureId as Texture,
 };
 use std::time::Duration;
 

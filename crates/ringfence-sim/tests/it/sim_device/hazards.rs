@@ -3,7 +3,8 @@
 use super::gpu::{Gpu, Owned, Point, copy, fill};
 use ringfence::device::{Create, Driver, MemoryProperties, TextureDesc, Textures};
 use ringfence::sim::{
-    Barrier, Buffer, BufferRange, Command, DescriptorUse, Device, Hazard, HazardKind, Kernel, Profile, SimOptions,
+    Barrier, BufferId as Buffer, BufferRange, Command, DescriptorUse, Device, Hazard, HazardKind, Kernel, Profile,
+    SimOptions,
 };
 
 /// Submits a copy from a host buffer `source` to a host buffer `target` on queue 1.

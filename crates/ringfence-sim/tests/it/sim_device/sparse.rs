@@ -3,7 +3,7 @@
 use super::gpu::{COPIED, Gpu};
 use ringfence::device::sparse::{PageBind, Sparse, TextureTiling, TilePlace};
 use ringfence::device::{BufferDesc, Driver, MemoryDesc, ResourceClass, TextureDesc};
-use ringfence::sim::{Buffer, HazardKind, Memory, Profile, Texture};
+use ringfence::sim::{BufferId as Buffer, HazardKind, Memory, Profile, TextureId as Texture};
 
 fn sparse_buffer(gpu: &Gpu, pages: u64) -> Buffer {
     let size = pages * gpu.device.profile().page_bytes;

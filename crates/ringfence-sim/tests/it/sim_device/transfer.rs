@@ -5,7 +5,7 @@ use ringfence::device::transfer::{
     ClearColor, ClearTexel, SubresourceRange, TexelOrigin, TextureBoxCopy, TextureResolve,
 };
 use ringfence::device::{Format, TextureDesc, TextureUsage};
-use ringfence::sim::{Command, HazardKind, Profile, Texture};
+use ringfence::sim::{Command, HazardKind, Profile, TextureId as Texture};
 
 const RED: ClearTexel = ClearTexel::Color(ClearColor::Float([1.0, 0.0, 0.0, 1.0]));
 

@@ -2,8 +2,8 @@
 
 use ringfence::defrag::{Defrag, DefragDesc, DefragState, MoveError};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create};
+use ringfence::lifetime::BufferCopy;
 use ringfence::residency::{Residency, ResidencyError, UseList};
-use ringfence::resource::BufferCopy;
 use ringfence::sim::Device;
 use ringfence::{AllocationDesc, Allocator, Dedicated, Location};
 

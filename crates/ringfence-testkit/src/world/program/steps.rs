@@ -1,11 +1,10 @@
 //! The steps of a world with one thread.
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver, TextureDesc, TextureUsage, Textures};
-use ringfence::resource::{BufferCopy, ReplaceError};
+use ringfence::lifetime::{BufferCopy, ReplaceError};
 use ringfence::sim::Device;
-use ringfence::{
-    AllocationDesc, Buffer, Dedicated, Location, Staged, TexelTarget, Texels, Texture, UploadBatch, UploadError,
-};
+use ringfence::upload::{Staged, TexelTarget, Texels, UploadError};
+use ringfence::{AllocationDesc, Buffer, Dedicated, Location, Texture, UploadBatch};
 
 use super::super::Bug;
 use super::super::outcome::{Step, Stop, granted, staged, stop, write, wrong};

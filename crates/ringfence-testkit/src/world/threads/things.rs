@@ -1,7 +1,7 @@
 //! Steps of a thread with its things.
 
 use ringfence::device::{Create, TextureDesc, TextureUsage, Textures};
-use ringfence::resource::{BufferCopy, ReplaceError};
+use ringfence::lifetime::{BufferCopy, ReplaceError};
 use ringfence::sim::{self, BufferLayout, BufferRange, Command, TextureRegion};
 use ringfence::{AllocationDesc, Dedicated, Location};
 
@@ -202,7 +202,7 @@ impl Worker<'_> {
 }
 
 /// Returns a command that copies a whole thing to the start of a buffer.
-fn read_back(thing: &Thing, dst: sim::Buffer) -> Command {
+fn read_back(thing: &Thing, dst: sim::BufferId) -> Command {
     match &thing.body {
         Body::Buffer(buffer) => {
             let (src, size) = (*buffer.object(), thing.bytes.len() as u64);

@@ -5,9 +5,10 @@ use std::thread::yield_now;
 use std::time::Duration;
 
 use ringfence::device::{BufferDesc, BufferInfo, BufferUsage, Buffers, Create, Driver};
+use ringfence::memory::Allocation;
 use ringfence::residency::{ResidencyError, UseList};
 use ringfence::sim::{Command, Device, Fence};
-use ringfence::{Allocation, AllocationDesc, Buffer, Frame, Location, Timeline};
+use ringfence::{AllocationDesc, Buffer, Frame, Location, Timeline};
 
 use super::super::dice::Dice;
 use super::super::outcome::{Step, Stop, granted, stop, wrong};

@@ -8,7 +8,8 @@ mod picture;
 use ringfence::commands::{CommandError, Commands};
 use ringfence::device::transfer::TransferSupport;
 use ringfence::device::{Format, TextureDesc, TextureUsage};
-use ringfence::{AllocationDesc, Error, Location, Texture};
+use ringfence::memory::Error;
+use ringfence::{AllocationDesc, Location, Texture};
 use ringfence_testkit::transfers::Transfers;
 use ringfence_testkit::{Command, Gpu};
 

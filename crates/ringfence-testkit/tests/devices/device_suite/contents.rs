@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use ringfence::contents::{GpuVec, GpuVecDesc, Mesh, MeshArena, MeshArenaDesc};
 use ringfence::sim::rng::Rng;
-use ringfence::{UploadBatch, UploadDesc, UploadRing};
+use ringfence::upload::UploadDesc;
+use ringfence::{UploadBatch, UploadRing};
 use ringfence_testkit::{Command, Gpu};
 
 use crate::device_suite::rig::{PATIENCE, Rig};

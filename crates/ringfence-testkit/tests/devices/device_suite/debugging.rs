@@ -4,7 +4,8 @@ use ringfence::debugging::OperationKind::{Made, Moved, Released, Retired};
 use ringfence::debugging::{DebugDesc, Finding, MemoryAddress, OperationKind, Side};
 use ringfence::defrag::{Defrag, DefragDesc, DefragState};
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Driver, Native, Requirements, ResourceClass};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, PoolDesc};
+use ringfence::memory::PoolDesc;
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location};
 use ringfence_testkit::{Command, Gpu};
 
 use crate::device_suite::rig::{self, PATIENCE, Rig};

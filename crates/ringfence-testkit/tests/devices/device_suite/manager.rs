@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::sync::{Barrier, Mutex};
 
 use ringfence::algorithms::algorithm::Algorithm;
-use ringfence::algorithms::size_class::{SizeClasses, size_class};
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Device, DeviceError, Driver, MemoryProperties, Native, Requirements,
     ResourceClass, TextureDesc, Textures,
 };
-use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Buffer, Dedicated, Error, Location, PlannedWay, PoolDesc};
+use ringfence::memory::{Allocation, Error, PlannedWay, PoolDesc};
+use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Dedicated, Location};
+use ringfence_core::size_class::{SizeClasses, size_class};
 use ringfence_testkit::{Command, Gpu};
 
 use crate::device_suite::rig::{Rig, copy, pattern};

@@ -7,14 +7,14 @@ use ringfence::device::{
     BufferUsage, ClearValue, Create, Device, DeviceError, Driver, Format, MemoryProperties, RawTexture, TextureDesc,
     TextureUsage, Textures,
 };
+use ringfence::lifetime::{BufferCopy, ReplaceError, SyncSet};
+use ringfence::memory::Error;
 use ringfence::placement::{
     BufferLocation, BufferRequest, ConstantsLifetime, Dynamism, LocationKind, Placement, PlacementDesc, PoolFigures,
     Route, Strategy, TextureKind, TextureLocation,
 };
-use ringfence::resource::{BufferCopy, ReplaceError};
-use ringfence::sim;
-use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
-use ringfence::{Error, Location, SyncSet};
+use ringfence::transient::{Described, FramePass, FrameResource, TransientDesc};
+use ringfence::{Location, TransientAllocator, sim};
 use ringfence_testkit::{Command, Gpu, Options, TextureRegion};
 
 use crate::device_suite::rig::{PATIENCE, Rig, pattern, run_on};
@@ -185,7 +185,7 @@ pub fn what_goes_where_on_both_sides_of_the_other_thresholds<G: Gpu>(rig: &mut R
         assert_eq!(pages(), held, "{bytes} bytes");
     }
     let refused = writer.write(&vec![1; 4 * KIB as usize + 1]).err();
-    assert!(matches!(refused, Some(ringfence::UploadError::TooLarge { capacity: 4096, .. })), "{refused:?}");
+    assert!(matches!(refused, Some(ringfence::upload::UploadError::TooLarge { capacity: 4096, .. })), "{refused:?}");
     assert_eq!(pages(), 3);
     frame.discard();
 }
@@ -509,12 +509,12 @@ pub fn seed_004_07_constants_go_where_their_lifetime_says<G: Gpu>(rig: &mut Rig<
     let large = placement.create_constants(&vec![1; 66_000], MultiFrame, &mut writer, "large").expect("there is room");
     assert_eq!(large.route(), Route::UploadBig, "like every upload of that size");
     let refused = placement.create_constants(&[], MultiFrame, &mut writer, "").err();
-    assert_eq!(refused, Some(ringfence::UploadError::ZeroSize));
+    assert_eq!(refused, Some(ringfence::upload::UploadError::ZeroSize));
     let other = policy(rig, PlacementDesc::default());
     let mut foreign = other.fast_constants().writer(&frame).expect("the frame is the allocator's own");
     for lifetime in [SingleDraw, SingleFrame, MultiFrame] {
         let refused = placement.create_constants(&[1; 4], lifetime, &mut foreign, "").err();
-        assert_eq!(refused, Some(ringfence::UploadError::ForeignConstants));
+        assert_eq!(refused, Some(ringfence::upload::UploadError::ForeignConstants));
     }
     let value = rig.submit(frame, &commands);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));

@@ -7,12 +7,12 @@
 //!   frame 2 ── bound ── behind gate 2 ────────────────┴──────────▶ complete
 //! ```
 
-use ringfence::descriptor::{BindlessDesc, BindlessTable, ShaderVisibleDesc, ShaderVisibleHeap, View};
+use ringfence::descriptor::{BindlessDesc, ShaderVisibleDesc, View};
 use ringfence::device::descriptors::{
     BufferView, BufferViewKind, Descriptors, TextureView, TextureViewKind, ViewTypes,
 };
 use ringfence::device::{BufferUsage, TextureDesc, TextureUsage};
-use ringfence::{AllocationDesc, Buffer, Frame, Location, Texture};
+use ringfence::{AllocationDesc, BindlessTable, Buffer, Frame, Location, ShaderVisibleHeap, Texture};
 use ringfence_testkit::Gpu;
 use ringfence_testkit::through::{Job, Slot, Through};
 

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use ringfence::{Location, UploadError, WhenFull};
+use ringfence::Location;
+use ringfence::upload::{UploadError, WhenFull};
 use ringfence_testkit::Gpu;
 use ringfence_testkit::conformance::upload::{WAIT, copy_from, ring};
 use ringfence_testkit::rig::{PATIENCE, Rig, pattern};

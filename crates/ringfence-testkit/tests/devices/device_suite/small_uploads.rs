@@ -1,7 +1,8 @@
 //! Uploads to small buffers.
 
 use ringfence::device::{BufferDesc, BufferUsage};
-use ringfence::{BatchError, Location, UploadBatch, UploadDesc, UploadRing};
+use ringfence::upload::{BatchError, UploadDesc};
+use ringfence::{Location, UploadBatch, UploadRing};
 use ringfence_testkit::rig::pattern;
 use ringfence_testkit::{Command, Gpu};
 

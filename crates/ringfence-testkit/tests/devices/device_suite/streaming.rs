@@ -4,8 +4,9 @@
 use ringfence::defrag::DefragDesc;
 use ringfence::device::{BufferDesc, BufferUsage, Dimension, TextureAspect, TextureDesc, TextureUsage};
 use ringfence::lifetime::ReplaceError;
+use ringfence::memory::AccessError;
 use ringfence::upload::{BatchError, Staged};
-use ringfence::{AccessError, AllocationDesc, Dedicated, Location, Texture};
+use ringfence::{AllocationDesc, Dedicated, Location, Texture};
 use ringfence_testkit::{Command, Gpu, Subresource};
 
 use crate::device_suite::rig::{Rig, pattern};

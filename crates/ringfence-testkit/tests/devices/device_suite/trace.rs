@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
+use ringfence::debugging::DebugDesc;
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Requirements, ResourceClass};
 use ringfence::memory::{BlockSnapshot, Snapshot};
 use ringfence::trace::{Event, Reader, StartTraceError, State, TraceError};
-use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc};
-use ringfence::{
-    AllocationDesc, Allocator, AllocatorDesc, Buffer, DebugDesc, Location, Timeline, UploadDesc, UploadRing,
-};
+use ringfence::transient::{Described, FramePass, FrameResource, TransientDesc};
+use ringfence::upload::UploadDesc;
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Timeline, TransientAllocator, UploadRing};
 use ringfence_testkit::Gpu;
 use ringfence_testkit::fixture::Recording;
 

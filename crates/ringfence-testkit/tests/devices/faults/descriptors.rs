@@ -1,12 +1,11 @@
 //! Scenarios of descriptors: CPU-only heaps, the shader-visible heap with its tables, bindless entries, samplers.
 
-use ringfence::AllocationDesc;
 use ringfence::descriptor::{
-    BindlessDesc, BindlessTable, CpuDescriptorHeap, CpuHeapDesc, SamplerTable, ShaderVisibleDesc, ShaderVisibleHeap,
-    View,
+    BindlessDesc, CpuDescriptorHeap, CpuHeapDesc, SamplerTable, ShaderVisibleDesc, SlotAlgorithm, View,
 };
 use ringfence::device::BufferUsage;
 use ringfence::device::descriptors::{BufferView, BufferViewKind, HeapKind, SamplerDesc, ViewTypes};
+use ringfence::{AllocationDesc, BindlessTable, ShaderVisibleHeap};
 use ringfence_testkit::Gpu;
 
 use crate::faults::KIB;
@@ -17,6 +16,7 @@ const CPU: CpuHeapDesc<'static> = CpuHeapDesc {
     kind: HeapKind::Resources,
     types: TYPES,
     block_slots: 4,
+    algorithm: SlotAlgorithm::Buddy,
     empty_blocks_kept: 0,
     empty_block_grace: 1,
     name: "of a scenario",

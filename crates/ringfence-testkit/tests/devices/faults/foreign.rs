@@ -1,8 +1,9 @@
 //! Scenarios of shared memory and of sparse memory.
 
 use ringfence::device::{BufferDesc, Buffers, Create, Native, ResourceClass, TextureDesc, TextureUsage, Textures};
+use ringfence::memory::PoolDesc;
 use ringfence::sparse::{Sparse, SparseBuffer, SparseTexture};
-use ringfence::{AllocationDesc, Location, PoolDesc, sharing};
+use ringfence::{AllocationDesc, Location, sharing};
 use ringfence_testkit::{Command, Gpu};
 
 use crate::faults::{COPIED, KIB, MIB};

@@ -1,10 +1,10 @@
 //! Scenarios of frames: transient resources, placement, replaced resources, and the drop of an allocator.
 
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Native, TextureDesc, TextureUsage, Textures};
+use ringfence::lifetime::{BufferCopy, ReplaceError};
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
-use ringfence::resource::{BufferCopy, ReplaceError};
-use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc, TransientError};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location};
+use ringfence::transient::{Described, FramePass, FrameResource, TransientDesc, TransientError};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Location, TransientAllocator};
 use ringfence_testkit::{Command, Gpu};
 
 use crate::faults::{COPIED, KIB, MIB};
@@ -135,14 +135,14 @@ pub fn replaced_and_resized<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let frame = stage.timelines[0].begin();
     let moved = trial.run(|| -> Result<_, ReplaceError> {
         let info = Create::<Buffers>::describe(stage.memory.device(), &BufferDesc { size: 9 * KIB, usage: COPIED })
-            .map_err(ringfence::Error::from)?;
+            .map_err(ringfence::memory::Error::from)?;
         held.resize(&frame, &Native(&info), KIB, AllocationDesc::default())
     })?;
     let BufferCopy { src, src_offset, dst, dst_offset, size } = moved.expect("there are bytes");
     stage.submit(frame, &[Command::CopyBuffer { src, src_offset, dst, dst_offset, size }])?;
     stage.memory.reclaim();
     stage.expect(&held, &bytes)?;
-    trial.run(|| -> Result<_, ringfence::Error> {
+    trial.run(|| -> Result<_, ringfence::memory::Error> {
         let info = Create::<Buffers>::describe(stage.memory.device(), &BufferDesc { size: 2 * KIB, usage: COPIED })?;
         held.replace(&Native(&info), AllocationDesc::default())
     })?;
@@ -164,7 +164,7 @@ pub fn teardown<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     // SAFETY: the fence outlives the allocator, and the frame below is signalled.
     let timeline = trial.run(|| unsafe { memory.timeline(fence.clone()) })?;
     let make = |location| {
-        trial.run(|| -> Result<_, ringfence::Error> {
+        trial.run(|| -> Result<_, ringfence::memory::Error> {
             let info = Create::<Buffers>::describe(memory.device(), &BufferDesc { size: KIB, usage: COPIED })?;
             memory.create_buffer(&Native(&info), AllocationDesc { location, ..Default::default() })
         })

@@ -21,7 +21,7 @@ pub fn debugging<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         let mut held = Vec::new();
         for location in Location::ALL {
             let unflushed = stage.faults.failed(Call::Flush);
-            let mut made = trial.run(|| -> Result<_, ringfence::Error> {
+            let mut made = trial.run(|| -> Result<_, ringfence::memory::Error> {
                 let info = BufferDesc { size: 3 * KIB, usage: COPIED };
                 let desc = AllocationDesc { location, name: "looked at", ..Default::default() };
                 memory.create_buffer(&info, desc)

@@ -3,7 +3,8 @@
 use ringfence::device::{
     BufferDesc, BufferUsage, Driver, Native, Requirements, ResourceClass, TextureDesc, TextureUsage,
 };
-use ringfence::{AllocationDesc, Dedicated, Error, Location, PoolDesc};
+use ringfence::memory::{Error, PoolDesc};
+use ringfence::{AllocationDesc, Dedicated, Location};
 use ringfence_testkit::{Command, Gpu};
 
 use crate::faults::{COPIED, KIB, MIB};

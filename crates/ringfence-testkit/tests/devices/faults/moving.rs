@@ -2,8 +2,9 @@
 
 use ringfence::defrag::{Defrag, DefragDesc, MoveError};
 use ringfence::device::{BufferDesc, Buffers, Create, Native};
+use ringfence::memory::PoolDesc;
 use ringfence::residency::ResidencyError;
-use ringfence::{AllocationDesc, Dedicated, Location, PoolDesc};
+use ringfence::{AllocationDesc, Dedicated, Location};
 use ringfence_testkit::{Command, Gpu};
 
 use crate::faults::COPIED;
@@ -22,7 +23,7 @@ pub fn defragmentation<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let mut held = Vec::new();
     for number in 0..6 {
         let desc = AllocationDesc { movable: true, user_data: number, ..Default::default() };
-        let made = trial.run(|| -> Result<_, ringfence::Error> {
+        let made = trial.run(|| -> Result<_, ringfence::memory::Error> {
             let info = Create::<Buffers>::describe(stage.memory.device(), &BufferDesc { size: SIZE, usage: COPIED })?;
             pool.create_buffer(&Native(&info), desc)
         })?;
@@ -39,7 +40,7 @@ pub fn defragmentation<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
         for index in 0..pass.moves().len() {
             let buffer = held[pass.moves()[index].user_data as usize].as_mut().expect("it is held");
             let info = Create::<Buffers>::describe(stage.memory.device(), &BufferDesc { size: SIZE, usage: COPIED });
-            let moved = pass.copy_buffer_as(buffer, &Native(&info.map_err(ringfence::Error::from)?))?;
+            let moved = pass.copy_buffer_as(buffer, &Native(&info.map_err(ringfence::memory::Error::from)?))?;
             let (src, dst) = (moved.src, moved.dst);
             commands.push(Command::CopyBuffer { src, src_offset: 0, dst, dst_offset: 0, size: moved.size });
         }

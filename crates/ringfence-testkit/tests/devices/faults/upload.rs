@@ -1,11 +1,11 @@
 //! Scenarios of uploads and readbacks: rings that wait or grow, writers, texels, results, and constants.
 
 use ringfence::device::{BufferUsage, TextureDesc, TextureUsage};
-use ringfence::upload::SubmitError;
-use ringfence::{
-    AllocationDesc, ConstantBuffers, ConstantsDesc, FastConstants, FastConstantsDesc, Location, ReadbackDesc,
-    ReadbackRing, Staged, TexelTarget, Texels, TransferQueue, UploadBatch, UploadDesc, UploadRing, WhenFull,
+use ringfence::placement::FastConstantsDesc;
+use ringfence::upload::{
+    ConstantsDesc, ReadbackDesc, Staged, SubmitError, TexelTarget, Texels, TransferQueue, UploadDesc, WhenFull,
 };
+use ringfence::{AllocationDesc, ConstantBuffers, FastConstants, Location, ReadbackRing, UploadBatch, UploadRing};
 use ringfence_testkit::{Command, Gpu};
 
 use crate::faults::KIB;

@@ -128,7 +128,7 @@ fn buffers_that_are_resized_with_their_bytes_and_fast_constants() {
             let frame = world.timelines[0].begin();
             let kept = world.step(|| placement.resize_buffer(&mut held, &frame, &request(size), 4 * KIB));
             let kept = kept.expect("there are bytes to keep");
-            let ringfence::resource::BufferCopy { src, src_offset, dst, dst_offset, size, .. } = kept;
+            let ringfence::lifetime::BufferCopy { src, src_offset, dst, dst_offset, size, .. } = kept;
             world.submit(frame, &[copy((src, src_offset), (dst, dst_offset), size)])?;
             placement.end_frame();
         }

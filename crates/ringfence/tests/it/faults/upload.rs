@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use ringfence::device::{BufferUsage, TextureDesc, TextureUsage};
-use ringfence::upload::SubmitError;
-use ringfence::{
-    AllocationDesc, ConstantBuffers, ConstantsDesc, Location, ReadbackDesc, ReadbackRing, TexelTarget, Texels, Texture,
-    TransferQueue, UploadBatch, UploadDesc, UploadError, UploadRing, WhenFull,
+use ringfence::upload::{
+    ConstantsDesc, ReadbackDesc, SubmitError, TexelTarget, Texels, TransferQueue, UploadDesc, UploadError, WhenFull,
 };
+use ringfence::{AllocationDesc, ConstantBuffers, Location, ReadbackRing, Texture, UploadBatch, UploadRing};
 
 use ringfence_testkit::faults::pattern;
 

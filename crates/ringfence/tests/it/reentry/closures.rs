@@ -8,13 +8,11 @@ use ringfence::defrag::DefragDesc;
 use ringfence::device::fault::FaultInjector;
 use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
 use ringfence::device::{BufferDesc, TextureDesc};
-use ringfence::sim::{self, Buffer, Device, Texture};
-use ringfence::transient::{Described, TransientAllocator, TransientDesc};
-use ringfence::upload::ConstantViews;
-use ringfence::{
-    AllocationDesc, AllocatorDesc, ConstantBuffers, ConstantsDesc, Error, TransferQueue, UploadBatch, UploadDesc,
-    UploadRing, WhenFull,
-};
+use ringfence::memory::Error;
+use ringfence::sim::{self, BufferId as Buffer, Device, TextureId as Texture};
+use ringfence::transient::{Described, TransientDesc};
+use ringfence::upload::{ConstantViews, ConstantsDesc, TransferQueue, UploadDesc, WhenFull};
+use ringfence::{AllocationDesc, AllocatorDesc, ConstantBuffers, TransientAllocator, UploadBatch, UploadRing};
 
 use crate::reentry::world::{Inside, place, usage, watched};
 

@@ -3,12 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ringfence::device::{BufferDesc, BufferUsage, Requirements, ResourceClass, TextureDesc, TextureUsage};
+use ringfence::memory::Allocation;
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc, Strategy};
 use ringfence::sim::Device;
-use ringfence::{
-    Allocation, AllocationDesc, Allocator, ConstantBuffers, ConstantsDesc, Location, ReadbackDesc, ReadbackRing,
-    UploadBatch, UploadDesc, UploadRing, WhenFull,
-};
+use ringfence::upload::{ConstantsDesc, ReadbackDesc, UploadDesc, WhenFull};
+use ringfence::{AllocationDesc, Allocator, ConstantBuffers, Location, ReadbackRing, UploadBatch, UploadRing};
 
 use crate::reentry::world::{Inside, Limited, buffer, limited, place, usage};
 

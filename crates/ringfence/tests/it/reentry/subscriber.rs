@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use ringfence::debugging::DebugDesc;
 use ringfence::device::{BufferDesc, Requirements, ResourceClass};
+use ringfence::memory::Allocation;
 use ringfence::sim::Device;
-use ringfence::{Allocation, AllocationDesc, AllocatorDesc, Dedicated, Location, UploadDesc, UploadRing, WhenFull};
+use ringfence::upload::{UploadDesc, WhenFull};
+use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Location, UploadRing};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 

@@ -52,7 +52,7 @@ impl Limited {
     }
 
     /// Allocates all memory that is left below the limit.
-    pub fn hog(&self) -> Option<ringfence::Allocation<Device>> {
+    pub fn hog(&self) -> Option<ringfence::memory::Allocation<Device>> {
         let budget = self.memory.budgets().heap(0);
         let size = budget.limit_bytes.saturating_sub(budget.reserved_bytes);
         let needs = Requirements {

@@ -3,7 +3,8 @@
 use ringfence::commands::{CommandError, ResolvedLayers, SubresourceRange};
 use ringfence::device::transfer::TransferSupport;
 use ringfence::device::{Dimension, Format, TexelBox, TextureAspect, TextureDesc, TextureUsage};
-use ringfence::{Texels, UploadBatch, UploadDesc, UploadRing};
+use ringfence::upload::{Texels, UploadDesc};
+use ringfence::{UploadBatch, UploadRing};
 use ringfence_testkit::{Command, Gpu, report};
 
 use super::picture::Picture;
@@ -125,7 +126,7 @@ fn upload<G: Gpu>(rig: &mut Rig<G>, picture: &mut Picture, texture: &ringfence::
     let bytes = picture.cut(&whole);
     let texels = Texels::of(picture.desc().format, whole.extent(), &bytes).layers(whole.layers);
     let staged = ring.write_texels(&frame, &texels).expect("there is room");
-    let to = ringfence::TexelTarget { discard: true, ..Default::default() };
+    let to = ringfence::upload::TexelTarget { discard: true, ..Default::default() };
     batch.copy_texels(&staged, texture, to).expect("it fits");
     let value = rig.submit(frame, &[Command::Upload(Box::new(batch))]);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));

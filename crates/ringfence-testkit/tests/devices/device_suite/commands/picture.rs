@@ -1,8 +1,8 @@
 //! The expected texels of a texture on the host, and the read-back of its texels.
 
 use ringfence::device::{Device, TexelBox, TextureAspect, TextureDesc};
-use ringfence::upload::Readback;
-use ringfence::{ReadbackDesc, ReadbackRing, Texture};
+use ringfence::upload::{Readback, ReadbackDesc};
+use ringfence::{ReadbackRing, Texture};
 use ringfence_testkit::{Command, Gpu};
 
 use crate::device_suite::rig::{PATIENCE, Rig};
