@@ -39,12 +39,16 @@ pub enum Task {
     Demo(DemoOptions),
     /// Shows devices, their memory heaps and types, budgets and limits
     Devices(DevicesOptions),
+    /// Examines the devices of this machine: the features that the library uses, and the missing ones
+    Doctor(DoctorOptions),
     /// Measures a recorded sequence of allocations with one strategy or with all strategies
     Replay(ReplayOptions),
     /// Computes offsets for buffers with known lifetimes; buffers that are never alive together share bytes
     Plan(PlanOptions),
     /// Writes a page from a snapshot, a trace or a dump of VMA: the resources in memory, their location and age
     Report(ReportOptions),
+    /// Converts a trace for Perfetto: heaps and rings as counters, frames and blocks as slices
+    Export(ExportOptions),
     /// Runs seeded random programs on the simulated device under its hazard finder
     World(WorldOptions),
     /// Prints the completions for a shell
@@ -105,6 +109,18 @@ pub struct DemoOptions {
         ringfence devices\n  \
         ringfence devices --json")]
 pub struct DevicesOptions {
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Examines the devices of this machine: the features that the library uses, and the missing ones.
+#[derive(Parser, Debug, Clone)]
+#[command(after_help = "Opens each device once.\n\n\
+        Examples:\n  \
+        ringfence doctor\n  \
+        ringfence doctor --json")]
+pub struct DoctorOptions {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
@@ -242,6 +258,24 @@ pub struct ReportOptions {
     /// Print the figures at the top of the page as JSON
     #[arg(long, group = "answer")]
     pub json: bool,
+}
+
+/// Converts a trace for other tools. Heaps and rings become counters; frames, blocks and waits become slices and marks.
+#[derive(Parser, Debug, Clone)]
+#[command(
+    after_help = "The file is in the JSON form of Chrome's trace events. Open it in Perfetto or chrome://tracing. If the \
+        trace is cut off or damaged, the file has the readable part, and the exit code is 1.\n\n\
+        Examples:\n  \
+        ringfence demo --trace run.rft\n  \
+        ringfence export run.rft --perfetto run.json"
+)]
+pub struct ExportOptions {
+    /// Trace; - is standard input
+    #[arg(value_name = "TRACE.rft")]
+    pub trace: PathBuf,
+    /// Write the trace events; - is standard output
+    #[arg(long, value_name = "FILE.json")]
+    pub perfetto: PathBuf,
 }
 
 /// Runs seeded worlds: random programs on the simulated device under its hazard finder. Compares all bytes that are

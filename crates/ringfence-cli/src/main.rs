@@ -4,15 +4,19 @@
 //! |---|---|
 //! | `demo` | runs a streaming frame loop on a device and checks every byte |
 //! | `devices` | lists devices, memory heaps and types, budgets, limits |
+//! | `doctor` | examines the devices: the parts that the library uses, and the missing ones |
 //! | `replay` | measures recorded allocations with each strategy |
 //! | `plan` | computes offsets for buffers with known lifetimes |
 //! | `report` | writes a page from a snapshot, a trace or a dump of VMA |
+//! | `export` | converts a trace for Perfetto |
 //! | `world` | runs seeded random programs under the hazard finder |
 //! | `completions`, `man` | print shell completions and the manual page, for packagers |
 
 mod args;
 mod demo;
 mod devices;
+mod doctor;
+mod export;
 mod failure;
 mod input;
 mod output;
@@ -44,9 +48,11 @@ fn main() -> ExitCode {
     let result = match args.task.unwrap_or_default() {
         Task::Demo(options) => demo::main(&options),
         Task::Devices(options) => devices::main(&options),
+        Task::Doctor(options) => doctor::main(&options),
         Task::Replay(options) => replay::main(&options),
         Task::Plan(options) => plan::main(&options),
         Task::Report(options) => report::main(&options),
+        Task::Export(options) => export::main(&options),
         Task::World(options) => world::main(&options),
         Task::Completions(options) => paper::completions(&options),
         Task::Man => paper::man(),

@@ -44,7 +44,8 @@ const COMPARED_MAX: usize = 20_000;
 /// First fit may take this part of the time limit: one divided by this number. If it takes longer, it is omitted.
 const COMPARED_PART: u32 = 10;
 
-/// Maximum number of rows for which transitions are reduced. No program records barriers for more resources.
+/// Maximum number of rows for which the plan's aliasing transitions are reduced. Inputs with more rows are not frames
+/// whose barriers a program records.
 const LOWERED_MAX: usize = 2_000;
 
 /// Budget of the reduction of transitions, in steps of some nanoseconds. It is not a time, so that the same plan always

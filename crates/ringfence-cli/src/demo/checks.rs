@@ -5,7 +5,8 @@
 //! ```
 
 use ringfence::device::{Device, RawBuffer, RawTexture};
-use ringfence::{Frame, Readback, ReadbackDesc, ReadbackRing};
+use ringfence::upload::{Readback, ReadbackDesc};
+use ringfence::{Frame, ReadbackRing};
 use ringfence_testkit::{Command, TextureRegion};
 
 use super::error::StreamError;

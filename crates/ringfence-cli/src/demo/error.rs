@@ -4,10 +4,11 @@ use std::io;
 use std::time::Duration;
 
 use ringfence::device::DeviceError;
-use ringfence::memory::ShutdownError;
+use ringfence::lifetime::FrameError;
+use ringfence::memory::{Error, ShutdownError};
 use ringfence::trace::StartTraceError;
 use ringfence::transient::TransientError;
-use ringfence::{BatchError, Error, FrameError, ReadbackError, UploadError};
+use ringfence::upload::{BatchError, ReadbackError, UploadError};
 
 /// Maximum time of a frame. If the device does not finish a frame in this time, the run fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);

@@ -8,11 +8,11 @@
 //! ```
 
 use ringfence::device::{BufferUsage, Device};
-use ringfence::upload::ConstantFigures;
-use ringfence::{
-    Allocator, BoundConstants, ConstantBuffers, ConstantWriter, ConstantsDesc, DynamicConstants, FastConstants,
-    FastConstantsDesc, FastWriter, StaticConstants, UploadBatch,
+use ringfence::placement::{FastConstantsDesc, FastWriter};
+use ringfence::upload::{
+    BoundConstants, ConstantFigures, ConstantWriter, ConstantsDesc, DynamicConstants, StaticConstants,
 };
+use ringfence::{Allocator, ConstantBuffers, FastConstants, UploadBatch};
 use ringfence_testkit::Command;
 
 use super::checks::Checker;

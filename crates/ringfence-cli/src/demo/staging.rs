@@ -11,11 +11,8 @@
 //! the same in every run.
 
 use ringfence::device::Device;
-use ringfence::upload::BatchFigures;
-use ringfence::{
-    Allocator, Buffer, Frame, Staged, TexelTarget, Texels, Texture, UploadBatch, UploadDesc, UploadError, UploadRing,
-    UploadWriter,
-};
+use ringfence::upload::{BatchFigures, Staged, TexelTarget, Texels, UploadDesc, UploadError, UploadWriter};
+use ringfence::{Allocator, Buffer, Frame, Texture, UploadBatch, UploadRing};
 
 use super::error::StreamError;
 

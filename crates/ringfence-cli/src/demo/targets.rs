@@ -10,10 +10,13 @@
 //! back in the last pass that uses it. If another target was written to its bytes before, the comparison finds wrong
 //! bytes.
 
-use ringfence::device::{BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer, RawTexture};
-use ringfence::device::{TextureDesc, TextureUsage, Textures};
-use ringfence::transient::{Described, FramePass, FrameResource, TransientAllocator, TransientDesc, TransientFigures};
-use ringfence::{Allocator, Texels, TimelineId, UploadRing};
+use ringfence::device::{
+    BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer, RawTexture, TextureDesc, TextureUsage, Textures,
+};
+use ringfence::lifetime::TimelineId;
+use ringfence::transient::{Described, FramePass, FrameResource, TransientDesc, TransientFigures};
+use ringfence::upload::Texels;
+use ringfence::{Allocator, TransientAllocator, UploadRing};
 use ringfence_testkit::{Command, Disc, draw_reference};
 
 use super::checks::{Checker, region};

@@ -117,8 +117,8 @@ impl World {
         Thing { number: self.made, shape, bytes, disc }
     }
 
-    /// Returns changes of a part of a buffer: offsets and new bytes of consecutive pieces, as a program writes that
-    /// changes element by element. At times one piece is changed twice.
+    /// Returns writes to a part of a buffer, each with its offset and new bytes. The writes are consecutive, like those
+    /// of a program that changes one element after another. At times one piece is changed twice.
     pub fn update(&mut self, of: &Thing) -> Vec<(u64, Vec<u8>)> {
         let words = of.shape.bytes() / 4;
         let first = self.rng.u64(0..words);

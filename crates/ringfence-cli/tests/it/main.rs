@@ -2,6 +2,8 @@
 
 mod command;
 mod demo_and_devices;
+mod doctor;
+mod export;
 mod plan;
 mod plan_dumps;
 mod plan_heaps;
