@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the workspace of the examples (the viewer, the steps of the guide's chapter "First hour"), and runs its tests: pictures
-# without a window, under the validation layers. ci/full.sh also builds the viewer's window.
+# Builds the workspace of the examples (the viewer, the steps of the guide's chapter "First hour", the recipes of "Cookbook"), and
+# runs its tests: pictures without a window, under the validation layers. ci/full.sh also builds the viewer's window.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bash ci/packages.sh

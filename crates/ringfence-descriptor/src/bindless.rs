@@ -173,7 +173,7 @@ impl<D: Descriptors> Drop for TableSlots<D> {
     fn drop(&mut self) {
         // Pending updates hold descriptors, and so the allocator, which holds the state.
         let state = Arc::clone(&self.state);
-        run_unlocked(move || _ = state.waiting.collect_all(&mut Vec::new()));
+        run_unlocked(move || state.waiting.collect_all(&mut Vec::new()));
     }
 }
 

@@ -17,6 +17,7 @@ macro_rules! chapters {
             "[commit]: crate::guide::uploading_each_frame#when-a-renderer-may-commit-its-own-state\n",
             "[defragmentation figures]: ", repository!(), "/blob/main/docs/performance.md#defragmentation\n",
             "[viewer]: ", repository!(), "/tree/main/examples/viewer\n",
+            "[cookbook files]: ", repository!(), "/tree/main/docs/guide/cookbook\n",
             "[drop-in]: ", repository!(), "/tree/main/compat/gpu-allocator\n",
             "[performance]: ", repository!(), "/blob/main/docs/performance.md\n",
             "[reliability]: ", repository!(), "/blob/main/docs/reliability.md\n",
@@ -67,6 +68,9 @@ chapters! {
     // Its helper is compiled with the backend.
     #[cfg(any(not(doctest), feature = "vulkan"))]
     first_hour = "first-hour",
+    // Its recipes use the backend, and one of them writes JSON.
+    #[cfg(any(not(doctest), all(feature = "vulkan", feature = "serde")))]
+    cookbook = "cookbook",
     choosing_where_memory_lives = "choosing-where-memory-lives",
     staying_within_budget = "staying-within-budget",
     uploading_each_frame = "uploading-each-frame",
