@@ -8,10 +8,9 @@
 //! ```
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::ops::Range;
 
-use ringfence_hal::{BufferDesc, BufferUsage, TexelBox};
+use ringfence_hal::{BufferDesc, BufferUsage, TexelBox, TextureDesc};
 use ringfence_memory::memory::{AllocationDesc, Location};
 use ringfence_memory::{Allocator, Buffer, Frame, Texture};
 use smallvec::SmallVec;
@@ -22,7 +21,7 @@ use crate::device::record::CopyRegion;
 use crate::device::transfer::{ClearColor, SubresourceRange, Transfer, TransferSupport};
 use crate::owned::{Access, Checked, check_aligned};
 use crate::resolve::{self, ResolvedLayers};
-use crate::{CommandError, mips};
+use crate::{CommandError, mips, replace};
 
 /// Largest size of the buffer that a fill copies from, in bytes.
 const FILL_BYTES_MAX: u64 = 64 << 10;
@@ -36,7 +35,7 @@ pub struct Commands<'a, D: TransferSupport, R: Transfer<D>> {
     recorder: &'a mut R,
     /// Granularity of texel copies on the queue, in blocks.
     unit: [u32; 3],
-    frame: PhantomData<&'a Frame>,
+    frame: &'a Frame,
 }
 
 impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
@@ -57,7 +56,7 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
         if !memory.shared().owns(frame) {
             return Err(CommandError::ForeignFrame { frame: frame.point() });
         }
-        Ok(Self { memory, recorder, unit: [1; 3], frame: PhantomData })
+        Ok(Self { memory, recorder, unit: [1; 3], frame })
     }
 
     /// Sets the granularity of texel copies on the queue, in blocks (width, height, depth): on Vulkan, the
@@ -171,6 +170,54 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
         // SAFETY: both buffers are alive and have the ranges; `new` has the promises about the list.
         unsafe { self.recorder.copy_buffer_regions(src.object(), dst.object(), &[region]) };
         Ok(())
+    }
+
+    /// Replaces a buffer with one of another size, and copies its first `keep_bytes` bytes ([`Buffer::resize`]). The old
+    /// buffer lives until the frame is complete. If the frame is not submitted, the bytes are lost.
+    ///
+    /// # Errors
+    /// A usage for the copy is missing; `keep_bytes` exceeds one of the two buffers; a buffer is in memory that the copy
+    /// cannot access, or belongs to another allocator; or the new buffer could not be created. Nothing has changed then.
+    #[track_caller]
+    pub fn resize_buffer(
+        &mut self,
+        buffer: &mut Buffer<D>,
+        desc: &BufferDesc,
+        keep_bytes: u64,
+        request: AllocationDesc<'_>,
+    ) -> Result<(), CommandError> {
+        replace::check_buffer(self.checked("resize_buffer"), buffer, desc, keep_bytes, &request)?;
+        if let Some(copy) = buffer.resize(self.frame, desc, keep_bytes, request)? {
+            let region = CopyRegion { src_offset: copy.src_offset, dst_offset: copy.dst_offset, size: copy.size };
+            // SAFETY: the frame keeps the old buffer alive, and both buffers have the range; `new` has the promises about
+            // the list.
+            unsafe { self.recorder.copy_buffer_regions(&copy.src, &copy.dst, &[region]) };
+        }
+        Ok(())
+    }
+
+    /// Replaces a texture with one of the same mip chain that has more or fewer mips, and copies the mips that both have
+    /// ([`Texture::swap_mips`]). Returns the mips that the program must fill. The old texture lives until the frame is
+    /// complete. If the frame is not submitted, the contents are lost.
+    ///
+    /// # Errors
+    /// A usage for the copies is missing; the two textures are not parts of one mip chain; the texture has no portable
+    /// description or belongs to another allocator; or the new texture could not be created. Nothing has changed then.
+    #[track_caller]
+    pub fn swap_mips(
+        &mut self,
+        texture: &mut Texture<D>,
+        wanted: &TextureDesc,
+        request: AllocationDesc<'_>,
+    ) -> Result<Vec<u32>, CommandError> {
+        replace::check_texture(self.checked("swap_mips"), self.memory.device(), texture, wanted)?;
+        let swap = texture.swap_mips(self.frame, wanted, request)?;
+        for copy in swap.copies.iter().flat_map(|copy| replace::mip_copies(wanted.format.texels(), copy)) {
+            // SAFETY: the frame keeps the old texture alive, and both textures have the mip; `new` has the promises about
+            // the list.
+            unsafe { self.recorder.copy_texture_box(&copy) };
+        }
+        Ok(swap.to_fill)
     }
 
     /// Copies a box of texels of one texture to another one, or to other subresources of the same one. The texels of

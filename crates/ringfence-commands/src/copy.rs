@@ -48,12 +48,6 @@ fn origin(texels: &TexelBox) -> TexelOrigin {
     TexelOrigin { mip, layer, x, y, z }
 }
 
-/// Returns `true` if a copy overwrites all aspects of whole mip levels.
-fn is_whole(parts: &TextureParts, texels: &TexelBox) -> bool {
-    let is_all = texels.first() == [0; 3] && texels.extent() == parts.extent(texels.mip);
-    is_all && parts.aspects == texels.aspect.flag()
-}
-
 /// Checks a copy between textures, and returns the command.
 pub(crate) fn textures<D: TransferSupport>(
     checked: Checked,
@@ -91,7 +85,7 @@ pub(crate) fn textures<D: TransferSupport>(
         format,
         extent: texels.extent(),
         layers: texels.layers,
-        discard: is_whole(&into_parts, &target),
+        discard: target.is_whole(&into_parts),
     })
 }
 
@@ -129,7 +123,7 @@ impl TexelCopy {
         let alignment = device.texel_alignment(parts.format, texels.aspect);
         let size = check_layout(&regions[0], layout, texels, alignment)?;
         checked.buffer(buffer, access, (layout.offset, size))?;
-        Ok(Self { regions, is_whole: is_whole(&parts, texels), parts })
+        Ok(Self { regions, is_whole: texels.is_whole(&parts), parts })
     }
 
     /// Returns the destinations of a copy to the texture.

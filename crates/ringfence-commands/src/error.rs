@@ -2,6 +2,7 @@
 
 use ringfence_core::sync::SyncPoint;
 use ringfence_hal::{BufferUsage, ChannelKind, DeviceError, Dimension, Format, TexelError, TextureUsage};
+use ringfence_memory::lifetime::ReplaceError;
 use ringfence_memory::memory::Location;
 use ringfence_memory::{AccessError, Error};
 
@@ -220,6 +221,9 @@ pub enum CommandError {
     /// On an API without fills: the buffer with the value could not be created.
     #[error("the buffer that a fill copies from: {0}")]
     Memory(#[from] Error),
+    /// The resource could not be replaced.
+    #[error(transparent)]
+    Replace(#[from] ReplaceError),
     /// On an API without fills: the value could not be written.
     #[error("the buffer that a fill copies from: {0}")]
     Access(#[from] AccessError),

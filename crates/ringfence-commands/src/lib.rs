@@ -7,6 +7,8 @@
 //! | [`clear_color`](Commands::clear_color) | `vkCmdClearColorImage` | `ClearRenderTargetView` | `COPY_DST`; Direct3D 12: `RENDER_TARGET` | graphics; Vulkan: also compute |
 //! | [`clear_depth_stencil`](Commands::clear_depth_stencil) | `vkCmdClearDepthStencilImage` | `ClearDepthStencilView` | `COPY_DST`; Direct3D 12: `DEPTH_STENCIL` | graphics |
 //! | [`copy_buffer`](Commands::copy_buffer) | `vkCmdCopyBuffer` | `CopyBufferRegion` | `COPY_SRC`, `COPY_DST` | any |
+//! | [`resize_buffer`](Commands::resize_buffer) | `vkCmdCopyBuffer` | `CopyBufferRegion` | `COPY_SRC`, `COPY_DST` | any |
+//! | [`swap_mips`](Commands::swap_mips) | `vkCmdCopyImage` | `CopyTextureRegion` | `COPY_SRC`, `COPY_DST` | as `copy_box` |
 //! | [`copy_box`](Commands::copy_box) | `vkCmdCopyImage` | `CopyTextureRegion` | `COPY_SRC`, `COPY_DST` | any; depth and stencil on Vulkan: graphics |
 //! | [`copy_buffer_to_box`](Commands::copy_buffer_to_box) | `vkCmdCopyBufferToImage` | `CopyTextureRegion` | `COPY_SRC`, `COPY_DST` | as `copy_box` |
 //! | [`copy_box_to_buffer`](Commands::copy_box_to_buffer) | `vkCmdCopyImageToBuffer` | `CopyTextureRegion` | `COPY_SRC`, `COPY_DST` | as `copy_box` |
@@ -28,6 +30,7 @@ mod copy;
 mod error;
 mod mips;
 mod owned;
+mod replace;
 mod resolve;
 
 use ringfence_hal as device;

@@ -49,6 +49,11 @@ impl Checked {
         Err(CommandError::Foreign { kind, owner, commands_owner: self.owner })
     }
 
+    /// Checks the owner of a buffer.
+    pub(crate) fn buffer_owner<D: Device>(self, buffer: &Buffer<D>) -> Result<(), CommandError> {
+        self.owned(buffer.shared().owner(), "buffer")
+    }
+
     /// Checks a buffer and a range of it.
     pub(crate) fn buffer<D: Device>(
         self,
@@ -57,7 +62,7 @@ impl Checked {
         (offset, size): (u64, u64),
     ) -> Result<(), CommandError> {
         let command = self.command;
-        self.owned(buffer.shared().owner(), "buffer")?;
+        self.buffer_owner(buffer)?;
         let BufferDesc { usage: has, .. } =
             *buffer.desc().ok_or(CommandError::Undescribed { command, kind: "buffer" })?;
         let needs = access.usage();

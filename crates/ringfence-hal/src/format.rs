@@ -104,11 +104,15 @@ impl TexelFormat {
         }
     }
 
+    /// Iterates over the aspects of the format, in the order colour, depth, stencil.
+    pub fn each_aspect(self) -> impl Iterator<Item = TextureAspect> {
+        TextureAspect::ALL.into_iter().filter(move |aspect| self.block_bytes(*aspect).is_some())
+    }
+
     /// Returns the aspects of the format.
     #[must_use]
     pub fn aspects(self) -> TextureAspects {
-        let present = TextureAspect::ALL.into_iter().filter(|aspect| self.block_bytes(*aspect).is_some());
-        present.fold(TextureAspects::empty(), |all, aspect| all | aspect.flag())
+        self.each_aspect().fold(TextureAspects::empty(), |all, aspect| all | aspect.flag())
     }
 
     /// Returns the first aspect that the format has, in the order colour, depth, stencil.

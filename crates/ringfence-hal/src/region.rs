@@ -45,6 +45,13 @@ impl TexelBox {
         Self { aspect, mip, layer: 0, layers, x: 0, y: 0, z: 0, width, height, depth }
     }
 
+    /// Returns `true` if the box has all texels of a mip level, in all aspects of the texture.
+    #[must_use]
+    pub fn is_whole(&self, parts: &TextureParts) -> bool {
+        let is_all = self.first() == [0; 3] && self.extent() == parts.extent(self.mip);
+        is_all && parts.aspects == self.aspect.flag()
+    }
+
     /// Returns the offset of the first texel: x, y, z.
     #[must_use]
     pub const fn first(&self) -> [u32; 3] {

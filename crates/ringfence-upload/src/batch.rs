@@ -224,7 +224,7 @@ pub struct TexelTarget {
     /// First slice of a three-dimensional texture.
     pub z: u32,
     /// `true` if the previous contents of the mip level may be discarded, in these layers and in all aspects (for
-    /// example at the first use of the texture).
+    /// example at the first use of the texture). Not needed if the copy writes all of them.
     pub discard: bool,
 }
 
@@ -378,7 +378,8 @@ impl<D: Device> UploadBatch<D> {
     /// O(layers) expected.
     ///
     /// Within a batch, texels of the same mip level and layer must not overlap, and all or none of them must set
-    /// `discard`.
+    /// `discard`. A copy of a whole mip level, in all aspects, discards the previous contents without `discard`. The
+    /// first copy to a part of a new mip level needs `discard`.
     ///
     /// # Errors
     /// - The texture does not have the mip level, the layers, the aspect or the texels.
@@ -403,6 +404,7 @@ impl<D: Device> UploadBatch<D> {
         from.check_staged()?;
         self.check_frames(&from.bytes, to.shared())?;
         let source = self.known_source(&from.bytes)?;
+        let discard = discard || wanted.is_whole(&parts);
         // No step below fails.
         let (texture, source) = (to.object(), source.unwrap_or_else(|| self.add_source(&from.bytes)));
         for index in 0..layers {

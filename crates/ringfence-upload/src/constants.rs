@@ -121,7 +121,8 @@ pub struct ConstantsDesc<'a> {
     pub promote_reads: Option<u32>,
     /// `true` if equal contents of one frame and writer share one copy. This costs a hash of the content per copy.
     pub share_equal: bool,
-    /// Usages of the buffers, in addition to copies from and to them.
+    /// Usages of the buffers. Dynamic buffers are also sources of copies, static buffers and the device's copies of
+    /// promoted constants are also destinations.
     pub usage: BufferUsage,
     /// Location of dynamic constants. The default is device memory that the host writes, or upload memory if the device
     /// does not have enough of such memory. Measured on an NVIDIA H200 by the example `constants_placement` (512 slots

@@ -1,4 +1,4 @@
-//! Types that the modules of the devices define: an alias of each generic type of the front page, and for both backends
+//! Types that the modules of the devices define: an alias of each generic type that programs store, and for both backends
 //! an allocator type with its own constructor.
 
 /// Defines the aliases of one device. `$api` is the name of its API in the documentation.
@@ -29,6 +29,33 @@ macro_rules! aliases {
         pub type ShaderVisibleHeap = ringfence_descriptor::ShaderVisibleHeap<Device>;
         #[doc = concat!("A bindless table of a ", $api, " device.")]
         pub type BindlessTable = ringfence_descriptor::BindlessTable<Device>;
+        #[doc = concat!("A copy queue of a ", $api, " device.")]
+        pub type TransferQueue = ringfence_upload::TransferQueue<Device>;
+        #[doc = concat!("A readback of a ", $api, " device.")]
+        pub type Readback = ringfence_upload::Readback<Device>;
+        #[doc = concat!("An entry of a bindless table of a ", $api, " device.")]
+        pub type BindlessEntry = ringfence_descriptor::BindlessEntry<Device>;
+        #[doc = concat!("A table of samplers of a ", $api, " device.")]
+        pub type SamplerTable = ringfence_descriptor::SamplerTable<Device>;
+        #[doc = concat!("A sampler of a ", $api, " device.")]
+        pub type Sampler = ringfence_descriptor::Sampler<Device>;
+        #[doc = concat!("CPU-only descriptors of a ", $api, " device: their heap.")]
+        pub type CpuDescriptorHeap = ringfence_descriptor::CpuDescriptorHeap<Device>;
+        #[doc = concat!("A run of CPU-only descriptors of a ", $api, " device.")]
+        pub type CpuDescriptors = ringfence_descriptor::CpuDescriptors<Device>;
+        #[doc = concat!("A run of persistent slots of a ", $api, " device.")]
+        pub type Persistent = ringfence_descriptor::Persistent<Device>;
+        #[doc = concat!("The heaps that a command list of a ", $api, " device has bound.")]
+        pub type Binding = ringfence_descriptor::Binding<Device>;
+        #[doc = concat!("A vector of plain values on a ", $api, " device.")]
+        #[cfg(feature = "contents")]
+        pub type GpuVec<T> = ringfence_contents::GpuVec<Device, T>;
+        #[doc = concat!("Meshes in few buffers of a ", $api, " device.")]
+        #[cfg(feature = "contents")]
+        pub type MeshArena<V, I = u32> = ringfence_contents::MeshArena<Device, V, I>;
+        #[doc = concat!("A mesh of an arena of a ", $api, " device.")]
+        #[cfg(feature = "contents")]
+        pub type Mesh = ringfence_contents::Mesh<Device>;
         #[doc = concat!("An allocator of transient resources of a ", $api, " device.")]
         #[cfg(feature = "transient")]
         pub type TransientAllocator = ringfence_transient::TransientAllocator<Device>;

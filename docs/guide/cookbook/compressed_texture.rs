@@ -23,7 +23,7 @@ pub fn compressed_texture(
         };
         let mut batch = vulkan::UploadBatch::new();
         let staged = upload.write_texels(frame, &Texels::of(format.texels(), [width, height, 1], blocks))?;
-        batch.copy_texels(&staged, &texture, TexelTarget { discard: true, ..Default::default() })?;
+        batch.copy_texels(&staged, &texture, TexelTarget::default())?;
         // SAFETY: the commands of the recorder are submitted as this frame.
         unsafe { batch.record(recorder) }?;
         return Ok(texture);

@@ -20,11 +20,7 @@ pub fn cube_map(
     let sky = memory.create_texture(&desc, AllocationDesc { name: "sky", ..Default::default() })?;
     let texels = Texels::of(format.texels(), [side, side, 1], faces).layers(6);
     let mut batch = vulkan::UploadBatch::new();
-    batch.copy_texels(
-        &upload.write_texels(frame, &texels)?,
-        &sky,
-        TexelTarget { discard: true, ..Default::default() },
-    )?;
+    batch.copy_texels(&upload.write_texels(frame, &texels)?, &sky, TexelTarget::default())?;
     // SAFETY: the commands of the recorder are submitted as this frame.
     unsafe { batch.record(recorder) }?;
     Ok(sky)

@@ -21,7 +21,7 @@ pub fn texture_with_mips(
     let texture = memory.create_texture(&desc, AllocationDesc { name: "bricks", ..Default::default() })?;
     let mut batch = vulkan::UploadBatch::new();
     let staged = upload.write_texels(frame, &Texels::new(width, height, 4, pixels))?;
-    batch.copy_texels(&staged, &texture, TexelTarget { discard: true, ..Default::default() })?;
+    batch.copy_texels(&staged, &texture, TexelTarget::default())?;
     // SAFETY: the commands of the recorder are submitted as this frame, to a graphics queue.
     unsafe {
         batch.record(recorder)?;

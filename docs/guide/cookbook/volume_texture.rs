@@ -20,7 +20,7 @@ pub fn volume_texture(
     let fog = memory.create_texture(&desc, AllocationDesc { name: "fog", ..Default::default() })?;
     let mut batch = vulkan::UploadBatch::new();
     let staged = upload.write_texels(frame, &Texels::of(format.texels(), extent, density))?;
-    batch.copy_texels(&staged, &fog, TexelTarget { discard: true, ..Default::default() })?;
+    batch.copy_texels(&staged, &fog, TexelTarget::default())?;
     // SAFETY: the commands of the recorder are submitted as this frame.
     unsafe { batch.record(recorder) }?;
     Ok(fog)

@@ -38,7 +38,7 @@ fn make_texture(gpu: &Gpu, ring: &UploadRing, work: &Work) -> Result<Texture, Fa
     let mut batch = UploadBatch::new();
     let board = shapes::board();
     let staged = ring.write_texels(&work.frame, &Texels::of(format, [64, 64, 1], &board))?;
-    batch.copy_texels(&staged, &texture, TexelTarget { discard: true, ..Default::default() })?;
+    batch.copy_texels(&staged, &texture, TexelTarget::default())?;
     let mut recorder = gpu.recorder(work, READ);
     // SAFETY: the command buffer is submitted as this frame. The upload is the first use of the texture and leaves its
     // first mip level in the layout of the recorder. The commands overwrite the other levels.

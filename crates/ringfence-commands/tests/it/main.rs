@@ -6,3 +6,4 @@ mod faults;
 mod generated;
 mod program;
 mod refusals;
+mod replaced;

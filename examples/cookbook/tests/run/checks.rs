@@ -405,7 +405,11 @@ pub fn grow_buffer(gpu: &Gpu) -> Result<(), Failure> {
     let desc = BufferDesc { size: 1024, usage: BufferUsage::STORAGE | COPIED };
     let mut buffer = filled(gpu, &desc, AllocationDesc::default(), 0x0707_0707)?;
     let old = *buffer.object();
-    submit(gpu, |work, recorder| cookbook::grow_buffer::grow_buffer(&mut buffer, 4096, &work.frame, recorder))?;
+    submit(gpu, |work, recorder| {
+        // SAFETY: the commands are submitted as this frame.
+        let mut commands = unsafe { Commands::new(&gpu.memory, &work.frame, recorder) }?;
+        cookbook::grow_buffer::grow_buffer(&mut buffer, 4096, &mut commands)
+    })?;
     ensure(buffer.size() == 4096 && *buffer.object() != old, "a larger buffer")?;
     ensure(read_buffer(gpu, *buffer.object(), 0, 1024)? == [7; 1024], "the contents differ")
 }
@@ -414,11 +418,13 @@ pub fn stream_mips(gpu: &Gpu) -> Result<(), Failure> {
     let mut texture = coloured(gpu, 8, 2, [0.0, 0.0, 1.0, 1.0])?;
     let upload = upload_ring(&gpu.memory)?;
     let to_fill = submit(gpu, |work, recorder| {
-        let to_fill = cookbook::stream_mips::stream_mips(&mut texture, true, &work.frame, recorder)?;
+        // SAFETY: the commands are submitted as this frame.
+        let mut commands = unsafe { Commands::new(&gpu.memory, &work.frame, recorder) }?;
+        let to_fill = cookbook::stream_mips::stream_mips(&mut texture, true, &mut commands)?;
         let texels = pattern(16 * 16 * 4, 0);
         let staged = upload.write_texels(&work.frame, &Texels::new(16, 16, 4, &texels))?;
         let mut batch = UploadBatch::new();
-        batch.copy_texels(&staged, &texture, TexelTarget { discard: true, ..Default::default() })?;
+        batch.copy_texels(&staged, &texture, TexelTarget::default())?;
         // SAFETY: the commands are submitted as this frame.
         unsafe { batch.record(recorder) }?;
         Ok(to_fill)
@@ -426,8 +432,11 @@ pub fn stream_mips(gpu: &Gpu) -> Result<(), Failure> {
     ensure(to_fill == [0], "only the new mip level is filled")?;
     ensure(read_mip(gpu, &texture, 1)? == [0, 0, 255, 255].repeat(64), "the first old mip level")?;
     ensure(read_mip(gpu, &texture, 2)? == [0, 0, 255, 255].repeat(16), "the second old mip level")?;
-    let to_fill =
-        submit(gpu, |work, recorder| cookbook::stream_mips::stream_mips(&mut texture, false, &work.frame, recorder))?;
+    let to_fill = submit(gpu, |work, recorder| {
+        // SAFETY: the commands are submitted as this frame.
+        let mut commands = unsafe { Commands::new(&gpu.memory, &work.frame, recorder) }?;
+        cookbook::stream_mips::stream_mips(&mut texture, false, &mut commands)
+    })?;
     ensure(to_fill.is_empty() && texture.desc().is_some_and(|desc| desc.mips == 2), "the largest mip level is gone")?;
     ensure(read_mip(gpu, &texture, 0)? == [0, 0, 255, 255].repeat(64), "the first remaining mip level")
 }
