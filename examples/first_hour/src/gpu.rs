@@ -224,9 +224,8 @@ unsafe fn make_instance(entry: &ash::Entry) -> Result<(ash::Instance, Option<Mes
         let info = info.enabled_layer_names(&layers).enabled_extension_names(&extensions).push_next(&mut features);
         let instance = entry.create_instance(&info, None)?;
         let functions = ext::debug_utils::Instance::new(entry, &instance);
-        let severity = vk::DebugUtilsMessageSeverityFlagsEXT::WARNING | vk::DebugUtilsMessageSeverityFlagsEXT::ERROR;
         let info = vk::DebugUtilsMessengerCreateInfoEXT::default()
-            .message_severity(severity)
+            .message_severity(vk::DebugUtilsMessageSeverityFlagsEXT::ERROR)
             .message_type(vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION)
             .pfn_user_callback(Some(on_message));
         let messenger = functions.create_debug_utils_messenger(&info, None)?;

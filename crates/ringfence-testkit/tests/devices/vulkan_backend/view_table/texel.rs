@@ -169,6 +169,8 @@ impl Channels {
             Numbers::Uint | Numbers::Sint | Numbers::Float => 0.0,
             // Mesa's software driver approximates the curve with a polynomial.
             Numbers::Srgb => 0.002,
+            // NVIDIA's texture units convert these formats to 8 bits a channel first.
+            Numbers::Unorm if self.channels.iter().any(|(_, bits)| (4..8).contains(bits)) => 1.0 / 255.0,
             Numbers::Unorm | Numbers::Snorm => 0.000_001,
         };
         (found - expected).abs() <= tolerance
