@@ -643,14 +643,15 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.slots.validate()?;
         let state = self.state.lock();
         state.blocks.validate()?;
+        let (counts, rule) = (&state.counts, Invalid::unless);
         let (mut bytes, mut used, mut count) = (0, 0, 0);
         for (_, block, ranges) in state.blocks.iter() {
+            let movable = block.notes.values().filter(|note| note.ticket.is_some()).count();
+            rule(block.movable_count == movable, "movable_count counts the tickets", movable as u64)?;
             bytes += block.memory.size;
             ranges.for_each_span(&mut |span| used += span.slot.map_or(0, |slot| ranges.taken(slot, span.size)));
             count += ranges.live_count() as u64;
         }
-        let counts = &state.counts;
-        let rule = Invalid::unless;
         rule(counts.block_bytes == bytes, "block_bytes is the sum of the blocks", bytes)?;
         rule(counts.range_bytes == used, "range_bytes is the sum of the used spans", used)?;
         rule(counts.range_count == count, "range_count counts the live ranges", count)?;
