@@ -39,6 +39,7 @@ macro_rules! chapters {
             "[step_7_frames.rs]: ", repository!(), "/blob/main/examples/first_hour/src/bin/step_7_frames.rs\n",
             "[step_8_inspect.rs]: ", repository!(), "/blob/main/examples/first_hour/src/bin/step_8_inspect.rs\n",
             "[triangle.wgsl]: ", repository!(), "/blob/main/examples/first_hour/src/shaders/triangle.wgsl\n",
+            "[frames.svg]: ", repository!(), "/raw/main/docs/guide/pictures/frames.svg\n",
             "[first_hour]: ", repository!(), "/tree/main/examples/first_hour\n",
             "[step_3.png]: ", repository!(), "/raw/main/docs/guide/first-hour/step_3.png\n",
             "[step_4.png]: ", repository!(), "/raw/main/docs/guide/first-hour/step_4.png\n",
