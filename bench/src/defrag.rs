@@ -9,9 +9,9 @@
 use crate::output::{Report, Row, Value};
 use crate::trace::Random;
 use ash::vk;
-use ringfence::memory::PoolDesc;
 use ringfence::defrag::{Defrag, DefragDesc, DefragState};
 use ringfence::device::{Requirements, ResourceClass};
+use ringfence::memory::PoolDesc;
 use ringfence::{AllocationDesc, AllocatorDesc, Timeline, vulkan as rf};
 use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Gpu, Options};

@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use ash::vk;
 use gpu_allocator::vulkan as ga;
-use ringfence::{AllocationDesc, AllocatorDesc, vulkan as rf};
 use ringfence::memory::Maintenance;
+use ringfence::{AllocationDesc, AllocatorDesc, vulkan as rf};
 use vk_mem::Alloc;
 
 use crate::makers::{Handles, Vma, raw_gpu_allocator};

@@ -6,8 +6,8 @@
 use ash::vk;
 use gpu_allocator::MemoryLocation;
 use gpu_allocator::vulkan as ga;
-use ringfence::memory::{Allocation, Maintenance};
 use ringfence::device::{Requirements, ResourceClass};
+use ringfence::memory::{Allocation, Maintenance};
 use ringfence::{AllocationDesc, AllocatorDesc, Dedicated, Location, vulkan as rf};
 use std::mem::ManuallyDrop;
 use std::sync::Mutex;

@@ -5,8 +5,8 @@ use gpu_descriptor::{DescriptorAllocator, DescriptorSet, DescriptorSetLayoutCrea
 use gpu_descriptor_types as descriptors;
 use ringfence::descriptor::{CpuDescriptorHeap, CpuHeapDesc};
 use ringfence::lifetime::RetireBin;
-use ringfence::sim::{self, Profile, SimOptions};
 use ringfence::placement::FastConstantsDesc;
+use ringfence::sim::{self, Profile, SimOptions};
 use ringfence::{Allocator, AllocatorDesc, FastConstants};
 use ringfence_core::buddy::Buddy;
 use ringfence_core::free_list::FreeList;

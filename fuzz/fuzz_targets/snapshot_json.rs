@@ -1,8 +1,8 @@
 #![no_main]
 //! Reads an untrusted snapshot or report, and renders it as a page.
 
-use ringfence_trace::Snapshot;
 use ringfence_report::{Figures, Report};
+use ringfence_trace::Snapshot;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     if let Ok(snapshot) = serde_json::from_slice::<Snapshot>(data) {

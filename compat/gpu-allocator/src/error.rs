@@ -1,7 +1,7 @@
 //! Errors in gpu-allocator's terms, and the conversion from Ringfence's errors.
 
-use ringfence::memory::Error;
 use ringfence::device::DeviceError;
+use ringfence::memory::Error;
 
 /// Error of an allocator. The allocator is unchanged.
 #[derive(Debug, thiserror::Error)]

@@ -58,7 +58,11 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    pub(super) fn new(ticket: Ticket, held: &ringfence::memory::Allocation<Device>, flags: vk::MemoryPropertyFlags) -> Self {
+    pub(super) fn new(
+        ticket: Ticket,
+        held: &ringfence::memory::Allocation<Device>,
+        flags: vk::MemoryPropertyFlags,
+    ) -> Self {
         Self {
             ticket: Some(ticket),
             memory: held.memory().raw(),
