@@ -208,7 +208,7 @@ mod vulkan {
             used_for,
             without_it,
         });
-        // On each system, one of the last two is meant.
+        // The extension of the other kind of system.
         let elsewhere = if cfg!(windows) { "VK_KHR_external_memory_fd" } else { "VK_KHR_external_memory_win32" };
         let budgets = Part {
             name: "VK_EXT_memory_budget",

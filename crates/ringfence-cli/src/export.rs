@@ -85,10 +85,6 @@ struct Export {
 
 impl Export {
     fn apply(&mut self, event: &Event) {
-        // The state forgets a block when it is freed.
-        if let Event::BlockFreed { block } = event {
-            self.end(BLOCK, format!("block {block}"));
-        }
         self.state.apply(event);
         match event {
             Event::Device { name } => {
@@ -109,6 +105,7 @@ impl Export {
                 let name = format!("{kind} {block}: {} of {class}, type {memory_type}", bytes(*size));
                 self.begin(BLOCK, format!("block {block}"), name);
             }
+            Event::BlockFreed { block } => self.end(BLOCK, format!("block {block}")),
             Event::Ring { ring, .. } => self.note_waits(*ring),
             Event::Reclaimed { objects, blocks } => {
                 self.count("freed by reclaim", json!({ "resources": objects, "blocks": blocks }));
@@ -131,7 +128,9 @@ impl Export {
     fn note_waits(&mut self, ring: u64) {
         let Some(now) = self.state.rings().get(&ring).cloned() else { return };
         let before = self.rings.insert(ring, now.clone()).unwrap_or_default();
-        let (waits, wait_ns) = (now.wait_count - before.wait_count, now.wait_ns - before.wait_ns);
+        // A damaged trace may count backwards.
+        let waits = now.wait_count.saturating_sub(before.wait_count);
+        let wait_ns = now.wait_ns.saturating_sub(before.wait_ns);
         if waits > 0 {
             let args = json!({ "waits": waits, "microseconds": wait_ns as f64 / 1e3 });
             let name = format!("{} waited for the GPU", now.name);
@@ -145,8 +144,8 @@ impl Export {
         for (memory_type, held) in (0..).zip(self.state.statistics()) {
             let heap = self.state.heap_of(memory_type).and_then(|heap| heaps.get_mut(heap as usize));
             if let Some((used, blocks)) = heap {
-                *used += held.range_bytes + held.dedicated_bytes;
-                *blocks += held.block_bytes + held.dedicated_bytes;
+                *used = held.range_bytes.saturating_add(held.dedicated_bytes).saturating_add(*used);
+                *blocks = held.block_bytes.saturating_add(held.dedicated_bytes).saturating_add(*blocks);
             }
         }
         for (heap, (used, blocks)) in heaps.into_iter().enumerate() {
@@ -196,4 +195,29 @@ impl Export {
 /// Returns the id of a frame's slices.
 fn frame(timeline: u32, value: u64) -> String {
     format!("timeline {timeline}, {value}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The counts of a damaged trace may decrease, and exceed 64 bits in sum.
+    #[test]
+    fn counts_of_a_damaged_trace_do_not_overflow() {
+        let mut export = Export::default();
+        export.apply(&Event::RingMade { ring: 1, name: "ring".to_owned() });
+        for (wait_count, marks) in [(5, 1), (2, 1), (3, 2)] {
+            let figures = RingSnapshot { wait_count, wait_ns: wait_count, ..Default::default() };
+            export.apply(&Event::Ring { ring: 1, figures });
+            assert_eq!(export.events.iter().filter(|event| event["ph"] == "i").count(), marks, "{wait_count} waits");
+        }
+        export.apply(&Event::Heap { bytes: 1, device_local: true });
+        export.apply(&Event::Type { heap: 0, properties: Vec::new() });
+        for block in [1, 2] {
+            let class = "all".to_owned();
+            export.apply(&Event::BlockMade { block, memory_type: 0, dedicated: false, bytes: u64::MAX, class });
+        }
+        export.apply(&Event::Reclaimed { objects: 0, blocks: 0 });
+        assert_eq!(export.finished().iter().filter(|event| event["ph"] == "e").count(), 2, "both blocks end");
+    }
 }

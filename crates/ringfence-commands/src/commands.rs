@@ -51,7 +51,7 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     /// - Before each command, its textures are in the layout or state of the recorder, except subresources that the
     ///   command overwrites as a whole. Buffers are in the common state on Direct3D 12.
     /// - Other commands in the list, and on other queues, do not use the resources at the same time.
-    /// - No resource is replaced or moved between a command and the submission of its frame.
+    /// - No resource is replaced or moved between a command and the submission of its frame, except by these commands.
     pub unsafe fn new(memory: &'a Allocator<D>, frame: &'a Frame, recorder: &'a mut R) -> Result<Self, CommandError> {
         if !memory.shared().owns(frame) {
             return Err(CommandError::ForeignFrame { frame: frame.point() });

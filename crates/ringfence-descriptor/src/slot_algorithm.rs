@@ -8,7 +8,8 @@ use ringfence_core::tlsf::Tlsf;
 /// The algorithm that divides the slots of a descriptor heap into runs.
 ///
 /// CPU-only heaps use buddies by default, because these waste no slot on requests for single slots, which are the most
-/// frequent ones. The shader-visible heap uses a free list by default, because it is small and cannot grow for free.
+/// frequent ones. The shader-visible heap uses a free list by default, because the device limits its slots, and a free list
+/// wastes none of them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SlotAlgorithm {
     /// Powers of two: O(log slots). A run of three takes four slots.
