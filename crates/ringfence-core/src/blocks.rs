@@ -4,13 +4,13 @@
 //!   slots     [ A: heap, allocator │ –  │ C: heap, allocator │ D: heap, allocator ]
 //!                free 0                   free 40              free 100 of 100
 //!                                            │                    │
-//!   index     [ (40, C), (100, D) ]          by free size, then age; A is full, so it is not in the index
+//!   order     [ C, D ]                       the blocks that a request tries: by free size, or by age
 //!   empties   [ D since tick 7 ]             the blocks without a range, in the order in which they became empty
 //! ```
 //!
-//! A request tries the blocks that have enough free units, in ascending order of their free units. So the fullest
-//! blocks are used first, and the other blocks can become empty. A block is skipped if its longest free span is known
-//! to be too short.
+//! A request tries the blocks that have enough free units, in ascending order of their free units ([`Blocks::new`]), or
+//! the oldest block first ([`Blocks::oldest_first`]). So some blocks are full, and the others can become empty. A block is
+//! skipped if its longest free span is known to be too short.
 //!
 //! The driver can take milliseconds to create a heap, and no lock that an allocation needs may be held during that
 //! time. So [`Blocks`] never creates or destroys heaps. A caller that protects the blocks with a lock proceeds as
@@ -28,7 +28,8 @@
 //! | operation | cost, in addition to that of the blocks' allocators |
 //! |---|---|
 //! | `try_allocate` | O(log blocks), plus one attempt for each block that has enough free units but no fitting span |
-//! | `free`, `allocate_in` | O(1); O(log blocks) if the order of the blocks changes |
+//! | `try_allocate_by` | the same; O(blocks) if the oldest block is first |
+//! | `free`, `allocate_in` | O(1); O(log blocks) if the order of the blocks changes, or if a request failed in the block |
 //! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(log blocks + empty ones); `insert`: host memory |
 //! | `get`, `is_live`, `block_count`, `empty_count` | O(1) |
 //! | `statistics`, `iter`, `drain` | O(blocks) |
@@ -37,6 +38,7 @@ mod check;
 mod growable;
 mod index;
 mod names;
+mod order;
 
 pub use growable::{BlockSource, GrowError, GrowableBlocks};
 pub use names::{BlockAllocation, BlockId};
@@ -44,7 +46,7 @@ pub use names::{BlockAllocation, BlockId};
 use crate::range::{AllocError, FreeError, Range, RangeAllocator, Serial, Serials, check_request};
 use alloc::vec::Vec;
 use core::fmt;
-use index::Index;
+use order::Order;
 
 /// Sizes of new blocks, and rules by which empty blocks are destroyed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,8 +94,7 @@ struct Block<A, H> {
     serial: Serial,
     /// Capacity of the allocator, in units.
     initial_size: u64,
-    /// Free units of the allocator, equal to the key in the index. The block is in the index if and only if this is not
-    /// 0.
+    /// Free units of the allocator, as the order knows them.
     free_size: u64,
 }
 
@@ -116,8 +117,8 @@ pub struct Blocks<A, H> {
     slots: Vec<Option<Block<A, H>>>,
     /// Slots without a block.
     vacant: Vec<u32>,
-    /// All blocks with free units, by free size, then age.
-    index: Index,
+    /// The order in which requests try the blocks.
+    order: Order,
     /// All blocks without a live range, in the order in which they became empty.
     empties: Vec<Empty>,
     /// The latest reported tick.
@@ -130,13 +131,24 @@ pub struct Blocks<A, H> {
 }
 
 impl<A: RangeAllocator, H> Blocks<A, H> {
-    /// Creates an empty list of blocks.
+    /// Creates an empty list of blocks. A request tries the fullest block first that has enough free units.
     #[must_use]
     pub const fn new(desc: BlocksDesc) -> Self {
+        Self::with_order(desc, Order::fullest_first())
+    }
+
+    /// As [`Blocks::new`], but a request tries the oldest block first. A block in a reused slot counts as old as the slot.
+    /// Needs less memory if ranges of many sizes are replaced again and again.
+    #[must_use]
+    pub const fn oldest_first(desc: BlocksDesc) -> Self {
+        Self::with_order(desc, Order::oldest_first())
+    }
+
+    const fn with_order(desc: BlocksDesc, order: Order) -> Self {
         Self {
             slots: Vec::new(),
             vacant: Vec::new(),
-            index: Index::new(),
+            order,
             empties: Vec::new(),
             now: 0,
             reused_size: 0,
@@ -169,25 +181,26 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     #[inline]
     pub fn try_allocate(&mut self, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
         check_request(size, alignment, u64::MAX)?;
-        let mut next = self.index.first_of(size);
+        let mut next = self.order.first(size);
         while let Some(slot) = next {
             if let Some(allocation) = self.probe(slot, size, alignment) {
                 return Ok(allocation);
             }
-            next = self.index.after(slot);
+            next = self.order.after(slot, size);
         }
         Err(self.out_of_space(size, alignment))
     }
 
-    /// Calls `ask` with the allocator of each block that has at least `size` free units, in ascending order of free
-    /// units, until `ask` returns a range. Returns `None` if no call returns a range; nothing is then changed. Used
-    /// like [`Blocks::try_allocate`], with another method of the allocator.
+    /// Calls `ask` with the allocator of each block that has at least `size` free units, in the order of the blocks, until
+    /// `ask` returns a range. Returns `None` if no call returns a range; nothing is then changed. Used like
+    /// [`Blocks::try_allocate`], with another method of the allocator.
     pub fn try_allocate_by(
         &mut self,
         size: u64,
         mut ask: impl FnMut(&mut A) -> Option<Range>,
     ) -> Option<BlockAllocation> {
-        let mut next = self.index.first_of(size.max(1));
+        let size = size.max(1);
+        let mut next = self.first_with_room(size);
         while let Some(slot) = next {
             let block = self.slots[slot as usize].as_mut()?;
             let serial = block.serial;
@@ -195,16 +208,38 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
                 self.note_allocation(slot);
                 return Some(BlockAllocation::new(BlockId { serial, slot }, range));
             }
-            next = self.index.after(slot);
+            next = self.next_with_room(slot, size);
         }
         None
     }
 
-    /// Allocates from the block of a slot, unless the index says that its free spans are too short. On failure, lowers
-    /// the bound in the index.
+    /// Returns the slot of the first block, in the order of the blocks, with at least `size` free units. The bounds of the
+    /// blocks are ignored: they hold for `allocate` only.
+    fn first_with_room(&self, size: u64) -> Option<u32> {
+        match &self.order {
+            Order::FullestFirst(index) => index.first_of(size),
+            Order::OldestFirst(_) => self.oldest_with_room(0, size),
+        }
+    }
+
+    /// Returns the slot of the block that follows `slot` in the order of [`Self::first_with_room`].
+    fn next_with_room(&self, slot: u32, size: u64) -> Option<u32> {
+        match &self.order {
+            Order::FullestFirst(index) => index.after(slot),
+            Order::OldestFirst(_) => self.oldest_with_room(slot as usize + 1, size),
+        }
+    }
+
+    fn oldest_with_room(&self, from: usize, size: u64) -> Option<u32> {
+        let has_room = |slot: &usize| self.slots[*slot].as_ref().is_some_and(|block| block.free_size >= size);
+        (from..self.slots.len()).find(has_room).map(|slot| slot as u32)
+    }
+
+    /// Allocates from the block of a slot, unless its free spans are known to be too short. On failure, lowers the block's
+    /// bound.
     #[inline(always)]
     fn probe(&mut self, slot: u32, size: u64, alignment: u64) -> Option<BlockAllocation> {
-        if self.index.granted_max(slot) < size {
+        if self.order.bound(slot) < size {
             return None;
         }
         let block = self.slots[slot as usize].as_mut()?;
@@ -221,7 +256,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
                 Err(_) => {}
             }
         }
-        self.index.lower_granted_max(slot, longest);
+        self.order.refused(slot, longest);
         None
     }
 
@@ -234,7 +269,6 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         check_request(size, alignment, u64::MAX)?;
         let block = self.block_mut(id).ok_or(AllocError::TooLarge { size, capacity: 0 })?;
         let range = block.allocator.allocate(size, alignment)?;
-        // The block is in the index, because its allocator had free units.
         self.note_allocation(id.slot);
         Ok(BlockAllocation::new(id, range))
     }
@@ -285,7 +319,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         let serial = self.serials.draw();
         let slot = self.vacant.pop().unwrap_or_else(|| {
             self.slots.push(None);
-            self.index.add_slot();
+            self.order.reserve(self.slots.len());
             u32::try_from(self.slots.len() - 1).expect("there are fewer than 2^32 blocks")
         });
         self.reserve_for_every_block();
@@ -294,10 +328,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             self.empties.push(Empty { slot, since: NOT_REPORTED });
         }
         let block = Block { heap, allocator, serial, initial_size, free_size };
-        self.index.forget_granted_max(slot);
-        if free_size != 0 {
-            self.index.insert(slot, (free_size, serial));
-        }
+        self.order.insert(slot, (free_size, serial), initial_size);
         self.slots[slot as usize] = Some(block);
         BlockId { serial, slot }
     }
@@ -309,28 +340,26 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         self.empties.reserve(count - self.empties.len());
     }
 
-    /// Updates the index after the block of `slot` granted a range.
+    /// Updates the order after the block of `slot` granted a range.
     #[inline]
     fn note_allocation(&mut self, slot: u32) {
         let Some(block) = self.slots[slot as usize].as_mut() else { return };
         block.free_size = block.allocator.free_size();
         let is_first = block.allocator.live_count() == 1;
-        self.index.note_grant(slot);
-        self.index.update(slot, (block.free_size, block.serial));
+        self.order.granted(slot, (block.free_size, block.serial), block.initial_size);
         if is_first {
             self.note_reuse(slot);
         }
     }
 
-    /// Updates the index after a range of the block of `slot` was freed.
+    /// Updates the order after a range of the block of `slot` was freed.
     #[inline]
     fn note_free(&mut self, slot: u32) {
         let Some(block) = self.slots[slot as usize].as_mut() else { return };
         block.free_size = block.allocator.free_size();
         let is_empty = block.allocator.is_empty();
-        self.index.forget_granted_max(slot);
         // If a range in the middle of a linear allocator was freed, the free size is unchanged.
-        self.index.update(slot, (block.free_size, block.serial));
+        self.order.freed(slot, (block.free_size, block.serial), block.initial_size);
         if is_empty {
             self.empties.push(Empty { slot, since: NOT_REPORTED });
         }
@@ -359,19 +388,18 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// this function after it became empty, so a block that is used in every tick is never removed. If `now` is below
     /// the latest tick, the latest tick is used.
     pub fn take_surplus(&mut self, now: u64) -> Option<(BlockId, H)> {
-        let id = self.surplus(now)?;
+        let id = self.surplus(now, self.desc.grace_ticks)?;
         Some((id, self.remove_empty(id)?))
     }
 
-    /// Reports tick `now`, and returns the block that [`Blocks::take_surplus`] would remove.
-    pub fn surplus(&mut self, now: u64) -> Option<BlockId> {
+    /// Reports tick `now`, and returns the block that [`Blocks::take_surplus`] would remove with a grace of `grace_ticks`.
+    pub fn surplus(&mut self, now: u64, grace_ticks: u64) -> Option<BlockId> {
         self.now = self.now.max(now);
         for fresh in self.empties.iter_mut().rev().take_while(|empty| empty.since == NOT_REPORTED) {
             fresh.since = self.now;
         }
         let longest = self.empties.first()?;
-        let is_due = self.empties.len() > self.desc.destroy_threshold
-            && self.now - longest.since >= self.desc.grace_ticks.max(1);
+        let is_due = self.empties.len() > self.desc.destroy_threshold && self.now - longest.since >= grace_ticks.max(1);
         let block = self.slots[longest.slot as usize].as_ref().filter(|_| is_due)?;
         Some(block.id(longest.slot as usize))
     }
@@ -400,7 +428,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         if !block.allocator.is_empty() {
             return None;
         }
-        self.index.remove(id.slot);
+        self.order.remove(id.slot);
         self.leave_empties(id.slot);
         self.vacant.push(id.slot);
         let block = self.slots[id.slot as usize].take()?;
@@ -410,7 +438,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// Removes all blocks, including blocks with live ranges, and iterates over their heaps in the order of their
     /// slots. Live allocations then count as freed. If the iterator is dropped early, the remaining heaps are dropped.
     pub fn drain(&mut self) -> impl Iterator<Item = (BlockId, H)> + '_ {
-        self.index.clear();
+        self.order.clear();
         self.empties.clear();
         self.vacant.clear();
         let slots = self.slots.drain(..).enumerate();

@@ -9,11 +9,12 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     /// # Errors
     /// The first violated rule.
     pub fn validate(&self) -> Result<(), Invalid> {
-        let (mut indexed, mut empty) = (0, 0);
+        let mut empty = 0;
         for (slot, block) in self.slots.iter().enumerate() {
             let at = slot as u64;
             let Some(block) = block else {
                 Invalid::unless(self.vacant.contains(&(slot as u32)), "a slot without a block is vacant", at)?;
+                self.order.validate_slot(slot as u32, None)?;
                 continue;
             };
             block.allocator.validate()?;
@@ -28,18 +29,13 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             let expected = usize::from(block.allocator.is_empty());
             Invalid::unless(listed == expected, "exactly the empty blocks are listed, once", at)?;
             empty += listed;
-            let key = self.index.key(slot as u32);
-            let expected = (block.free_size != 0).then_some((block.free_size, block.serial));
-            Invalid::unless(key == expected, "the index has the current key of every block that is not full", at)?;
-            let is_true = key.is_none() || self.index.granted_max(slot as u32) >= block.allocator.largest_free();
-            Invalid::unless(is_true, "the index's bound covers the longest free span", at)?;
-            indexed += usize::from(key.is_some());
+            let key = (block.free_size, block.serial);
+            self.order.validate_slot(slot as u32, Some((key, block.allocator.largest_free())))?;
         }
-        Invalid::unless(indexed == self.index.len(), "only existing blocks are indexed", indexed as u64)?;
         Invalid::unless(empty == self.empties.len(), "only existing blocks are listed as empty", empty as u64)?;
         let vacant = self.slots.iter().filter(|block| block.is_none()).count();
         Invalid::unless(vacant == self.vacant.len(), "only slots without a block are vacant", vacant as u64)?;
-        self.index.validate()?;
+        self.order.validate()?;
         let in_order = self.empties.windows(2).all(|pair| pair[0].since <= pair[1].since);
         Invalid::unless(in_order, "the longest empty block is first", 0)?;
         let is_past = self.empties.iter().all(|empty| empty.since <= self.now || empty.since == NOT_REPORTED);
@@ -59,7 +55,8 @@ impl<A: Peek, H> Blocks<A, H> {
     /// Returns the first block for which `offset` returns `Some`, and that offset.
     #[must_use]
     pub fn peek_by(&self, size: u64, offset: impl Fn(&A) -> Option<u64>) -> Option<(BlockId, u64)> {
-        let mut in_order = core::iter::successors(self.index.first_of(size), |slot| self.index.after(*slot));
+        let first = self.first_with_room(size.max(1));
+        let mut in_order = core::iter::successors(first, |slot| self.next_with_room(*slot, size.max(1)));
         in_order.find_map(|slot| {
             let block = self.slots[slot as usize].as_ref()?;
             offset(&block.allocator).map(|offset| (block.id(slot as usize), offset))

@@ -121,6 +121,12 @@ impl<S: BlockSource> GrowableBlocks<S> {
         Self { source, blocks: Blocks::new(desc) }
     }
 
+    /// As [`GrowableBlocks::new`], but a request tries the oldest block first: see [`Blocks::oldest_first`].
+    #[must_use]
+    pub const fn oldest_first(desc: BlocksDesc, source: S) -> Self {
+        Self { source, blocks: Blocks::oldest_first(desc) }
+    }
+
     /// Returns the blocks.
     #[must_use]
     pub const fn blocks(&self) -> &Blocks<S::Allocator, S::Heap> {

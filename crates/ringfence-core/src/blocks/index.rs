@@ -80,6 +80,12 @@ const fn priority(slot: u32) -> u32 {
     mixed ^ (mixed >> 13)
 }
 
+/// Returns the largest size in the size class of `bound + 1`.
+#[inline]
+pub(super) const fn class_end(bound: u64) -> u64 {
+    least_of(class_of(bound.saturating_add(1)) + 1) - 1
+}
+
 impl Index {
     pub(super) const fn new() -> Self {
         Self { nodes: Vec::new(), root: NIL, first: NIL, len: 0 }
@@ -134,7 +140,7 @@ impl Index {
     pub(super) fn note_grant(&mut self, slot: u32) {
         let granted_max = &mut self.nodes[slot as usize].granted_max;
         if *granted_max != NOT_ASKED {
-            *granted_max = least_of(class_of(*granted_max + 1) + 1) - 1;
+            *granted_max = class_end(*granted_max);
         }
     }
 
@@ -226,12 +232,6 @@ impl Index {
         let node = self.nodes.get(slot as usize)?;
         node.serial.map(|serial| (node.free_size, serial))
     }
-
-    /// Returns the number of blocks in the index.
-    pub(super) const fn len(&self) -> usize {
-        self.len
-    }
-
     /// Moves from node `at` one level down towards the position of `key`, and stores `at` as the neighbour of this
     /// position in the list: in `before` or in `after`.
     fn descend(&self, at: u32, key: Key, before: &mut u32, after: &mut u32) -> (Link, u32) {

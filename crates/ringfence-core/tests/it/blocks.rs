@@ -166,13 +166,18 @@ fn growable<A: Make>(basic_size: u64, destroy_threshold: usize, grace_ticks: u64
 /// A block of the twin, in order of creation. The twin always sorts and searches all blocks.
 struct TwinBlock<A> {
     heap: usize,
+    slot: usize,
     allocator: A,
     empty_since: Option<(u64, usize)>,
 }
 
 struct Twin<A> {
     desc: BlocksDesc,
+    /// `true` if the lowest slot is tried first, otherwise the fullest block.
+    oldest_first: bool,
     blocks: Vec<TwinBlock<A>>,
+    /// Slots of removed blocks. The next block gets the last of them.
+    vacant: Vec<usize>,
     made: usize,
     now: u64,
     emptied: usize,
@@ -182,7 +187,10 @@ impl<A: Make> Twin<A> {
     /// Returns the heap and the allocated range; `None` if a new block is needed and `may_grow` is `false`.
     fn allocate(&mut self, size: u64, alignment: u64, may_grow: bool) -> Option<(usize, Range)> {
         let mut order: Vec<_> = (0..self.blocks.len()).collect();
-        order.sort_by_key(|&at| (self.blocks[at].allocator.free_size(), at));
+        order.sort_by_key(|&at| {
+            let block = &self.blocks[at];
+            if self.oldest_first { (0, block.slot) } else { (block.allocator.free_size(), at) }
+        });
         for at in order {
             let block = &mut self.blocks[at];
             if block.allocator.largest_free() < size {
@@ -200,7 +208,8 @@ impl<A: Make> Twin<A> {
         let range = allocator.allocate(size, alignment).unwrap();
         let heap = self.made;
         self.made += 1;
-        self.blocks.push(TwinBlock { heap, allocator, empty_since: None });
+        let slot = self.vacant.pop().unwrap_or(self.blocks.len());
+        self.blocks.push(TwinBlock { heap, slot, allocator, empty_since: None });
         Some((heap, range))
     }
 
@@ -212,6 +221,10 @@ impl<A: Make> Twin<A> {
         if block.allocator.is_empty() {
             block.empty_since = Some((u64::MAX, emptied));
         }
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.vacant.push(self.blocks.remove(at).slot);
     }
 
     fn longest_empty(&self) -> Option<usize> {
@@ -230,7 +243,7 @@ impl<A: Make> Twin<A> {
             if count <= self.desc.destroy_threshold || idle == 0 || idle < self.desc.grace_ticks {
                 return;
             }
-            self.blocks.remove(at);
+            self.remove(at);
         }
     }
 }
@@ -262,9 +275,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn agrees_with_the_twin<A: Make>(desc: BlocksDesc, steps: &[Step]) -> Result<(), TestCaseError> {
-    let mut ours: Growable<A> = GrowableBlocks::new(desc, Source::new());
+    [false, true].into_iter().try_for_each(|oldest_first| agrees_in_order::<A>(desc, oldest_first, steps))
+}
+
+fn agrees_in_order<A: Make>(desc: BlocksDesc, oldest_first: bool, steps: &[Step]) -> Result<(), TestCaseError> {
+    let new = if oldest_first { GrowableBlocks::oldest_first } else { GrowableBlocks::new };
+    let mut ours: Growable<A> = new(desc, Source::new());
     let mut elsewhere: Growable<A> = GrowableBlocks::new(desc, Source::new());
-    let mut twin = Twin::<A> { desc, blocks: Vec::new(), made: 0, now: 0, emptied: 0 };
+    let mut twin =
+        Twin::<A> { desc, oldest_first, blocks: Vec::new(), vacant: Vec::new(), made: 0, now: 0, emptied: 0 };
     let (mut live, mut dead): (Vec<(BlockAllocation, usize, Range)>, Vec<BlockAllocation>) = Default::default();
     for step in steps {
         match *step {
@@ -315,7 +334,9 @@ fn agrees_with_the_twin<A: Make>(desc: BlocksDesc, steps: &[Step]) -> Result<(),
                 ours.destroy_surplus(twin.now);
             }
             Step::Trim => {
-                twin.blocks.retain(|block| block.empty_since.is_none());
+                while let Some(at) = twin.longest_empty() {
+                    twin.remove(at);
+                }
                 ours.trim();
             }
             _ => {}
@@ -414,6 +435,38 @@ fn seed_000_14_blocks_are_tried_in_ascending_order_of_free_size_then_age() {
     // 5; 10 5 0 5.
     assert_eq!(heaps, [1, 3, 2, 0, 0, 2]);
     assert_eq!(probes.get(), 6, "blocks with too little space were not tried");
+}
+
+#[test]
+fn the_oldest_block_is_tried_first_and_one_that_refuses_is_passed_over() {
+    let desc = BlocksDesc { basic_size: 100, destroy_threshold: 0, grace_ticks: 0 };
+    let (mut blocks, probes) = (Blocks::oldest_first(desc), Rc::default());
+    let ids = [0, 1, 2].map(|heap| blocks.insert(heap, FirstFit::<1>::counted(100, &probes)));
+    let mut heaps = Vec::new();
+    let mut allocate = |blocks: &mut Blocks<_, usize>, size| {
+        let made = blocks.try_allocate(size, 1).unwrap();
+        assert_eq!(blocks.validate(), Ok(()));
+        heaps.push(heap_of(blocks, &made));
+        made
+    };
+    let first = allocate(&mut blocks, 90);
+    allocate(&mut blocks, 20);
+    allocate(&mut blocks, 10);
+    allocate(&mut blocks, 1);
+    // The oldest block has more room than the fullest one.
+    blocks.free(&first).unwrap();
+    allocate(&mut blocks, 70);
+    allocate(&mut blocks, 75);
+    // A block in the slot of a removed one is as old as that slot.
+    let third = allocate(&mut blocks, 85);
+    blocks.free(&third).unwrap();
+    assert_eq!(blocks.remove_empty(ids[2]), Some(2));
+    blocks.insert(3, FirstFit::counted(100, &probes));
+    blocks.insert(4, FirstFit::counted(100, &probes));
+    allocate(&mut blocks, 90);
+    assert_eq!(heaps, [0, 1, 0, 1, 0, 1, 2, 3]);
+    let high = blocks.try_allocate_by(90, |ranges| ranges.allocate(90, 1).ok());
+    assert_eq!(high.map(|made| heap_of(&blocks, &made)), Some(4));
 }
 
 /// The order follows the current free sizes, and a block in a reused slot does not count as older.
