@@ -1,17 +1,22 @@
 //! Sizes of the blocks of a heap.
 //!
 //! ```text
-//!   block     0     1     2     3     4     5 …
-//!   bytes     4 Mi  8 Mi  16 Mi 32 Mi 64 Mi …  max       each block is twice as large as the previous one
+//!   all blocks    0     4     12     28     60 … 2 Gi     2 Gi      4 Gi       8 Gi …
+//!   next block    4     8     16     32     32 … 32       64        128        max        twice all, up to 32 MiB;
+//!                                                                                         later a 32nd of all
 //! ```
 //!
-//! A block is at most an eighth of its heap. In a heap of 8 GiB, device blocks grow from 4 MiB to 256 MiB; in a heap of
-//! 256 MiB, from 1 MiB to 32 MiB. No block is created before the first request. Every operation is O(1).
+//! A block that is small in relation to all others is emptied sooner, and wastes less at its end. The driver needs time
+//! for each MiB that it allocates or frees (about 20 µs on a large card), and some drivers let other threads wait
+//! meanwhile. So a program that streams is stopped for a short time by a small block.
+//!
+//! A block is at most an eighth of its heap: in a heap of 256 MiB, device blocks have 1 MiB to 32 MiB. No block is created
+//! before the first request. Every operation is O(1).
 
 /// Maximum number of sizes that [`BlockSizes::tries`] returns.
 pub const SIZES_MAX: usize = 4;
 
-/// Rule for the sizes of the blocks of a heap: they double from `first` to `max`.
+/// Rule for the sizes of the blocks of a heap, from `first` to `max`. See the [module](self).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockSizes {
     /// Size of the first block, in bytes.
@@ -26,6 +31,10 @@ impl BlockSizes {
     const FIRST_PER_MAX: u64 = 64;
     const FIRST_LEAST: u64 = 1 << 20;
     const LEAST: u64 = 64 << 10;
+    /// Size up to which each block is twice as large as the previous one.
+    const DOUBLED_MAX: u64 = 32 << 20;
+    /// Divisor of the bytes of all blocks for later blocks.
+    const SHARE: u64 = 32;
     const HALVINGS: u32 = SIZES_MAX as u32 - 1;
 
     /// Returns the sizes for a heap of `heap_bytes`. The largest block is the smallest of `wanted_max`,
@@ -58,41 +67,38 @@ impl BlockSizes {
         Self { first: bytes, max: bytes, halvings: 0 }
     }
 
-    /// Returns the regular size of the next block, in bytes, if `count` blocks exist.
+    /// Returns the regular size of the next block, in bytes, if all blocks together have `held` bytes.
     #[must_use]
-    pub fn present(self, count: usize) -> u64 {
-        1_u64
-            .checked_shl(count.min(63) as u32)
-            .and_then(|times| self.first.checked_mul(times))
-            .unwrap_or(self.max)
-            .min(self.max)
+    pub fn present(self, held: u64) -> u64 {
+        let wanted = held.saturating_mul(2).min(Self::DOUBLED_MAX).max(held / Self::SHARE);
+        (1 << wanted.max(1).ilog2()).max(self.first).min(self.max)
     }
 
     /// Returns the sizes to try, in order, for a block that is created in advance for `bytes` bytes of requests, if
-    /// `count` blocks exist. The first size is the larger of the regular size and `bytes` rounded up to a power of two,
+    /// all blocks together have `held` bytes. The first size is the larger of the regular size and `bytes` rounded up to a power of two,
     /// but at most `max`. Each further size is half the previous one.
-    pub fn to_hold(self, count: usize, bytes: u64) -> impl Iterator<Item = u64> + Clone {
+    pub fn to_hold(self, held: u64, bytes: u64) -> impl Iterator<Item = u64> + Clone {
         let least = bytes.checked_next_power_of_two().unwrap_or(self.max);
-        let wanted = self.present(count).max(least).min(self.max);
+        let wanted = self.present(held).max(least).min(self.max);
         (0..=self.halvings).map(move |halving| wanted >> halving)
     }
 
-    /// Returns the sizes to try, in order, for a block that must contain `need` bytes, if `count` blocks exist. The
+    /// Returns the sizes to try, in order, for a block that must contain `need` bytes, if all blocks together have `held` bytes. The
     /// first size is at least the regular size and at least `need`. Each further size is half the previous one, and
     /// none is below `need`.
-    pub fn tries(self, count: usize, need: u64) -> impl Iterator<Item = u64> + Clone {
+    pub fn tries(self, held: u64, need: u64) -> impl Iterator<Item = u64> + Clone {
         let least = need.checked_next_power_of_two().unwrap_or(need).min(self.max);
-        let wanted = self.present(count).max(least).max(need);
+        let wanted = self.present(held).max(least).max(need);
         (0..=self.halvings).map(move |halving| wanted >> halving).filter(move |bytes| *bytes >= need)
     }
 
     /// Does the same as [`BlockSizes::tries`], but first returns the sizes of `self.at_least(bytes_min)`, which are
     /// larger. Returns at most 2 × [`SIZES_MAX`] sizes.
-    pub fn tries_from(self, count: usize, need: u64, bytes_min: u64) -> impl Iterator<Item = u64> + Clone {
-        let large = if bytes_min > self.present(count) { usize::MAX } else { 0 };
-        let larger = self.at_least(bytes_min).tries(count, need).take(large);
+    pub fn tries_from(self, held: u64, need: u64, bytes_min: u64) -> impl Iterator<Item = u64> + Clone {
+        let large = if bytes_min > self.present(held) { usize::MAX } else { 0 };
+        let larger = self.at_least(bytes_min).tries(held, need).take(large);
         let least = larger.clone().last().unwrap_or(u64::MAX);
-        larger.chain(self.tries(count, need).filter(move |bytes| *bytes < least))
+        larger.chain(self.tries(held, need).filter(move |bytes| *bytes < least))
     }
 }
 

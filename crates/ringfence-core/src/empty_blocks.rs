@@ -21,6 +21,11 @@
 //! each grace in which no such block is created, the rise halves, but not below the size of the empty blocks that were
 //! used again in that time.
 //!
+//! The grace adapts too. In a stream whose live bytes rise and fall, blocks are freed after their grace and created again
+//! soon. Each call of the driver then delays a frame. If a block is created within [`REGRET`] graces after another was
+//! freed because its grace was over, the grace doubles, up to 16 times. It halves after 8 graces without such a block, and
+//! falls to its normal length when a block is freed because of the limit.
+//!
 //! | operation | cost |
 //! |---|---|
 //! | all | a few instructions, under the arena's lock |
@@ -29,6 +34,13 @@
 const LIVE_SHARE: u64 = 8;
 /// The share of the spare bytes up to which a block may stay empty permanently: 1 / `STAY_SHARE`.
 const STAY_SHARE: u64 = 4;
+
+/// A block that is created within this number of graces after a stale one was freed makes the grace longer.
+pub const REGRET: u64 = 4;
+/// Maximum number of times that the grace is doubled.
+const DOUBLINGS_MAX: u32 = 4;
+/// Number of graces after which the grace halves.
+const CALM: u64 = 8;
 
 /// Limits of the empty blocks of one arena.
 #[derive(Clone, Copy, Default, Debug)]
@@ -43,6 +55,12 @@ pub struct EmptyBlocks {
     changed_at: u64,
     /// Bytes of empty blocks that were used again before the rise was last lowered; it wraps around.
     reused_before: u64,
+    /// Number of times that the grace is doubled.
+    doublings: u32,
+    /// The tick at which a block was last freed because its grace was over, until a block is created.
+    stale_at: Option<u64>,
+    /// The tick of the latest change of `doublings`.
+    doubled_at: u64,
 }
 
 /// Bytes of an arena.
@@ -61,7 +79,7 @@ impl EmptyBlocks {
     /// blocks are only freed after their grace.
     #[must_use]
     pub const fn new(spare: u64) -> Self {
-        Self { spare, rise: 0, freed: 0, changed_at: 0, reused_before: 0 }
+        Self { spare, rise: 0, freed: 0, changed_at: 0, reused_before: 0, doublings: 0, stale_at: None, doubled_at: 0 }
     }
 
     /// Returns the bytes of empty blocks above which blocks are freed without a grace.
@@ -83,14 +101,32 @@ impl EmptyBlocks {
         block <= (self.spare / STAY_SHARE).max(live)
     }
 
+    /// Returns the present grace, for a normal one of `grace` ticks.
+    #[must_use]
+    pub const fn grace(&self, grace: u64) -> u64 {
+        grace.saturating_mul(1 << self.doublings)
+    }
+
+    /// Records that a block was freed because its grace was over.
+    pub fn freed_stale(&mut self, tick: u64) {
+        self.stale_at = Some(tick);
+    }
+
     /// Records that a block was freed because of the limit.
     pub fn freed(&mut self, block: u64, tick: u64) {
+        self.doublings = 0;
         self.freed = self.freed.saturating_add(block);
         self.changed_at = tick;
     }
 
-    /// Records that a block was created. The limit rises if blocks were freed within the last `grace` ticks.
+    /// Records that a block was created. The limit rises if blocks were freed because of it within the last `grace` ticks.
+    /// The grace doubles if a stale block was freed within the last graces.
     pub fn created(&mut self, block: u64, tick: u64, grace: u64) {
+        if let Some(at) = self.stale_at.take()
+            && tick.saturating_sub(at) <= self.grace(grace).saturating_mul(REGRET)
+        {
+            (self.doublings, self.doubled_at) = ((self.doublings + 1).min(DOUBLINGS_MAX), tick);
+        }
         if self.freed != 0 && tick.saturating_sub(self.changed_at) <= grace {
             let regretted = block.min(self.freed);
             self.freed -= regretted;
@@ -99,9 +135,13 @@ impl EmptyBlocks {
         }
     }
 
-    /// Records that a reclaim took place. After each grace without a change, the rise falls. `reused` is the size of all
+    /// Records that a reclaim took place. After each grace without a change, the rise falls, and after some graces, the
+    /// grace. `reused` is the size of all
     /// empty blocks that were used again so far; it may wrap around.
     pub fn passed(&mut self, tick: u64, grace: u64, reused: u64) {
+        if self.doublings != 0 && tick.saturating_sub(self.doubled_at) > self.grace(grace).saturating_mul(CALM) {
+            (self.doublings, self.doubled_at) = (self.doublings - 1, tick);
+        }
         if (self.rise | self.freed) != 0 && tick.saturating_sub(self.changed_at) > grace {
             let used = reused.wrapping_sub(self.reused_before);
             self.rise = (self.rise / 2).max(used.min(self.rise));
@@ -289,6 +329,44 @@ mod tests {
         assert!(!reclaim(256, 1_000, 256, 120));
         assert!(!reclaim(256, 256, 256, 148));
         assert!(reclaim(256, 256, 256, 149));
+    }
+
+    /// The grace after each event, by tick: a stale block is freed (`true`), or a block is created.
+    #[test]
+    fn the_grace_doubles_while_stale_blocks_are_missed() {
+        const GRACE: u64 = 48;
+        let mut limits = EmptyBlocks::new(SPARE);
+        let table = [
+            (100, true, 48),
+            (292, false, 96), // four graces later
+            (300, false, 96), // no block was freed since
+            (400, true, 96),
+            (785, false, 96), // one tick after four graces of 96
+            (800, true, 96),
+            (810, false, 192),
+            (820, true, 192),
+            (830, false, 384),
+            (840, true, 384),
+            (850, false, 768),
+            (860, true, 768),
+            (870, false, 768),
+        ];
+        for (tick, is_freed, grace) in table {
+            if is_freed {
+                limits.freed_stale(tick);
+            } else {
+                limits.created(256 * MIB, tick, GRACE);
+            }
+            assert_eq!(limits.grace(GRACE), grace, "tick {tick}");
+        }
+        // Eight graces without a miss halve it.
+        limits.passed(870 + 8 * 768, GRACE, 0);
+        assert_eq!(limits.grace(GRACE), 768);
+        limits.passed(871 + 8 * 768, GRACE, 0);
+        assert_eq!(limits.grace(GRACE), 384);
+        // An unload ends it.
+        limits.freed(256 * MIB, 10_000);
+        assert_eq!(limits.grace(GRACE), 48);
     }
 
     #[test]

@@ -20,6 +20,9 @@
 //! The mark is then doubled. Each block that is created in time sets the mark to twice the bytes used, but lowers it by
 //! at most a sixteenth. When an empty block is freed, the mark falls to its minimum.
 //!
+//! Free bytes can be *unusable*: in holes that are too small for the requests. If a request finds no room although much is
+//! free, these bytes are added to the mark. Each block that is created in time lowers them by a sixteenth.
+//!
 //! | operation | cost |
 //! |---|---|
 //! | all | a few instructions, under the arena's lock |
@@ -29,6 +32,8 @@
 pub struct LowWater {
     /// The mark that past use suggests, in bytes; 0 if there was none. [`LowWater::mark`] clamps it.
     wanted: u64,
+    /// Free bytes that a request could not use; they are added to the mark.
+    unusable: u64,
 }
 
 impl LowWater {
@@ -38,6 +43,10 @@ impl LowWater {
     /// Returns the mark, in bytes, for a next block of `block` bytes. If fewer bytes are free than the mark, the caller
     /// creates the block.
     pub fn mark(self, block: u64) -> u64 {
+        self.usable_mark(block).saturating_add(self.unusable)
+    }
+
+    fn usable_mark(self, block: u64) -> u64 {
         (block / 2).max(self.wanted.min(block.saturating_mul(Self::BLOCKS_MAX)))
     }
 
@@ -45,17 +54,23 @@ impl LowWater {
     /// the number that were freed, between the order of the block and its creation.
     pub fn made(&mut self, used: u64) {
         self.wanted = (used.saturating_mul(2)).max(self.wanted - self.wanted / 16);
+        self.unusable -= self.unusable.div_ceil(16);
     }
 
     /// Records that an allocation had to wait for a block, because the mark was too low. `block` is the size of a
-    /// block, in bytes.
-    pub fn missed(&mut self, block: u64) {
-        self.wanted = self.mark(block).saturating_mul(2).min(block.saturating_mul(Self::BLOCKS_MAX));
+    /// block, `free` the number of free bytes that the allocation could not use.
+    pub fn missed(&mut self, block: u64, free: u64) {
+        if free > self.usable_mark(block) {
+            self.unusable = self.unusable.max(free);
+        } else {
+            self.wanted = self.usable_mark(block).saturating_mul(2).min(block.saturating_mul(Self::BLOCKS_MAX));
+        }
     }
 
-    /// Records that an empty block was freed, which resets the mark to its minimum.
+    /// Records that an empty block was freed, which resets the mark to its minimum, and halves the unusable bytes.
     pub fn idle(&mut self) {
         self.wanted = 0;
+        self.unusable /= 2;
     }
 }
 
@@ -99,7 +114,7 @@ mod tests {
                         now = making.take().map_or(now + self.block_us, |(done, _)| done);
                         free += self.block;
                         if adapts {
-                            water.missed(self.block);
+                            water.missed(self.block, free);
                         }
                     }
                     free -= STEP;
@@ -131,21 +146,39 @@ mod tests {
     }
 
     #[test]
+    fn free_bytes_that_a_request_could_not_use_raise_the_mark() {
+        let mut water = LowWater::default();
+        // 400 MiB in holes: the next block is ordered when half a block more is free.
+        water.missed(64 * MIB, 400 * MIB);
+        assert_eq!(water.mark(64 * MIB), 432 * MIB);
+        water.missed(64 * MIB, 300 * MIB);
+        assert_eq!(water.mark(64 * MIB), 432 * MIB, "of two misses, the larger counts");
+        water.made(MIB);
+        assert_eq!(water.mark(64 * MIB), 407 * MIB);
+        (0..400).for_each(|_| water.made(MIB));
+        assert_eq!(water.mark(64 * MIB), 32 * MIB);
+        // Empty blocks that were not needed halve them, so that the same block is not created and freed again and again.
+        water.missed(64 * MIB, 400 * MIB);
+        water.idle();
+        assert_eq!(water.mark(64 * MIB), 232 * MIB);
+    }
+
+    #[test]
     fn a_mark_is_bounded_and_falls_when_it_is_not_needed() {
         let mut water = LowWater::default();
         assert_eq!(water.mark(64 * MIB), 32 * MIB);
         for _ in 0..10 {
-            water.missed(64 * MIB);
+            water.missed(64 * MIB, 0);
         }
         assert_eq!(water.mark(64 * MIB), 256 * MIB);
         water.made(u64::MAX);
         assert_eq!(water.mark(64 * MIB), 256 * MIB, "however much was used");
-        water.missed(64 * MIB);
+        water.missed(64 * MIB, 0);
         for _ in 0..60 {
             water.made(MIB);
         }
         assert_eq!(water.mark(64 * MIB), 32 * MIB);
-        water.missed(64 * MIB);
+        water.missed(64 * MIB, 0);
         water.idle();
         assert_eq!(water.mark(64 * MIB), 32 * MIB);
     }

@@ -226,8 +226,8 @@ struct State<D: Device, A> {
     /// program that begins with such a block does not continue with blocks of 4 MiB.
     announced_block: u64,
     empty_limits: EmptyBlocks,
-    /// The high-water mark of live ranges at the last call of [`Arena::take_used_bytes`].
-    seen_high_water: u64,
+    /// High-water mark of `range_bytes` since the last call of [`Arena::take_used_bytes`]. That of `counts` follows it then.
+    used_bytes_max: u64,
 }
 
 /// A block that is about to be added.
@@ -246,7 +246,7 @@ pub(crate) struct InBlock<D: Device> {
 impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     pub(crate) fn new(desc: ArenaDesc, wake: &Arc<Wake>) -> Self {
         let state = State {
-            blocks: Blocks::new(desc.blocks),
+            blocks: Blocks::oldest_first(desc.blocks),
             dedicated: HashMap::new(),
             dedicated_made: 0,
             counts: TypeStatistics::default(),
@@ -255,7 +255,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
             announced: 0,
             announced_block: 0,
             empty_limits: EmptyBlocks::new(desc.empty_bytes_min),
-            seen_high_water: 0,
+            used_bytes_max: 0,
         };
         Self {
             desc,
@@ -344,8 +344,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// Returns the sizes of the block that the request would need if no existing block had room.
     pub(crate) fn sizes_now(&self, request: Request<'_>, bytes_min: u64) -> Sizes {
-        let count = self.state.lock().blocks.block_count();
-        self.next_sizes(count, &request, bytes_min)
+        let (count, held) = self.state.look(|state| (state.blocks.block_count(), state.counts.block_bytes));
+        self.next_sizes((count, held), &request, bytes_min)
     }
 
     /// Returns a count that increases with each freed range.
@@ -377,7 +377,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     /// Returns the sizes to request from the driver, in order, if the arena has `count` blocks. The first size is at
     /// least `bytes_min`, unless the sizes are fixed; smaller sizes follow, in case the driver refuses it. Returns no
     /// size if the arena may not have more blocks, or if no size would be large enough.
-    fn next_sizes(&self, count: usize, request: &Request<'_>, bytes_min: u64) -> Sizes {
+    fn next_sizes(&self, (count, held): (usize, u64), request: &Request<'_>, bytes_min: u64) -> Sizes {
         let ArenaDesc { sizes, block_count_max, algorithm, .. } = self.desc;
         let is_fixed = sizes.halvings == 0;
         if count >= block_count_max || (is_fixed && request.size > sizes.max) {
@@ -387,7 +387,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         let would_hold = |bytes: &u64| {
             *bytes <= algorithm.capacity_max() && A::would_hold(algorithm, *bytes, request.size, request.alignment)
         };
-        sizes.tries_from(count, request.size, bytes_min).filter(would_hold).collect()
+        sizes.tries_from(held, request.size, bytes_min).filter(would_hold).collect()
     }
 
     /// Returns the request to the driver for a block of `size` bytes.
@@ -411,7 +411,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
             let mut state = self.state.lock();
             if state.blocks.block_count() != 0 {
                 let block = self.size_ahead(&state);
-                state.low_water.missed(block);
+                let free = state.counts.block_bytes - state.counts.range_bytes;
+                state.low_water.missed(block, free);
             }
         }
     }
@@ -426,7 +427,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// Returns the size of the next block that is created ahead, in bytes.
     fn size_ahead(&self, state: &State<D, A>) -> u64 {
-        self.desc.sizes.present(state.blocks.block_count()).max(state.announced_block)
+        self.desc.sizes.present(state.counts.block_bytes).max(state.announced_block)
     }
 
     /// Returns the size of the block to create ahead, at least `bytes_min`; `None` if enough is free. `growth` is held.
@@ -449,10 +450,10 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Returns the bytes that empty blocks lack for `bytes` more announced ones, and the block count. `growth` is held.
-    pub(crate) fn missing_for(&self, bytes: u64) -> (u64, usize) {
+    pub(crate) fn missing_for(&self, bytes: u64) -> (u64, u64) {
         let state = self.state.lock();
         let wanted = state.announced.saturating_add(bytes);
-        (wanted.saturating_sub(state.empty_bytes()), state.blocks.block_count())
+        (wanted.saturating_sub(state.empty_bytes()), state.counts.block_bytes)
     }
 
     /// Adds blocks that were created for `bytes` announced bytes. Kept until `bytes` were allocated. `growth` is held.
@@ -466,16 +467,16 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         state.announced = state.announced.saturating_add(bytes);
     }
 
-    /// Returns the bytes of live ranges, those of recycled objects and chunks included. The second figure is their
-    /// high-water mark if it was reached since the last call. Both are 0 if no range was ever freed.
+    /// Returns the bytes of live ranges, those of recycled objects and chunks included, and their high-water mark since the
+    /// last call. Both are 0 if no range was ever freed.
     pub(crate) fn take_used_bytes(&self) -> (u64, u64) {
         if self.freed_count() == 0 {
             return (0, 0);
         }
         self.state.look(|state| {
-            let (used, high) = (state.counts.range_bytes, state.counts.range_bytes_high_water);
-            let is_new = std::mem::replace(&mut state.seen_high_water, high) != high;
-            (used, if is_new { high } else { used })
+            state.counts.range_bytes_high_water = state.high_water();
+            let used = state.counts.range_bytes;
+            (used, std::mem::replace(&mut state.used_bytes_max, used))
         })
     }
 
@@ -515,9 +516,9 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         if let Some((_, offset)) = found {
             return Forecast::InBlock { offset, bytes: request.size };
         }
-        let gone = if trimmed { state.blocks.empty_count() } else { 0 };
-        let count = state.blocks.block_count() - gone;
-        let sizes = self.next_sizes(count, &request, bytes_min);
+        let gone = if trimmed { (state.blocks.empty_count(), state.empty_bytes()) } else { (0, 0) };
+        let left = (state.blocks.block_count() - gone.0, state.counts.block_bytes - gone.1);
+        let sizes = self.next_sizes(left, &request, bytes_min);
         if sizes.is_empty() { Forecast::Full } else { Forecast::NewBlock { sizes, bytes: request.size } }
     }
 
@@ -590,7 +591,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     pub(crate) fn statistics(&self) -> TypeStatistics {
-        let mut counts = self.state.lock().counts;
+        let mut counts =
+            self.state.look(|state| TypeStatistics { range_bytes_high_water: state.high_water(), ..state.counts });
         let slots = self.slots.counts();
         counts.range_count = (counts.range_count + slots.live_count).saturating_sub(slots.chunk_count);
         counts.range_bytes = (counts.range_bytes + slots.live_bytes).saturating_sub(slots.chunk_bytes);
@@ -677,6 +679,11 @@ impl<D: Device, A: Cutter> State<D, A> {
         Some(self.count_in(allocation, request))
     }
 
+    /// Returns the high-water mark of `range_bytes`.
+    fn high_water(&self) -> u64 {
+        self.counts.range_bytes_high_water.max(self.used_bytes_max)
+    }
+
     /// Returns the bytes that an allocation uses in its block, rounding included.
     fn taken(&self, allocation: &BlockAllocation) -> u64 {
         let block = self.blocks.get(allocation.block());
@@ -697,7 +704,7 @@ impl<D: Device, A: Cutter> State<D, A> {
     fn count_in(&mut self, allocation: BlockAllocation, request: Request<'_>) -> InBlock<D> {
         self.counts.range_count += 1;
         self.counts.range_bytes += self.taken(&allocation);
-        self.counts.range_bytes_high_water = self.counts.range_bytes_high_water.max(self.counts.range_bytes);
+        self.used_bytes_max = self.used_bytes_max.max(self.counts.range_bytes);
         self.announced = self.announced.saturating_sub(allocation.size());
         let block = self.blocks.heap_mut(allocation.block()).expect("the block of an allocation exists");
         let mut ticket = None;

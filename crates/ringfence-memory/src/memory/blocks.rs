@@ -181,17 +181,17 @@ impl<D: Device> Shared<D> {
         attempt: &mut Attempt,
     ) -> Result<u64, Failure> {
         let _growing = arena.growth.lock();
-        let (mut missing, mut count) = arena.missing_for(bytes);
+        let (mut missing, mut held) = arena.missing_for(bytes);
         let (mut new, mut made) = (NewBlocks { shared: self, blocks: Vec::new() }, 0);
         while made < missing {
             let sizes = arena.desc.sizes.at_least(self.block_bytes_min(arena));
-            let sizes = sizes.to_hold(count + new.blocks.len(), missing - made);
+            let sizes = sizes.to_hold(held + made, missing - made);
             let memory = self.make_block(arena, sizes, 1, attempt)?;
             made += memory.size;
             new.blocks.push(memory);
             if attempt.tried.contains(Tried::TRIM) {
                 // Empty blocks that were counted may have been freed.
-                (missing, count) = arena.missing_for(bytes);
+                (missing, held) = arena.missing_for(bytes);
             }
         }
         arena.insert_announced(bytes, std::mem::take(&mut new.blocks));

@@ -13,6 +13,9 @@ use super::shared::Shared;
 use super::small_buffers::SmallState;
 use crate::device::{Buffers, Create, Device};
 
+/// The share of the empty blocks that the background thread frees after a reclaim: 1 / `FREED_SHARE`.
+const FREED_SHARE: usize = 4;
+
 impl<D: Device> Shared<D> {
     /// Frees all empty blocks, even if their grace is not over. Returns the number of freed memory objects.
     pub(crate) fn trim(&self) -> usize {
@@ -55,24 +58,25 @@ impl<D: Device> Shared<D> {
         (0..self.budgets.heap_count()).map(|heap| self.budgets.heap(heap).reserved_bytes).sum()
     }
 
-    /// Frees blocks that have been empty for longer than their grace, and empty blocks of closed pools. Returns their
-    /// number.
-    pub(super) fn free_surplus(&self, tick: u64) -> usize {
+    /// Frees blocks that have been empty for longer than their grace, at most `most` of each arena, and empty blocks of
+    /// closed pools. Returns their number.
+    pub(super) fn free_surplus(&self, tick: u64, most: usize) -> usize {
         let closed = self.free_pools(|pool| pool.is_closed(), &|_| true);
-        let own = self.arenas.iter().map(|arena| self.free_each(|| arena.take_surplus(tick)));
+        let own = self.arenas.iter().map(|arena| self.free_each(most, || arena.take_surplus(tick)));
         let blocks = closed + own.sum::<usize>();
         if self.custom_pools.read().is_empty() {
             return blocks;
         }
         self.collect_closed_pools();
         let pools = self.custom_pools.read().clone();
-        let free_all = |pool: &Arc<PoolState<D>>| self.free_each(|| pool.arena.take_surplus(tick));
+        let free_all = |pool: &Arc<PoolState<D>>| self.free_each(most, || pool.arena.take_surplus(tick));
         blocks + pools.iter().map(free_all).sum::<usize>()
     }
 
-    /// Frees the memory that `next` returns, until it returns `None`. Returns the number of freed memory objects.
-    fn free_each(&self, next: impl FnMut() -> Option<Memory<D>>) -> usize {
-        std::iter::from_fn(next).map(|memory| self.free_memory(memory)).count()
+    /// Frees the memory that `next` returns, until it returns `None`, at most `most` times. Returns the number of freed
+    /// memory objects.
+    fn free_each(&self, most: usize, next: impl FnMut() -> Option<Memory<D>>) -> usize {
+        std::iter::from_fn(next).take(most).map(|memory| self.free_memory(memory)).count()
     }
 
     /// Frees the recycled objects, empty chunks and empty shared buffers if most of the live bytes are gone, because they
@@ -92,7 +96,7 @@ impl<D: Device> Shared<D> {
     /// take milliseconds to free one; the result is then 0.
     pub(super) fn free_surplus_off_thread(&self, tick: u64) -> usize {
         if !self.wake.has_thread() {
-            return self.free_surplus(tick);
+            return self.free_surplus(tick, usize::MAX);
         }
         if self.has_surplus(tick) {
             self.wake.surplus.store(true, Ordering::Relaxed);
@@ -101,12 +105,14 @@ impl<D: Device> Shared<D> {
         0
     }
 
-    /// Frees the blocks that a reclaim has left to the background thread. Returns their number.
+    /// Frees a quarter of the empty blocks that a reclaim has left to the background thread, and at least one in each
+    /// arena: a driver can let other threads wait while it frees memory. Returns their number.
     pub(super) fn free_left_surplus(&self) -> usize {
         if !self.wake.surplus.swap(false, Ordering::Relaxed) {
             return 0;
         }
-        self.free_surplus(self.releases.tick.load(Ordering::Relaxed))
+        let empty = self.arenas.iter().map(|arena| arena.empty_count()).sum::<usize>();
+        self.free_surplus(self.releases.tick.load(Ordering::Relaxed), empty / FREED_SHARE + 1)
     }
 
     /// Returns `true` if [`Shared::free_surplus`] would do anything. Reports the tick to every arena.

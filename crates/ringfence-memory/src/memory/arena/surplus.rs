@@ -28,8 +28,9 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
         let mut state = self.state.lock();
         let Surplus { block, above_limit_bytes } = state.surplus(tick, &self.desc)?;
-        if above_limit_bytes != 0 {
-            state.empty_limits.freed(above_limit_bytes, tick);
+        match above_limit_bytes {
+            0 => state.empty_limits.freed_stale(tick),
+            bytes => state.empty_limits.freed(bytes, tick),
         }
         state.low_water.idle();
         state.announced_block = 0;
@@ -42,6 +43,11 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.has_empty(tick) && self.state.lock().surplus(tick, &self.desc).is_some()
     }
 
+    /// Returns the number of empty blocks.
+    pub(crate) fn empty_count(&self) -> usize {
+        self.state.look(|state| state.blocks.empty_count())
+    }
+
     /// Records the tick, and frees the chunks that have been empty for longer than their grace. Returns `true` if a block
     /// is empty.
     fn has_empty(&self, tick: u64) -> bool {
@@ -49,7 +55,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         while let Some(chunk) = self.slots.take_surplus(tick, self.desc.blocks.grace_ticks) {
             self.free_chunk(chunk);
         }
-        self.state.look(|state| state.blocks.empty_count()) != 0
+        self.empty_count() != 0
     }
 
     /// Frees chunks without a live slot to their blocks, without a driver call. Returns `true` if there were any.
@@ -98,7 +104,7 @@ impl<D: Device, A: Cutter> State<D, A> {
         ArenaBytes {
             live: self.counts.range_bytes,
             empty: self.empty_bytes().saturating_sub(self.announced),
-            next_block: desc.sizes.present(self.blocks.block_count()),
+            next_block: desc.sizes.present(self.counts.block_bytes),
         }
     }
 
@@ -109,7 +115,8 @@ impl<D: Device, A: Cutter> State<D, A> {
         }
         let grace = desc.blocks.grace_ticks.max(1);
         self.empty_limits.passed(tick, grace, self.blocks.reused_size());
-        if let Some(block) = self.blocks.surplus(tick) {
+        let grace = self.empty_limits.grace(grace);
+        if let Some(block) = self.blocks.surplus(tick, grace) {
             return Some(Surplus { block, above_limit_bytes: 0 });
         }
         let bytes = self.bytes(desc);

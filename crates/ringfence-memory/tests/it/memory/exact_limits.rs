@@ -210,17 +210,17 @@ fn an_announcement_may_be_as_large_as_its_heap() {
 }
 
 /// The blocks of an announcement grow as those of allocations do: the last one has at least the size that is usual for
-/// the number of blocks that exist then.
+/// the bytes of all blocks then.
 #[test]
 fn the_last_block_of_an_announcement_is_as_large_as_is_usual_by_then() {
     let world = on_card(8 << 30, 8 << 30);
     let reserve = |bytes| world.memory.budgets().reserve(ResourceClass::Buffer, bytes, on_device());
     let sizes = || world.memory.snapshot().blocks.iter().map(|block| block.bytes / MIB).collect::<Vec<_>>();
-    assert_eq!(reserve(513 * MIB), Ok(528 * MIB));
-    assert_eq!(sizes(), [256, 256, 16]);
-    assert_eq!(reserve(15 * MIB), Ok(0), "15 MiB of the last block are left");
+    assert_eq!(reserve(513 * MIB), Ok(544 * MIB));
+    assert_eq!(sizes(), [256, 256, 32]);
+    assert_eq!(reserve(31 * MIB), Ok(0), "31 MiB of the last block are left");
     assert_eq!(reserve(1), Ok(32 * MIB));
-    assert_eq!(sizes(), [256, 256, 16, 32]);
+    assert_eq!(sizes(), [256, 256, 32, 32]);
     world.finish();
 }
 

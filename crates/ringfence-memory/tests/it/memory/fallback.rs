@@ -43,16 +43,17 @@ fn step_1_empty_blocks_are_trimmed_before_anything_smaller_is_asked_for() {
 
 #[test]
 fn step_2_smaller_blocks_are_requested() {
-    for (refused, granted) in [(256 * MIB, 128 * MIB), (128 * MIB, 64 * MIB), (64 * MIB, 32 * MIB)] {
+    // Blocks of 4, 8, 16 and 32 MiB are followed by another one of 32 MiB.
+    for (refused, granted) in [(32 * MIB, 16 * MIB), (16 * MIB, 8 * MIB), (8 * MIB, 4 * MIB)] {
         let world = on_card(8 << 30, 8 << 30);
         // Fill the small blocks that are created first.
         let mut held = Vec::new();
-        while world.memory.statistics().types[0].block_count < 6 {
+        while world.memory.statistics().types[0].block_count < 4 {
             held.push(world.buffer(2 * MIB, on_device()).expect("there is room"));
         }
         world.faults.add(at_least(refused));
         let before = world.memory.statistics().types[0].block_bytes;
-        while world.memory.statistics().types[0].block_count < 7 {
+        while world.memory.statistics().types[0].block_count < 5 {
             held.push(world.buffer(2 * MIB, on_device()).expect("a smaller block is granted"));
         }
         assert_eq!(world.memory.statistics().types[0].block_bytes - before, granted);
