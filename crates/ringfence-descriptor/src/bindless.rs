@@ -30,9 +30,10 @@ use super::heap_state::{HeapOwner, State, release_passed};
 use super::{DescriptorError, DescriptorSnapshot, Persistent, Region, ShaderVisibleHeap, View, region};
 use crate::device::descriptors::Descriptors;
 use ringfence_memory::Allocator;
-use ringfence_memory::extend::{Passed, ReclaimHeap, Shared, Undo, is_locked, run_unlocked};
+use ringfence_memory::extend::{Passed, ReclaimHeap, Shared, is_locked, run_unlocked};
 use ringfence_memory::lifetime::RetireBin;
 use ringfence_memory::trace::Event;
+use scopeguard::{ScopeGuard, guard};
 
 /// Description of a bindless table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -412,10 +413,10 @@ impl<D: Descriptors> TableState<D> {
             return Err(DescriptorError::Full { region: Region::Bindless, need: 1, free: 0, largest_free: 0 });
         };
         let at = self.base + slot;
-        let begun = Undo::new(|| self.entries.lock().undo(slot));
+        let begun = guard((), |()| self.entries.lock().undo(slot));
         // SAFETY: the slot was free, so only this call uses it, and no submitted work reads it.
         unsafe { heap.write_slot(shared, at, view) }?;
-        begun.done();
+        ScopeGuard::into_inner(begun);
         shared.record(|| Event::BindlessInserted { heap: heap.number, slot: at.into() });
         Ok(BindlessIndex { slot: at, generation, table })
     }

@@ -14,6 +14,7 @@ use ringfence_core::algorithm::AnyAllocator;
 use ringfence_core::blocks::{BlockAllocation, Blocks};
 use ringfence_core::ring::Ring;
 use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
+use scopeguard::{ScopeGuard, guard};
 use smallvec::SmallVec;
 
 use super::desc::ShaderVisibleDesc;
@@ -21,7 +22,7 @@ use super::tables::{FrameTables, TableCache};
 use super::{DescriptorError, DescriptorSnapshot, Heap, SlotAlgorithm, TableSource, View, region};
 use crate::device::DeviceError;
 use crate::device::descriptors::{Descriptors, HeapDesc, HeapKind, ViewCopy, ViewTypes};
-use ringfence_memory::extend::{Passed, ReclaimHeap, Shared, Undo};
+use ringfence_memory::extend::{Passed, ReclaimHeap, Shared};
 use ringfence_memory::lifetime::RetireBin;
 use ringfence_memory::trace::Event;
 
@@ -147,9 +148,9 @@ impl<D: Descriptors> HeapVersion<D> {
         let shadow = HeapDesc { slots: shadow_slots, layout_slots: shadow_slots, shader_visible: false, ..visible };
         let mut held = Some(heap);
         // SAFETY: no other thread has the heap.
-        let destroyed = Undo::new(|| held.take().into_iter().for_each(|heap| unsafe { heap.destroy(device) }));
+        let destroyed = guard((), |()| held.take().into_iter().for_each(|heap| unsafe { heap.destroy(device) }));
         let shadow = Heap::new(device, &shadow, heap_number)?;
-        destroyed.done();
+        ScopeGuard::into_inner(destroyed);
         let heap = held.expect("not destroyed");
         Ok(Self { number, heap, shadow: Some(shadow) })
     }

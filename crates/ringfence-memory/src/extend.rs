@@ -21,7 +21,6 @@ pub use crate::memory::rings::ReclaimRing;
 pub use crate::memory::shortage::retry_after_eviction;
 pub use crate::memory::{Memory, Place};
 pub use crate::resource::shared_alignment;
-pub use crate::undo::Undo;
 pub use ringfence_timeline::{OpenFrame, Passed, WaitError};
 
 /// Creates a buffer from the device's own description, as [`Allocator::create_buffer`] does. Debugging shows `at` as the

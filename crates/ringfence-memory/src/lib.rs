@@ -23,7 +23,6 @@ pub mod memory;
 pub mod residency;
 pub mod resource;
 pub mod sharing;
-mod undo;
 
 use ringfence_hal as device;
 #[cfg(test)]

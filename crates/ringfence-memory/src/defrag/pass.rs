@@ -12,6 +12,7 @@ use std::sync::Arc;
 use ringfence_decision::Error;
 use ringfence_observe::{Call, Event, Margins, RangeId};
 use ringfence_timeline::Frame;
+use scopeguard::{ScopeGuard, guard};
 
 use super::Defrag;
 use crate::device::lock::is_locked;
@@ -20,7 +21,6 @@ use crate::device::{Buffers, Create, Describe, Device, RawTexture, Requirements,
 use crate::memory::{ArenaRef, Place, Prepared, Reserved, Shared, Ticket};
 use crate::resource::{Allocation, Buffer, BufferCopy, MipCopy, Resource, ResourceKind, Texture};
 use crate::trace::Event as Recorded;
-use crate::undo::Undo;
 
 /// Moves that are made in one submission. Dropping it ends the pass: resources that were not moved stay in place.
 ///
@@ -440,7 +440,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         let Room { arena, ticket, mut place } = self.run.rooms[index].take().expect("the open move was just found");
         place.offset += margins.front;
         // If this fails or panics, the room is freed, and the resource may be moved again.
-        let returned = Undo::new(|| {
+        let returned = guard((), |()| {
             ticket.put_back();
             self.moves[index].outcome = MoveOutcome::Ignored;
             self.run.left();
@@ -448,7 +448,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         // SAFETY: type, class, size and alignment were just checked.
         let made = unsafe { shared.place_at::<K>(unplaced.get(), place) };
         let (placed, place) = made.map_err(|error| MoveError::Make(error.into()))?;
-        returned.done();
+        ScopeGuard::into_inner(returned);
         unplaced.used_up();
         shared.notify(Event::Called(Call::CreateObject));
         if !self.moves[index].name.is_empty() {

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use ringfence_decision::{AllocationDesc, Attempt, Error, ObjectRequest};
 use ringfence_observe::{Call, Event, Numbered, SlowPath};
+use scopeguard::{ScopeGuard, guard};
 
 use super::arena::ArenaDesc;
 use super::memory_object::{Memory, RawObject};
@@ -15,7 +16,6 @@ use super::retired::Retired;
 use super::shared::Shared;
 use crate::device::{Device, DeviceError, MemoryDesc};
 use crate::trace::Event as Recorded;
-use crate::undo::Undo;
 
 impl<D: Device> Shared<D> {
     /// Allocates a memory object from the driver. The caller must hold no lock that an allocation needs.
@@ -51,9 +51,9 @@ impl<D: Device> Shared<D> {
         self.memory_objects
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
             .map_err(|_| DeviceError::TooManyObjects)?;
-        let counted = Undo::new(|| _ = self.memory_objects.fetch_sub(1, Ordering::Relaxed));
+        let counted = guard((), |()| _ = self.memory_objects.fetch_sub(1, Ordering::Relaxed));
         let made = make()?;
-        counted.done();
+        ScopeGuard::into_inner(counted);
         self.notify(Event::Called(Call::AllocateMemory));
         Ok(made)
     }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ringfence_timeline::{Frame, Passed};
+use scopeguard::{ScopeGuard, guard};
 
 use super::residency_state::ResidencyState;
 use super::shared::Shared;
 use crate::device::{Device, DeviceError, MemoryProperties, Priority};
-use crate::undo::Undo;
 
 impl<D: Device> Shared<D> {
     /// Creates the residency state of new memory; returns `None` if the memory can never be evicted.
@@ -59,11 +59,11 @@ impl<D: Device> Shared<D> {
             return Ok(0);
         }
         let pageables: Vec<_> = objects.iter().map(|held| held.pageable.clone()).collect();
-        let taken = Undo::new(|| objects.iter().for_each(|held| held.set_resident()));
+        let taken = guard((), |()| objects.iter().for_each(|held| held.set_resident()));
         // SAFETY: all belong to this device and are resident; that state changes only under the lock that is held here.
         // All of their uses are complete, and a later user has promised to commit them first, which takes that lock.
         unsafe { self.device.evict(&pageables) }?;
-        taken.done();
+        ScopeGuard::into_inner(taken);
         objects.iter().for_each(|held| self.budgets.add_absent(held.heap, held.bytes));
         Ok(self.residents.count(|held| &held.evicted, &objects))
     }
