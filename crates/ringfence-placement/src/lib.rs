@@ -33,6 +33,7 @@
 
 mod aliased;
 mod buffers;
+mod compactor;
 mod constants;
 mod default_pool;
 mod desc;
@@ -46,6 +47,7 @@ mod range_pool;
 mod textures;
 
 pub use aliased::AliasedHeap;
+pub use compactor::{Compactor, CompactorDesc, CompactorStep};
 pub use constants::ConstantsLocation;
 pub use desc::{BufferRequest, ConstantsLifetime, Dynamism, LocationKind, PlacementDesc, Route, Strategy, TextureKind};
 pub use fast_constants::{FastConstants, FastConstantsDesc, FastWriter};

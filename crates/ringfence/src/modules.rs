@@ -107,9 +107,10 @@ pub mod placement {
 
     #[doc(inline)]
     pub use ringfence_placement::{
-        AliasedHeap, BufferLocation, BufferRequest, ConstantsLifetime, ConstantsLocation, Dynamism, FastConstantsDesc,
-        FastWriter, LocationKind, Placement, PlacementDesc, PlacementFigures, PoolFigures, Provided, ProvidedBuffer,
-        ProvidedTexture, Route, Strategy, TextureKind, TextureLocation,
+        AliasedHeap, BufferLocation, BufferRequest, Compactor, CompactorDesc, CompactorStep, ConstantsLifetime,
+        ConstantsLocation, Dynamism, FastConstantsDesc, FastWriter, LocationKind, Placement, PlacementDesc,
+        PlacementFigures, PoolFigures, Provided, ProvidedBuffer, ProvidedTexture, Route, Strategy, TextureKind,
+        TextureLocation,
     };
 }
 

@@ -1,0 +1,215 @@
+//! Compaction that a program leaves on: a little in each frame, and nothing while memory is compact.
+//!
+//! ```text
+//!   resting ── enough frames have passed, and a memory type wastes too much ──▶ moving
+//!      ▲                                                                          │  each step: moves within the limits
+//!      └── the run is done; it freed nothing? the next rest is twice as long ─────┘  of bytes and of time
+//! ```
+//!
+//! The *waste* of a memory type is the free part of its blocks. The size of one average block is subtracted, because the
+//! last block of each memory type is partly free in any program.
+//!
+//! | operation | cost |
+//! |---|---|
+//! | a step while nothing moves | O(memory types) |
+//! | a step with moves | [`Defrag::begin_pass`], plus the moves |
+
+use std::time::{Duration, Instant};
+
+use ringfence_hal::Device;
+use ringfence_hal::record::Record;
+use ringfence_memory::defrag::{
+    BeginPassError, Defrag, DefragDesc, DefragPass, DefragState, DefragStatistics, MoveError, MoveOutcome,
+};
+use ringfence_memory::{Allocator, Frame};
+
+/// Maximum number of times that the rest is doubled.
+const DOUBLINGS_MAX: u32 = 4;
+
+/// When a [`Compactor`] moves resources, and how much in a frame.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CompactorDesc {
+    /// Limits of the moves of a frame: 16 MiB and 64 moves by default. Blocks that cannot be emptied are not compacted by
+    /// default, because that frees no memory.
+    pub defrag: DefragDesc,
+    /// Host time for the moves of a frame. After it, the remaining moves are left to later frames. At least one move is
+    /// made. Default: 1 ms.
+    pub time_max: Duration,
+    /// Waste of a memory type, from 0 to 1, from which resources are moved. Default: 0.1.
+    pub waste_min: f64,
+    /// Waste of a memory type, in bytes, from which resources are moved. Default: 32 MiB.
+    pub waste_bytes_min: u64,
+    /// Number of steps after a run before the next one begins. It doubles, up to 16 times, while runs free no block.
+    /// Default: 10.
+    pub rest_steps: u32,
+}
+
+impl Default for CompactorDesc {
+    fn default() -> Self {
+        Self {
+            defrag: DefragDesc {
+                bytes_per_pass_max: 16 << 20,
+                moves_per_pass_max: 64,
+                compacts: false,
+                ..Default::default()
+            },
+            time_max: Duration::from_millis(1),
+            waste_min: 0.1,
+            waste_bytes_min: 32 << 20,
+            rest_steps: 10,
+        }
+    }
+}
+
+/// The moves of one [`Compactor::step`].
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CompactorStep {
+    /// Number of moves that were made.
+    pub moved_count: u32,
+    /// Bytes that these moves copy.
+    pub moved_bytes: u64,
+    /// Number of moves that were planned and not made: the time was over, or the program's function did not move the
+    /// resource.
+    pub left_count: u32,
+    /// The last error of the program's function. The resource of the move stays in place.
+    pub failed: Option<MoveError>,
+}
+
+/// Moves resources of an allocator while its blocks waste memory. Call [`Compactor::step`] once a frame.
+///
+/// Only resources that were created as [`movable`](ringfence_memory::AllocationDesc::movable) are moved.
+pub struct Compactor<D: Device> {
+    memory: Allocator<D>,
+    desc: CompactorDesc,
+    run: Option<Defrag<D>>,
+    /// Number of steps until the next run may begin.
+    rest: u32,
+    /// Number of times that the rest is doubled.
+    doublings: u32,
+    /// Results of earlier runs.
+    finished: DefragStatistics,
+}
+
+impl<D: Device> Compactor<D> {
+    /// Creates a compactor of all memory of an allocator, custom pools included.
+    #[must_use]
+    pub fn new(memory: &Allocator<D>, desc: CompactorDesc) -> Self {
+        let finished = DefragStatistics::default();
+        Self { memory: memory.clone(), desc, run: None, rest: 0, doublings: 0, finished }
+    }
+
+    /// Moves some resources, if a memory type wastes too much. Calls `move_one` with the pass and the index of a move, for
+    /// each move until the time is over: the function finds the resource by the move's `user_data`, and passes it to
+    /// [`DefragPass::copy_buffer`] or [`DefragPass::copy_texture`]. It may leave the resource in place. Then records the
+    /// copies.
+    ///
+    /// # Errors
+    /// The frame belongs to another allocator. Nothing has changed.
+    ///
+    /// # Safety
+    /// As for [`DefragPass::record`]: the recorder's command list is submitted as `frame`, and its commands before this call
+    /// do not use the moved resources.
+    pub unsafe fn step(
+        &mut self,
+        frame: &Frame,
+        recorder: &mut impl Record<D>,
+        mut move_one: impl FnMut(&mut DefragPass<'_, D>, usize) -> Result<(), MoveError>,
+    ) -> Result<CompactorStep, BeginPassError> {
+        let mut step = CompactorStep::default();
+        if !self.begins() {
+            return Ok(step);
+        }
+        let started = Instant::now();
+        let run = self.run.get_or_insert_with(|| self.memory.defragment(self.desc.defrag));
+        let mut pass = run.begin_pass(frame)?;
+        let count = pass.moves().len();
+        for index in 0..count {
+            if index != 0 && started.elapsed() >= self.desc.time_max {
+                break;
+            }
+            if let Err(error) = move_one(&mut pass, index) {
+                step.failed = Some(error);
+            }
+        }
+        let made = pass.moves().iter().filter(|made| made.outcome == MoveOutcome::Moved);
+        (step.moved_count, step.moved_bytes) = made.fold((0, 0), |(moves, bytes), made| (moves + 1, bytes + made.size));
+        step.left_count = count as u32 - step.moved_count;
+        if step.moved_count != 0 {
+            // SAFETY: the caller promises it.
+            unsafe { pass.record(recorder) };
+        }
+        drop(pass);
+        self.end_if_done();
+        Ok(step)
+    }
+
+    /// Returns `true` while a run is under way, so that the next step can move resources.
+    #[must_use]
+    pub fn is_moving(&self) -> bool {
+        self.run.is_some()
+    }
+
+    /// Returns the results of all runs. Its fields about the current blocks are those of the run under way; 0 while none
+    /// is. O(blocks) while a run is under way.
+    #[must_use]
+    pub fn statistics(&self) -> DefragStatistics {
+        let now = self.run.as_ref().map_or_else(DefragStatistics::default, Defrag::statistics);
+        sum(self.finished, now)
+    }
+
+    /// Returns `true` if a run is under way, or can begin now.
+    fn begins(&mut self) -> bool {
+        if self.run.is_some() {
+            return true;
+        }
+        self.rest = self.rest.saturating_sub(1);
+        self.rest == 0 && self.wastes()
+    }
+
+    /// Returns `true` if the blocks of a memory type waste too much.
+    fn wastes(&self) -> bool {
+        let desc = &self.desc;
+        self.memory.statistics().types.iter().any(|held| {
+            let spare = held.block_bytes.checked_div(held.block_count).unwrap_or(0);
+            let waste = held.block_bytes.saturating_sub(held.range_bytes).saturating_sub(spare);
+            waste >= desc.waste_bytes_min && waste as f64 >= desc.waste_min * held.block_bytes as f64
+        })
+    }
+
+    /// Ends the run if it is done, and begins the rest.
+    fn end_if_done(&mut self) {
+        let Some(run) = self.run.take_if(|run| run.state() == DefragState::Done) else { return };
+        let statistics = run.statistics();
+        self.doublings = if statistics.freed_block_count == 0 { (self.doublings + 1).min(DOUBLINGS_MAX) } else { 0 };
+        self.rest = self.desc.rest_steps.saturating_mul(1 << self.doublings).saturating_add(1);
+        let blocks =
+            DefragStatistics { block_count: 0, block_bytes: 0, used_bytes: 0, scattered_bytes: 0, ..statistics };
+        self.finished = sum(self.finished, blocks);
+    }
+}
+
+/// Adds the results of two runs.
+fn sum(one: DefragStatistics, other: DefragStatistics) -> DefragStatistics {
+    DefragStatistics {
+        pass_count: one.pass_count + other.pass_count,
+        planned_count: one.planned_count + other.planned_count,
+        moved_count: one.moved_count + other.moved_count,
+        moved_bytes: one.moved_bytes + other.moved_bytes,
+        ignored_count: one.ignored_count + other.ignored_count,
+        freed_block_count: one.freed_block_count + other.freed_block_count,
+        freed_block_bytes: one.freed_block_bytes + other.freed_block_bytes,
+        joined_bytes: one.joined_bytes + other.joined_bytes,
+        planning_ns: one.planning_ns + other.planning_ns,
+        planning_ns_max: one.planning_ns_max.max(other.planning_ns_max),
+        block_count: one.block_count + other.block_count,
+        block_bytes: one.block_bytes + other.block_bytes,
+        used_bytes: one.used_bytes + other.used_bytes,
+        scattered_bytes: one.scattered_bytes + other.scattered_bytes,
+    }
+}
+
+impl<D: Device> std::fmt::Debug for Compactor<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Compactor").field("desc", &self.desc).field("run", &self.run).field("rest", &self.rest).finish()
+    }
+}
