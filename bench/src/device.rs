@@ -3,6 +3,8 @@
 //! Every contender ([`crate::makers`]) creates a `VkBuffer`, allocates its memory, binds it, and destroys both; or
 //! allocates memory only. A run of a trace that takes too long is cut off, and the table reports it.
 
+use crate::driver_calls;
+use crate::driver_waits;
 use crate::footprint;
 use crate::makers::{GpuAllocator, Handles, Maker, Memory, Nothing, Ours, OursMemory, Vma, VmaMemory};
 use crate::objects;
@@ -12,6 +14,7 @@ use crate::parts;
 use crate::threads::{self, Shared};
 use crate::trace::{Op, Random, Trace};
 use ringfence::device::{Driver, MemoryProperties};
+use ringfence::vulkan;
 use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Gpu, Options};
 use std::time::{Duration, Instant};
@@ -184,6 +187,10 @@ pub struct Settings {
     pub level_textures: Option<usize>,
     /// The textures that are streamed; `None` to skip this.
     pub stream: Option<footprint::Stream>,
+    /// The buffers that are replaced; `None` to skip this.
+    pub churn: Option<footprint::Churn>,
+    /// `true` to measure the driver's calls for memory.
+    pub with_driver: bool,
     /// `true` to measure pairs on several threads.
     pub with_pairs: bool,
 }
@@ -219,16 +226,34 @@ pub fn sections(traces: &[&Trace], settings: &Settings, report: &mut Report) -> 
     if settings.with_pairs {
         thread_section(&handles, &contenders, settings, &name, report)?;
     }
+    if settings.with_driver {
+        driver_waits::section(&handles, report)?;
+    }
+    if settings.level_textures.is_some() || settings.stream.is_some() || settings.churn.is_some() {
+        footprint_sections(&handles, settings, report)?;
+    }
+    if settings.with_growth {
+        growth_section(&handles, &contenders, settings, &name, report)?;
+    }
+    paced::section(&handles, &growing(), &settings.paced, &name, report)
+}
+
+/// The sections about memory that is held, on a device whose calls are counted.
+fn footprint_sections(handles: &Handles, settings: &Settings, report: &mut Report) -> std::io::Result<()> {
+    let device = driver_calls::wrap(&handles.device);
+    // SAFETY: the handles belong together, and the device is alive until this function returns.
+    let ours = unsafe { vulkan::Device::new(handles.instance, handles.physical, device.clone(), handles.ours.desc()) };
+    let handles = Handles { device, ours: ours.expect("the device was wrapped before"), ..*handles };
     if let Some(textures) = settings.level_textures {
         footprint::level_section(&handles, textures, report)?;
     }
     if let Some(stream) = &settings.stream {
         footprint::stream_section(&handles, stream, report)?;
     }
-    if settings.with_growth {
-        growth_section(&handles, &contenders, settings, &name, report)?;
+    if let Some(churn) = &settings.churn {
+        footprint::churn_section(&handles, churn, report)?;
     }
-    paced::section(&handles, &growing(), &settings.paced, &name, report)
+    Ok(())
 }
 
 /// Returns for each contender the least time, the operations that it measures, and the number of repetitions.

@@ -1,19 +1,22 @@
-//! Memory that a process holds: a level that is loaded and dropped (*level*), and textures that are replaced in each
-//! frame (*stream*). No work is submitted, so that only the host's side is measured.
+//! Memory that a process holds: a level that is loaded and dropped (*level*), textures that are replaced in each frame
+//! (*stream*), and buffers of any size that are replaced (*churn_bytes*). No work is submitted, so that only the host's side
+//! is measured.
 //!
 //! The peers destroy objects two frames after their release, as programs with frames in flight do. Ringfence releases them
 //! in its `reclaim`, once a frame.
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::time::Instant;
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
 
 use ash::vk;
 use gpu_allocator::vulkan as ga;
 use ringfence::memory::Maintenance;
+use ringfence::placement::{Compactor, CompactorDesc};
 use ringfence::{AllocationDesc, AllocatorDesc, vulkan as rf};
 use vk_mem::Alloc;
 
+use crate::driver_calls::{self, Calls};
 use crate::makers::{Handles, Vma, raw_gpu_allocator};
 use crate::objects::{IMAGE_USAGE, USAGE};
 use crate::output::{Report, Row, Value};
@@ -21,6 +24,9 @@ use crate::trace::Random;
 
 /// Number of frames between the release of a peer's object and its destruction.
 const IN_FLIGHT: usize = 2;
+
+/// A frame is slow if its objects take longer.
+const SLOW_US: f64 = 500.0;
 
 /// An object to create.
 #[derive(Clone, Copy)]
@@ -31,10 +37,19 @@ enum Wanted {
 }
 
 impl Wanted {
-    fn bytes(self) -> u64 {
-        match self {
-            Self::Buffer(bytes) => bytes,
-            Self::Texture(width, height) => u64::from(width) * u64::from(height) * 4,
+    /// Returns the bytes that the driver requires for the object.
+    fn bytes(self, device: &ash::Device) -> u64 {
+        // SAFETY: the description is valid, and the object is destroyed unused.
+        unsafe {
+            match self {
+                Self::Buffer(bytes) => bytes,
+                Self::Texture(width, height) => {
+                    let image = device.create_image(&image_info(width, height), None).expect("an image");
+                    let bytes = device.get_image_memory_requirements(image).size;
+                    device.destroy_image(image, None);
+                    bytes
+                }
+            }
         }
     }
 }
@@ -108,6 +123,97 @@ impl Objects for Ours {
 
     fn object_count(&self) -> u64 {
         self.memory.budgets().memory_object_count()
+    }
+}
+
+/// Ringfence with a [`Compactor`]: buffers are movable. Nothing is submitted: the host signals the timeline, and the
+/// commands of the copies are recorded and dropped.
+struct Compacting {
+    buffers: RefCell<HashMap<u64, rf::Buffer>>,
+    made: Cell<u64>,
+    compactor: RefCell<Compactor<rf::Device>>,
+    timeline: rf::Timeline,
+    semaphore: vk::Semaphore,
+    commands: (vk::CommandPool, vk::CommandBuffer),
+    device: ash::Device,
+    ours: Ours,
+}
+
+impl Compacting {
+    fn new(handles: &Handles) -> Self {
+        let (ours, device) = (Ours::new(handles, false), handles.device.clone());
+        let mut kind = vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
+        let info = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
+        let flags = vk::CommandPoolCreateFlags::RESET_COMMAND_BUFFER;
+        // SAFETY: the descriptions are valid, and `end_frame` signals the semaphore.
+        unsafe {
+            let semaphore = device.create_semaphore(&info, None).expect("a semaphore");
+            let timeline = ours.memory.timeline(semaphore).expect("a timeline");
+            let pool = vk::CommandPoolCreateInfo::default().flags(flags);
+            let pool = device.create_command_pool(&pool, None).expect("a pool");
+            let info = vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
+            let buffer = device.allocate_command_buffers(&info).expect("a command buffer")[0];
+            let compactor = RefCell::new(Compactor::new(&ours.memory, CompactorDesc::default()));
+            let (buffers, made) = (RefCell::default(), Cell::new(0));
+            Self { buffers, made, compactor, timeline, semaphore, commands: (pool, buffer), device, ours }
+        }
+    }
+}
+
+impl Objects for Compacting {
+    type Held = u64;
+
+    fn make(&self, wanted: Wanted) -> u64 {
+        let Wanted::Buffer(bytes) = wanted else { unreachable!("churn has buffers only") };
+        let number = self.made.replace(self.made.get() + 1);
+        let desc = AllocationDesc { movable: true, user_data: number, ..Default::default() };
+        let held = self.ours.memory.create_buffer(&rf::BufferInfo::new(bytes, USAGE), desc).expect("there is memory");
+        self.buffers.borrow_mut().insert(number, held);
+        number
+    }
+
+    fn release(&self, held: u64) {
+        self.buffers.borrow_mut().remove(&held);
+    }
+
+    fn end_frame(&self) {
+        let (frame, mut buffers) = (self.timeline.begin(), self.buffers.borrow_mut());
+        let (_, commands) = self.commands;
+        // SAFETY: the command buffer is never submitted, and the semaphore belongs to the timeline.
+        unsafe {
+            self.device.begin_command_buffer(commands, &vk::CommandBufferBeginInfo::default()).expect("it begins");
+            let mut recorder = rf::CopyRecorder::new(&self.device, commands);
+            let step = self.compactor.borrow_mut().step(&frame, &mut recorder, |pass, index| {
+                let number = pass.moves()[index].user_data;
+                pass.copy_buffer(buffers.get_mut(&number).expect("it is held")).map(drop)
+            });
+            step.expect("the frame is of this allocator");
+            self.device.end_command_buffer(commands).expect("it ends");
+            let info = vk::SemaphoreSignalInfo::default().semaphore(self.semaphore).value(frame.value());
+            self.device.signal_semaphore(&info).expect("it is signalled");
+        }
+        self.timeline.submitted(frame).expect("it is of this timeline");
+        self.ours.end_frame();
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.ours.held_bytes()
+    }
+
+    fn object_count(&self) -> u64 {
+        self.ours.object_count()
+    }
+}
+
+impl Drop for Compacting {
+    fn drop(&mut self) {
+        self.buffers.borrow_mut().clear();
+        self.ours.memory.shutdown(Duration::from_secs(10)).expect("nothing is under way");
+        // SAFETY: the host has signalled all values, and nothing was submitted.
+        unsafe {
+            self.device.destroy_semaphore(self.semaphore, None);
+            self.device.destroy_command_pool(self.commands.0, None);
+        }
     }
 }
 
@@ -297,8 +403,7 @@ struct LevelFigures {
     held_mib: [f64; 2],
 }
 
-fn play_level<O: Objects>(objects: &O, wanted: &[Wanted]) -> LevelFigures {
-    let live: u64 = wanted.iter().map(|one| one.bytes()).sum();
+fn play_level<O: Objects>(objects: &O, wanted: &[Wanted], live: u64) -> LevelFigures {
     let mut figures = LevelFigures::default();
     let load = || {
         let start = Instant::now();
@@ -347,13 +452,15 @@ pub struct Stream {
 }
 
 struct StreamFigures {
-    /// Time for objects in each frame, sorted, in µs.
-    frames_us: Vec<f64>,
+    /// Time for objects in each frame, and its driver calls on the program's thread; the fastest frame first.
+    frames: Vec<(f64, Calls)>,
+    /// Memory objects that any thread has created and freed.
+    objects: [u32; 2],
     peak: f64,
     mean: f64,
 }
 
-fn play_stream<O: Objects>(objects: &O, stream: &Stream) -> StreamFigures {
+fn play_stream<O: Objects>(objects: &O, device: &ash::Device, stream: &Stream) -> StreamFigures {
     let mut random = Random::new(23);
     let mut number = 0_u32;
     let mut next = || {
@@ -369,47 +476,120 @@ fn play_stream<O: Objects>(objects: &O, stream: &Stream) -> StreamFigures {
     let mut live: VecDeque<_> = (0..stream.live)
         .map(|_| {
             let wanted = next();
-            live_bytes += wanted.bytes();
-            (wanted, objects.make(wanted))
+            let bytes = wanted.bytes(device);
+            live_bytes += bytes;
+            (bytes, objects.make(wanted))
         })
         .collect();
-    let (mut frames_us, mut shares) = (Vec::with_capacity(stream.frames), Vec::with_capacity(stream.frames));
+    let (mut frames, mut shares) = (Vec::with_capacity(stream.frames), Vec::with_capacity(stream.frames));
+    driver_calls::take_all();
     for _ in 0..stream.frames {
         let wanted: Vec<_> = (0..stream.replaced).map(|_| next()).collect();
         let mut made = Vec::with_capacity(stream.replaced);
         let gone: Vec<_> = live.drain(..stream.replaced).collect();
-        live_bytes -= gone.iter().map(|(wanted, _)| wanted.bytes()).sum::<u64>();
-        live_bytes += wanted.iter().map(|wanted| wanted.bytes()).sum::<u64>();
+        let bytes: Vec<_> = wanted.iter().map(|wanted| wanted.bytes(device)).collect();
+        live_bytes -= gone.iter().map(|(bytes, _)| bytes).sum::<u64>();
+        live_bytes += bytes.iter().sum::<u64>();
+        driver_calls::take();
         let start = Instant::now();
         gone.into_iter().for_each(|(_, one)| objects.release(one));
-        made.extend(wanted.into_iter().map(|wanted| (wanted, objects.make(wanted))));
+        made.extend(bytes.into_iter().zip(wanted).map(|(bytes, wanted)| (bytes, objects.make(wanted))));
         objects.end_frame();
-        frames_us.push(start.elapsed().as_secs_f64() * 1e6);
+        frames.push((start.elapsed().as_secs_f64() * 1e6, driver_calls::take()));
         live.extend(made);
         shares.push(objects.held_bytes() as f64 / live_bytes as f64);
         // The rest of a frame: a background thread works meanwhile.
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
+    let calls = driver_calls::take_all();
     live.into_iter().for_each(|(_, one)| objects.release(one));
     (0..=IN_FLIGHT).for_each(|_| objects.end_frame());
-    frames_us.sort_by(f64::total_cmp);
+    frames.sort_by(|one, other| one.0.total_cmp(&other.0));
     let peak = shares.iter().copied().fold(0.0, f64::max);
-    StreamFigures { frames_us, peak, mean: shares.iter().sum::<f64>() / shares.len() as f64 }
+    StreamFigures { frames, objects: calls, peak, mean: shares.iter().sum::<f64>() / shares.len() as f64 }
+}
+
+/// Buffers that are replaced: how many bytes are live, the sizes, and for how many operations.
+#[derive(Clone, Copy)]
+pub struct Churn {
+    pub live_bytes: u64,
+    pub sizes: (u64, u64),
+    pub operations: u64,
+    /// `true` if the range of sizes moves, so that holes of one time do not fit the requests of another.
+    pub wanders: bool,
+}
+
+/// Memory over live bytes.
+struct ChurnFigures {
+    peak: f64,
+    mean: f64,
+    end: f64,
+    ns: f64,
+}
+
+/// Number of operations in a frame of churn.
+const CHURN_FRAME: u64 = 20;
+
+impl Churn {
+    /// Returns the next size. A range that wanders covers a 16th of the sizes at a time, and crosses them all four times.
+    fn size(&self, random: &mut Random, operation: u64) -> u64 {
+        let (low, high) = self.sizes;
+        if !self.wanders {
+            return random.log_uniform(low, high);
+        }
+        let phase = (operation as f64 / self.operations as f64 * 4.0) % 2.0;
+        let place = if phase < 1.0 { phase } else { 2.0 - phase };
+        let low = low as f64 * (high as f64 / low as f64 / 16.0).powf(place);
+        random.log_uniform(low as u64, low as u64 * 16)
+    }
+}
+
+fn play_churn<O: Objects>(objects: &O, churn: &Churn) -> ChurnFigures {
+    let (mut random, mut live, mut held) = (Random::new(5), Vec::new(), 0_u64);
+    let (mut sum, mut samples, mut peak, mut share) = (0.0, 0_u64, 0.0_f64, 0.0);
+    let start = Instant::now();
+    for operation in 0..churn.operations {
+        let bytes = churn.size(&mut random, operation);
+        while held + bytes > churn.live_bytes {
+            let (bytes, one) = live.swap_remove(random.below(live.len() as u64) as usize);
+            held -= bytes;
+            objects.release(one);
+        }
+        live.push((bytes, objects.make(Wanted::Buffer(bytes))));
+        held += bytes;
+        if operation % CHURN_FRAME == 0 {
+            objects.end_frame();
+            // The first part fills the memory.
+            if operation > churn.operations / 10 {
+                share = objects.held_bytes() as f64 / held as f64;
+                (sum, samples, peak) = (sum + share, samples + 1, peak.max(share));
+            }
+        }
+    }
+    let ns = start.elapsed().as_secs_f64() * 1e9 / churn.operations as f64;
+    live.into_iter().for_each(|(_, one)| objects.release(one));
+    (0..=IN_FLIGHT).for_each(|_| objects.end_frame());
+    ChurnFigures { peak, mean: sum / samples as f64, end: share, ns }
 }
 
 /// The measurements of a contender; each creates a new allocator.
 trait Measure {
-    fn level(&self, handles: &Handles, wanted: &[Wanted]) -> LevelFigures;
+    fn level(&self, handles: &Handles, wanted: &[Wanted], live: u64) -> LevelFigures;
+    fn churn(&self, handles: &Handles, churn: &Churn) -> ChurnFigures;
     fn stream(&self, handles: &Handles, stream: &Stream) -> StreamFigures;
 }
 
 impl<O: Objects, F: Fn(&Handles) -> O> Measure for F {
-    fn level(&self, handles: &Handles, wanted: &[Wanted]) -> LevelFigures {
-        LevelFigures { held_mib: play_unload(&self(handles), wanted), ..play_level(&self(handles), wanted) }
+    fn level(&self, handles: &Handles, wanted: &[Wanted], live: u64) -> LevelFigures {
+        LevelFigures { held_mib: play_unload(&self(handles), wanted), ..play_level(&self(handles), wanted, live) }
+    }
+
+    fn churn(&self, handles: &Handles, churn: &Churn) -> ChurnFigures {
+        play_churn(&self(handles), churn)
     }
 
     fn stream(&self, handles: &Handles, stream: &Stream) -> StreamFigures {
-        play_stream(&self(handles), stream)
+        play_stream(&self(handles), &handles.device, stream)
     }
 }
 
@@ -425,11 +605,12 @@ fn contenders() -> Vec<(&'static str, Box<dyn Measure>)> {
 /// Loads a level of `textures` textures and four times as many buffers, drops it, and loads it again.
 pub fn level_section(handles: &Handles, textures: usize, report: &mut Report) -> std::io::Result<()> {
     let wanted = level(textures);
-    let gib = wanted.iter().map(|one| one.bytes()).sum::<u64>() as f64 / MIB / 1024.0;
+    let live = wanted.iter().map(|one| one.bytes(&handles.device)).sum::<u64>();
+    let gib = live as f64 / MIB / 1024.0;
     let rows: Vec<_> = contenders()
         .iter()
         .map(|(name, by)| {
-            let figures = by.level(handles, &wanted);
+            let figures = by.level(handles, &wanted, live);
             let mut row = Row::new();
             row.push("by", Value::Text((*name).into()));
             row.push("load ms", Value::Number(figures.loads_ms[0], 1));
@@ -453,13 +634,21 @@ pub fn stream_section(handles: &Handles, stream: &Stream, report: &mut Report) -
         let rows: Vec<_> = contenders()
             .iter()
             .map(|(name, by)| {
-                let StreamFigures { frames_us, peak, mean } = by.stream(handles, &stream);
-                let at = |share: f64| Value::Number(frames_us[((frames_us.len() - 1) as f64 * share) as usize], 0);
+                let StreamFigures { frames, objects, peak, mean } = by.stream(handles, &stream);
+                let at = |share: f64| Value::Number(frames[((frames.len() - 1) as f64 * share) as usize].0, 0);
+                let slow: Vec<_> = frames.iter().filter(|(us, _)| *us > SLOW_US).collect();
+                let sum = |of: fn(&Calls) -> f64| slow.iter().map(|(_, calls)| of(calls)).sum::<f64>();
                 let mut row = Row::new();
                 row.push("by", Value::Text((*name).into()));
                 row.push("50 % µs", at(0.5));
                 row.push("99 % µs", at(0.99));
                 row.push("worst µs", at(1.0));
+                row.push("slow frames", Value::Number(slow.len() as f64, 0));
+                row.push("ms", Value::Number(slow.iter().map(|(us, _)| us).sum::<f64>() / 1e3, 1));
+                row.push("memory calls", Value::Number(sum(|calls| calls.memory_us) / 1e3, 1));
+                row.push("image calls", Value::Number(sum(|calls| calls.object_us) / 1e3, 1));
+                row.push("blocks made", Value::Number(objects[0].into(), 0));
+                row.push("freed", Value::Number(objects[1].into(), 0));
                 row.push("peak bytes / live", Value::Number(peak, 2));
                 row.push("mean bytes / live", Value::Number(mean, 2));
                 row
@@ -471,6 +660,36 @@ pub fn stream_section(handles: &Handles, stream: &Stream, report: &mut Report) -
             stream.live, stream.side_max, stream.replaced, stream.frames
         );
         report.table("footprint_stream", &heading, &rows, 0)?;
+    }
+    Ok(())
+}
+
+/// Replaces buffers of any size, with the same live bytes.
+pub fn churn_section(handles: &Handles, churn: &Churn, report: &mut Report) -> std::io::Result<()> {
+    for wanders in [false, true] {
+        let churn = Churn { wanders, ..*churn };
+        let mut contenders = contenders();
+        contenders.insert(2, ("ringfence, compacting", Box::new(Compacting::new)));
+        let rows: Vec<_> = contenders
+            .iter()
+            .map(|(name, by)| {
+                let ChurnFigures { peak, mean, end, ns } = by.churn(handles, &churn);
+                let mut row = Row::new();
+                row.push("by", Value::Text((*name).into()));
+                row.push("peak bytes / live", Value::Number(peak, 2));
+                row.push("mean", Value::Number(mean, 2));
+                row.push("end", Value::Number(end, 2));
+                row.push("ns of an operation", Value::Number(ns, 0));
+                row
+            })
+            .collect();
+        let heading = format!(
+            "Churn of {} MiB, {} operations, sizes {}",
+            churn.live_bytes >> 20,
+            churn.operations,
+            if wanders { "wander" } else { "steady" }
+        );
+        report.table("footprint_churn", &heading, &rows, 0)?;
     }
     Ok(())
 }

@@ -4,6 +4,8 @@ mod clock;
 mod contenders;
 mod defrag;
 mod device;
+mod driver_calls;
+mod driver_waits;
 mod footprint;
 mod frames;
 mod makers;
@@ -38,6 +40,7 @@ struct Arguments {
     paced: paced::Paced,
     level_textures: usize,
     stream: footprint::Stream,
+    churn: footprint::Churn,
 }
 
 impl Arguments {
@@ -56,6 +59,12 @@ impl Arguments {
             host_bytes: 256 << 20,
             paced: paced::Paced::default(),
             level_textures: 5_000,
+            churn: footprint::Churn {
+                live_bytes: 2 << 30,
+                sizes: (1 << 10, 8 << 20),
+                operations: 200_000,
+                wanders: false,
+            },
             stream: footprint::Stream { live: 2_000, replaced: 40, frames: 2_000, side_max: 2048, differs: false },
         };
         let mut arguments = std::env::args().skip(1);
@@ -81,6 +90,7 @@ impl Arguments {
                 "--level-textures" => {
                     read.level_textures = value()?.parse().map_err(|_| "--level-textures wants a number")?;
                 }
+                "--churn-mib" => read.churn.live_bytes = mib(&value()?)?,
                 "--stream-side" => {
                     read.stream.side_max = value()?.parse().map_err(|_| "--stream-side wants a number")?;
                 }
@@ -159,9 +169,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if arguments.wants("defragmentation") {
         defrag::section(arguments.quick, repetitions.min(7), &mut report)?;
     }
-    if ["device", "played", "pairs", "paced", "objects", "objects_parts", "objects_frame", "level", "stream"]
-        .iter()
-        .any(|section| arguments.wants(section))
+    if [
+        "device",
+        "played",
+        "pairs",
+        "paced",
+        "objects",
+        "objects_parts",
+        "objects_frame",
+        "level",
+        "stream",
+        "churn_bytes",
+        "driver",
+    ]
+    .iter()
+    .any(|section| arguments.wants(section))
     {
         let traces = trace::made(if arguments.quick { 50 } else { 5 });
         let churn: Vec<_> = traces.iter().filter(|trace| trace.kind == trace::Kind::Churn).collect();
@@ -179,6 +201,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             with_traces: arguments.wants("device") || arguments.wants("played"),
             level_textures: arguments.wants("level").then_some(arguments.level_textures),
             stream: arguments.wants("stream").then_some(arguments.stream),
+            churn: arguments.wants("churn_bytes").then_some(arguments.churn),
+            with_driver: arguments.wants("driver"),
             with_pairs: arguments.wants("device") || arguments.wants("pairs"),
         };
         device::sections(&churn, &settings, &mut report)?;
