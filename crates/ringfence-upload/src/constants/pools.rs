@@ -28,7 +28,6 @@ pub(super) struct Pools<P> {
     vacant: Vec<usize>,
     /// Number of free slots of each pool.
     room: FitTree,
-    leaves: usize,
     /// Pools that became empty, with the tick at which they were queued. Each pool is queued at most once.
     empty: VecDeque<(usize, u64)>,
 }
@@ -36,7 +35,7 @@ pub(super) struct Pools<P> {
 impl<P: Clone> Pools<P> {
     pub(super) fn new() -> Self {
         let (listed, vacant, empty) = (Vec::new(), Vec::new(), VecDeque::new());
-        Self { listed, vacant, room: FitTree::new([].into_iter()), leaves: 1, empty }
+        Self { listed, vacant, room: FitTree::empty(), empty }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -52,14 +51,8 @@ impl<P: Clone> Pools<P> {
         });
         self.listed[index] = Some(listed);
         self.empty.push_back((index, tick));
-        if index < self.leaves {
-            self.room.set(index, slots.into());
-        } else {
-            self.leaves = (index + 1).next_power_of_two();
-            let held = |index: usize| self.listed.get(index).and_then(Option::as_ref);
-            let free = |index| held(index).map_or(0, |held| held.free.len() as u64);
-            self.room = FitTree::new((0..self.leaves).map(free));
-        }
+        self.room.reserve(index + 1);
+        self.room.set(index, slots.into());
     }
 
     fn held(&mut self, index: usize) -> &mut Listed<P> {
