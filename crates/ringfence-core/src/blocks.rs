@@ -42,11 +42,12 @@ mod order;
 
 pub use growable::{BlockSource, GrowError, GrowableBlocks};
 pub use names::{BlockAllocation, BlockId};
+pub use order::{FullestFirst, OldestFirst, Order};
 
 use crate::range::{AllocError, FreeError, Range, RangeAllocator, Serial, Serials, check_request};
 use alloc::vec::Vec;
 use core::fmt;
-use order::Order;
+use index::Key;
 
 /// Sizes of new blocks, and rules by which empty blocks are destroyed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,13 +113,13 @@ const NOT_REPORTED: u64 = u64::MAX;
 ///
 /// The caller creates and destroys the heaps, as the [module](self) describes. If the blocks are dropped, the heaps are
 /// dropped too.
-pub struct Blocks<A, H> {
+pub struct Blocks<A, H, O = FullestFirst> {
     /// The block of each slot. The slot of a removed block is reused for a block with another serial.
     slots: Vec<Option<Block<A, H>>>,
     /// Slots without a block.
     vacant: Vec<u32>,
     /// The order in which requests try the blocks.
-    order: Order,
+    order: O,
     /// All blocks without a live range, in the order in which they became empty.
     empties: Vec<Empty>,
     /// The latest reported tick.
@@ -130,21 +131,25 @@ pub struct Blocks<A, H> {
     desc: BlocksDesc,
 }
 
-impl<A: RangeAllocator, H> Blocks<A, H> {
+impl<A, H> Blocks<A, H> {
     /// Creates an empty list of blocks. A request tries the fullest block first that has enough free units.
     #[must_use]
     pub const fn new(desc: BlocksDesc) -> Self {
-        Self::with_order(desc, Order::fullest_first())
+        Self::with_order(desc, FullestFirst(index::Index::new()))
     }
+}
 
+impl<A, H> Blocks<A, H, OldestFirst> {
     /// As [`Blocks::new`], but a request tries the oldest block first. A block in a reused slot counts as old as the slot.
     /// Needs less memory if ranges of many sizes are replaced again and again.
     #[must_use]
     pub const fn oldest_first(desc: BlocksDesc) -> Self {
-        Self::with_order(desc, Order::oldest_first())
+        Self::with_order(desc, OldestFirst::new())
     }
+}
 
-    const fn with_order(desc: BlocksDesc, order: Order) -> Self {
+impl<A, H, O> Blocks<A, H, O> {
+    const fn with_order(desc: BlocksDesc, order: O) -> Self {
         Self {
             slots: Vec::new(),
             vacant: Vec::new(),
@@ -156,7 +161,9 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             desc,
         }
     }
+}
 
+impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
     /// Returns the description from [`Blocks::new`].
     #[must_use]
     pub const fn desc(&self) -> &BlocksDesc {
@@ -181,12 +188,18 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     #[inline]
     pub fn try_allocate(&mut self, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
         check_request(size, alignment, u64::MAX)?;
-        let mut next = self.order.first(size);
-        while let Some(slot) = next {
-            if let Some(allocation) = self.probe(slot, size, alignment) {
-                return Ok(allocation);
+        let (slots, order) = (&mut self.slots, &mut self.order);
+        let found = order.search(size, |slot| {
+            let block = slots[slot as usize].as_mut().ok_or(0_u64)?;
+            let range = block.grant(size, alignment)?;
+            Ok((range, block.note_grant()))
+        });
+        if let Some((slot, (range, (key, is_first)))) = found {
+            self.order.granted(slot, key);
+            if is_first {
+                self.note_reuse(slot);
             }
-            next = self.order.after(slot, size);
+            return Ok(BlockAllocation::new(BlockId { serial: key.1, slot }, range));
         }
         Err(self.out_of_space(size, alignment))
     }
@@ -200,7 +213,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         mut ask: impl FnMut(&mut A) -> Option<Range>,
     ) -> Option<BlockAllocation> {
         let size = size.max(1);
-        let mut next = self.first_with_room(size);
+        let mut next = self.with_room(None, size);
         while let Some(slot) = next {
             let block = self.slots[slot as usize].as_mut()?;
             let serial = block.serial;
@@ -208,56 +221,15 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
                 self.note_allocation(slot);
                 return Some(BlockAllocation::new(BlockId { serial, slot }, range));
             }
-            next = self.next_with_room(slot, size);
+            next = self.with_room(Some(slot), size);
         }
         None
     }
 
-    /// Returns the slot of the first block, in the order of the blocks, with at least `size` free units. The bounds of the
-    /// blocks are ignored: they hold for `allocate` only.
-    fn first_with_room(&self, size: u64) -> Option<u32> {
-        match &self.order {
-            Order::FullestFirst(index) => index.first_of(size),
-            Order::OldestFirst(_) => self.oldest_with_room(0, size),
-        }
-    }
-
-    /// Returns the slot of the block that follows `slot` in the order of [`Self::first_with_room`].
-    fn next_with_room(&self, slot: u32, size: u64) -> Option<u32> {
-        match &self.order {
-            Order::FullestFirst(index) => index.after(slot),
-            Order::OldestFirst(_) => self.oldest_with_room(slot as usize + 1, size),
-        }
-    }
-
-    fn oldest_with_room(&self, from: usize, size: u64) -> Option<u32> {
-        let has_room = |slot: &usize| self.slots[*slot].as_ref().is_some_and(|block| block.free_size >= size);
-        (from..self.slots.len()).find(has_room).map(|slot| slot as u32)
-    }
-
-    /// Allocates from the block of a slot, unless its free spans are known to be too short. On failure, lowers the block's
-    /// bound.
-    #[inline(always)]
-    fn probe(&mut self, slot: u32, size: u64, alignment: u64) -> Option<BlockAllocation> {
-        if self.order.bound(slot) < size {
-            return None;
-        }
-        let block = self.slots[slot as usize].as_mut()?;
-        let mut longest = size - 1;
-        if block.allocator.may_hold(size) {
-            match block.allocator.allocate(size, alignment) {
-                Ok(range) => {
-                    let id = BlockId { serial: block.serial, slot };
-                    self.note_allocation(slot);
-                    return Some(BlockAllocation::new(id, range));
-                }
-                // The span can be long enough but misaligned, so the bound is the longest span.
-                Err(AllocError::OutOfSpace { largest_free, .. }) if alignment != 1 => longest = largest_free,
-                Err(_) => {}
-            }
-        }
-        self.order.refused(slot, longest);
-        None
+    /// Returns the slot of the first block, in the order of the blocks, or of the one after `slot`, with at least `size` free
+    /// units. The bounds of the blocks are ignored: they hold for `allocate` only.
+    fn with_room(&self, slot: Option<u32>, size: u64) -> Option<u32> {
+        self.order.with_room(slot, size, |slot| self.slots[slot].as_ref().map(|block| block.free_size))
     }
 
     /// Allocates from the given block.
@@ -328,7 +300,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
             self.empties.push(Empty { slot, since: NOT_REPORTED });
         }
         let block = Block { heap, allocator, serial, initial_size, free_size };
-        self.order.insert(slot, (free_size, serial), initial_size);
+        self.order.insert(slot, (free_size, serial));
         self.slots[slot as usize] = Some(block);
         BlockId { serial, slot }
     }
@@ -344,9 +316,8 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     #[inline]
     fn note_allocation(&mut self, slot: u32) {
         let Some(block) = self.slots[slot as usize].as_mut() else { return };
-        block.free_size = block.allocator.free_size();
-        let is_first = block.allocator.live_count() == 1;
-        self.order.granted(slot, (block.free_size, block.serial), block.initial_size);
+        let (key, is_first) = block.note_grant();
+        self.order.granted(slot, key);
         if is_first {
             self.note_reuse(slot);
         }
@@ -359,7 +330,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         block.free_size = block.allocator.free_size();
         let is_empty = block.allocator.is_empty();
         // If a range in the middle of a linear allocator was freed, the free size is unchanged.
-        self.order.freed(slot, (block.free_size, block.serial), block.initial_size);
+        self.order.freed(slot, (block.free_size, block.serial));
         if is_empty {
             self.empties.push(Empty { slot, since: NOT_REPORTED });
         }
@@ -460,6 +431,12 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
         self.block(id).map(|block| (&block.heap, &block.allocator))
     }
 
+    /// As [`Blocks::get`], with a mutable heap.
+    #[inline]
+    pub fn get_mut(&mut self, id: BlockId) -> Option<(&mut H, &A)> {
+        self.block_mut(id).map(|block| (&mut block.heap, &block.allocator))
+    }
+
     /// Returns the heap of a block, mutably; `None` if the block was removed or belongs to other blocks.
     pub fn heap_mut(&mut self, id: BlockId) -> Option<&mut H> {
         self.block_mut(id).map(|block| &mut block.heap)
@@ -532,13 +509,38 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     }
 }
 
+impl<A: RangeAllocator, H> Block<A, H> {
+    /// Updates the free size after a grant. Returns the block's key, and `true` if the grant was the first.
+    #[inline(always)]
+    fn note_grant(&mut self) -> (Key, bool) {
+        self.free_size = self.allocator.free_size();
+        ((self.free_size, self.serial), self.allocator.live_count() == 1)
+    }
+
+    /// Allocates from the block.
+    ///
+    /// # Errors
+    /// An upper bound of the requests that the block grants, in units.
+    #[inline(always)]
+    fn grant(&mut self, size: u64, alignment: u64) -> Result<Range, u64> {
+        if !self.allocator.may_hold(size) {
+            return Err(size - 1);
+        }
+        self.allocator.allocate(size, alignment).map_err(|error| match error {
+            // The span can be long enough but misaligned, so the bound is the longest span.
+            AllocError::OutOfSpace { largest_free, .. } if alignment != 1 => largest_free,
+            _ => size - 1,
+        })
+    }
+}
+
 impl<A, H> Block<A, H> {
     fn id(&self, slot: usize) -> BlockId {
         BlockId { serial: self.serial, slot: slot as u32 }
     }
 }
 
-impl<A: RangeAllocator, H> fmt::Debug for Blocks<A, H> {
+impl<A: RangeAllocator, H, O: Order> fmt::Debug for Blocks<A, H, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.statistics().fmt(f)
     }

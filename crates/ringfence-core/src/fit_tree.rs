@@ -1,5 +1,5 @@
-//! A search tree for the first of many blocks that may fit a request, so that not every block is checked. Growable blocks,
-//! defragmentation plans and pools of constants use it.
+//! A search tree for the first of many blocks that may fit a request, so that not every block is checked. Defragmentation
+//! plans and pools of constants use it.
 //!
 //! ```text
 //!                 9
@@ -10,11 +10,10 @@
 //! | operation | cost |
 //! |---|---|
 //! | new | O(blocks) |
-//! | first, first_from | O(log blocks) |
+//! | first | O(log blocks) |
 //! | set | O(log blocks); O(1) if the maximum of the neighbourhood stays |
 //! | reserve | O(blocks) if the tree has fewer leaves: each time that the number of leaves doubles |
 
-use crate::range::Invalid;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -53,27 +52,6 @@ impl FitTree {
         self.nodes.get(1).is_some_and(|max| *max >= size).then(|| self.leaf_below(1, size))
     }
 
-    /// Returns the index of the first leaf from `from` on with a value of at least `size`; `None` if there is none. `size`
-    /// must not be 0.
-    #[must_use]
-    pub fn first_from(&self, from: usize, size: u64) -> Option<usize> {
-        if from >= self.leaf_count {
-            return None;
-        }
-        let mut at = self.leaf_count + from;
-        while self.nodes[at] < size {
-            // To the next subtree on the right: up from right children, then to the sibling.
-            while at & 1 == 1 {
-                at >>= 1;
-            }
-            if at == 0 {
-                return None;
-            }
-            at += 1;
-        }
-        Some(self.leaf_below(at, size))
-    }
-
     /// Returns the index of the first leaf below node `at` with a value of at least `size`, which must exist.
     #[inline]
     fn leaf_below(&self, mut at: usize, size: u64) -> usize {
@@ -83,32 +61,12 @@ impl FitTree {
         at - self.leaf_count
     }
 
-    /// Returns the value of a leaf.
-    ///
-    /// # Panics
-    /// If there is no such leaf.
-    #[inline]
-    #[must_use]
-    pub fn get(&self, leaf: usize) -> u64 {
-        self.nodes[self.leaf_count + leaf]
-    }
-
     /// Adds leaves of 0 until there are at least `count` leaves.
     pub fn reserve(&mut self, count: usize) {
         if count > self.leaf_count {
             let old = &self.nodes[self.leaf_count..];
             *self = Self::new((0..count.next_power_of_two()).map(|leaf| old.get(leaf).copied().unwrap_or(0)));
         }
-    }
-
-    /// Checks that each inner node has the maximum of its children, for tests.
-    ///
-    /// # Errors
-    /// The first node for which this is not true.
-    pub fn validate(&self) -> Result<(), Invalid> {
-        let is_max = |at: &usize| self.nodes[*at] == self.nodes[2 * at].max(self.nodes[2 * at + 1]);
-        let wrong = (1..self.leaf_count).find(|at| !is_max(at));
-        Invalid::unless(wrong.is_none(), "a node is the maximum of its children", wrong.unwrap_or(0) as u64)
     }
 
     /// Changes the value of a leaf.

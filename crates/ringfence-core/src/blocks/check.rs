@@ -1,9 +1,9 @@
 //! Read-only operations on the blocks: the location of the next allocation, and validation.
 
-use super::{BlockId, Blocks, NOT_REPORTED};
+use super::{BlockId, Blocks, NOT_REPORTED, Order};
 use crate::range::{Invalid, Peek, RangeAllocator, check_request};
 
-impl<A: RangeAllocator, H> Blocks<A, H> {
+impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
     /// Checks all rules of the blocks and of their allocators, for tests.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
     }
 }
 
-impl<A: Peek, H> Blocks<A, H> {
+impl<A: Peek, H, O: Order> Blocks<A, H, O> {
     /// Returns the block and the offset that [`Blocks::try_allocate`] would return now; `None` if the call would fail.
     #[must_use]
     pub fn peek(&self, size: u64, alignment: u64) -> Option<(BlockId, u64)> {
@@ -55,8 +55,8 @@ impl<A: Peek, H> Blocks<A, H> {
     /// Returns the first block for which `offset` returns `Some`, and that offset.
     #[must_use]
     pub fn peek_by(&self, size: u64, offset: impl Fn(&A) -> Option<u64>) -> Option<(BlockId, u64)> {
-        let first = self.first_with_room(size.max(1));
-        let mut in_order = core::iter::successors(first, |slot| self.next_with_room(*slot, size.max(1)));
+        let size = size.max(1);
+        let mut in_order = core::iter::successors(self.with_room(None, size), |slot| self.with_room(Some(*slot), size));
         in_order.find_map(|slot| {
             let block = self.slots[slot as usize].as_ref()?;
             offset(&block.allocator).map(|offset| (block.id(slot as usize), offset))

@@ -6,7 +6,7 @@
 //!        └── create ──▶ BlockSource ─────┘          no space: create a heap, allocate from it, insert it
 //! ```
 
-use super::{BlockAllocation, Blocks, BlocksDesc};
+use super::{BlockAllocation, Blocks, BlocksDesc, FullestFirst, OldestFirst, Order};
 use crate::range::{AllocError, Allocate, FreeError, RangeAllocator};
 use core::{fmt, iter};
 
@@ -72,7 +72,7 @@ impl<E: core::error::Error + 'static> core::error::Error for GrowError<E> {
     }
 }
 
-impl<A: RangeAllocator, H> Blocks<A, H> {
+impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
     /// Calls [`Blocks::try_allocate`]. If it returns [`AllocError::OutOfSpace`], creates a block and allocates from the
     /// new block. `self` is borrowed while `source` creates the heap, so a caller with a lock should not use this
     /// function.
@@ -109,9 +109,9 @@ impl<A: RangeAllocator, H> Blocks<A, H> {
 /// [`Blocks`] that create their own heaps: an allocator without a size limit.
 ///
 /// If it is dropped, the source destroys every heap.
-pub struct GrowableBlocks<S: BlockSource> {
+pub struct GrowableBlocks<S: BlockSource, O: Order = FullestFirst> {
     source: S,
-    blocks: Blocks<S::Allocator, S::Heap>,
+    blocks: Blocks<S::Allocator, S::Heap, O>,
 }
 
 impl<S: BlockSource> GrowableBlocks<S> {
@@ -120,16 +120,20 @@ impl<S: BlockSource> GrowableBlocks<S> {
     pub const fn new(desc: BlocksDesc, source: S) -> Self {
         Self { source, blocks: Blocks::new(desc) }
     }
+}
 
+impl<S: BlockSource> GrowableBlocks<S, OldestFirst> {
     /// As [`GrowableBlocks::new`], but a request tries the oldest block first: see [`Blocks::oldest_first`].
     #[must_use]
     pub const fn oldest_first(desc: BlocksDesc, source: S) -> Self {
         Self { source, blocks: Blocks::oldest_first(desc) }
     }
+}
 
+impl<S: BlockSource, O: Order> GrowableBlocks<S, O> {
     /// Returns the blocks.
     #[must_use]
-    pub const fn blocks(&self) -> &Blocks<S::Allocator, S::Heap> {
+    pub const fn blocks(&self) -> &Blocks<S::Allocator, S::Heap, O> {
         &self.blocks
     }
 
@@ -162,7 +166,7 @@ impl<S: BlockSource> GrowableBlocks<S> {
     }
 }
 
-impl<S: BlockSource> Allocate for GrowableBlocks<S> {
+impl<S: BlockSource, O: Order> Allocate for GrowableBlocks<S, O> {
     type Allocation = BlockAllocation;
     type Error = GrowError<S::Error>;
 
@@ -175,7 +179,7 @@ impl<S: BlockSource> Allocate for GrowableBlocks<S> {
     }
 }
 
-impl<S: BlockSource> Drop for GrowableBlocks<S> {
+impl<S: BlockSource, O: Order> Drop for GrowableBlocks<S, O> {
     fn drop(&mut self) {
         for (_, heap) in self.blocks.drain() {
             self.source.destroy(heap);
@@ -183,7 +187,7 @@ impl<S: BlockSource> Drop for GrowableBlocks<S> {
     }
 }
 
-impl<S: BlockSource> fmt::Debug for GrowableBlocks<S> {
+impl<S: BlockSource, O: Order> fmt::Debug for GrowableBlocks<S, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.blocks.fmt(f)
     }

@@ -1,170 +1,243 @@
 //! The order in which a request tries the blocks, and the blocks that it skips.
 //!
 //! ```text
-//!   fullest first     [ (40, C), (100, D) ]       by free size, then age; a full block is not in the index
+//!   FullestFirst    [ (40, C), (100, D) ]            by free size, then age; a full block is not in the index
 //!
-//!   oldest first         100                      by slot, which is the age unless slots were reused; a tree of maxima
-//!                   40       100                  finds the next block whose bound reaches the request
-//!                 0    40  100
+//!   OldestFirst     bounds  0 40 0 100 │ 9 0 60 0    by slot, which is the age unless slots were reused
+//!                   groups     100     │    60       an upper bound of the bounds of a group of slots
 //! ```
 //!
-//! *Fullest first* is the order of the first document. *Oldest first* needs less memory if objects of many sizes are replaced
-//! again and again: the youngest blocks become empty, while the fullest block is often one that a large request has just
-//! left. `cargo run --release -- --only churn_bytes` in `bench` measures it.
+//! [`FullestFirst`] is the order of the first document. [`OldestFirst`] needs less memory if objects of many sizes are
+//! replaced again and again: the youngest blocks become empty, while the fullest block is often one that a large request
+//! has just left. `cargo run --release -- --only churn_bytes` in `bench` measures it.
 //!
-//! Each block has a *bound*: it grants no larger request. A request that fails in a block lowers the bound of the block,
-//! and a free restores it.
+//! Each block has a *bound*, at most its free units: it grants no larger request. A request that fails in a block lowers
+//! the bound of the block, and a free restores it.
 //!
 //! | operation | fullest first | oldest first |
 //! |---|---|---|
-//! | `first`, `insert`, `remove` | O(log blocks) | O(log blocks) |
-//! | `after` | O(1) | O(log blocks) |
-//! | `refused` | O(1) | O(log blocks) |
-//! | `granted`, `freed` | O(1), O(log blocks) if the order changes | O(1), O(log blocks) if a request failed in the block before |
+//! | `search` | O(log blocks), and O(1) for each block that is skipped | O(blocks / 16), and O(16) for each group that may have a block |
+//! | `insert`, `remove` | O(log blocks) | O(1) |
+//! | `granted`, `freed` | O(1), O(log blocks) if the order changes | O(1) |
 
 use super::index::{Index, Key, class_end};
-use crate::fit_tree::FitTree;
 use crate::range::Invalid;
+use alloc::vec::Vec;
 
-/// The order of the blocks.
-pub(super) enum Order {
-    FullestFirst(Index),
-    OldestFirst(FitTree),
+/// Number of slots of a group.
+const GROUP: usize = 16;
+
+/// The order of the blocks of [`Blocks`](super::Blocks). Only the two types of this module implement it.
+pub trait Order: private::Order {}
+
+/// The fullest block that has enough free units is tried first.
+pub struct FullestFirst(pub(super) Index);
+
+/// The oldest block is tried first.
+pub struct OldestFirst {
+    /// The bound of each slot, in units; 0 without a block.
+    bounds: Vec<u64>,
+    /// For each group of slots, at least the largest of their bounds. Lowered by a search that finds no slot.
+    groups: Vec<u64>,
 }
 
-impl Order {
-    pub(super) const fn fullest_first() -> Self {
-        Self::FullestFirst(Index::new())
+impl Order for FullestFirst {}
+impl Order for OldestFirst {}
+
+impl OldestFirst {
+    pub(super) const fn new() -> Self {
+        Self { bounds: Vec::new(), groups: Vec::new() }
     }
 
-    pub(super) const fn oldest_first() -> Self {
-        Self::OldestFirst(FitTree::empty())
-    }
-
-    /// Makes room for `slots` slots.
-    pub(super) fn reserve(&mut self, slots: usize) {
-        match self {
-            Self::FullestFirst(index) => index.add_slot(),
-            Self::OldestFirst(bounds) => bounds.reserve(slots),
-        }
-    }
-
-    pub(super) fn clear(&mut self) {
-        match self {
-            Self::FullestFirst(index) => index.clear(),
-            Self::OldestFirst(bounds) => *bounds = FitTree::empty(),
-        }
-    }
-
-    /// Returns the slot of the first block that a request of `size` units tries; `None` if there is none.
     #[inline(always)]
-    pub(super) fn first(&self, size: u64) -> Option<u32> {
-        match self {
-            Self::FullestFirst(index) => index.first_of(size),
-            Self::OldestFirst(bounds) => bounds.first(size).map(|slot| slot as u32),
-        }
+    fn set(&mut self, slot: u32, bound: u64) {
+        self.bounds[slot as usize] = bound;
+        let group = &mut self.groups[slot as usize / GROUP];
+        *group = (*group).max(bound);
+    }
+}
+
+pub(super) mod private {
+    use super::{Invalid, Key};
+
+    /// The operations of an order.
+    pub trait Order {
+        /// Makes room for `slots` slots.
+        fn reserve(&mut self, slots: usize);
+
+        /// Removes all blocks and slots.
+        fn clear(&mut self);
+
+        /// Calls `ask` with the slot of each block whose bound is at least `size`, in the order of the blocks, until it
+        /// returns a value. If a call returns a bound as its error, the block grants no larger request.
+        fn search<R>(&mut self, size: u64, ask: impl FnMut(u32) -> Result<R, u64>) -> Option<(u32, R)>;
+
+        /// Returns the slot of the first block, or of the one after `slot`, with at least `size` free units. Bounds are
+        /// ignored, because they hold for one method of the allocators only. `free_size` returns that of a slot.
+        fn with_room(&self, slot: Option<u32>, size: u64, free_size: impl Fn(usize) -> Option<u64>) -> Option<u32>;
+
+        /// Adds a block.
+        fn insert(&mut self, slot: u32, key: Key);
+
+        /// Records the key of a block that granted a range. If a request failed in the block before, the bound rises to
+        /// the largest size in the class of that request: an allocator reads only some spans of a class, and a longer
+        /// one can now be among them.
+        fn granted(&mut self, slot: u32, key: Key);
+
+        /// Records the key of a block in which a range was freed. The bound no longer holds, because a longer span may
+        /// exist.
+        fn freed(&mut self, slot: u32, key: Key);
+
+        /// Removes a block.
+        fn remove(&mut self, slot: u32);
+
+        /// Checks the entry of a slot: `block` has the key and the longest free span of its block, if there is one.
+        ///
+        /// # Errors
+        /// The first violated rule.
+        fn validate_slot(&self, slot: u32, block: Option<(Key, u64)>) -> Result<(), Invalid>;
+
+        /// Checks the rules of the structure.
+        ///
+        /// # Errors
+        /// The first violated rule.
+        fn validate(&self) -> Result<(), Invalid>;
+    }
+}
+
+fn covers(bound: u64, block: Option<(Key, u64)>, slot: u32) -> Result<(), Invalid> {
+    let is_true = block.is_none_or(|((free_size, _), longest)| free_size == 0 || bound >= longest);
+    Invalid::unless(is_true, "the bound of a block covers its longest free span", slot.into())
+}
+
+impl private::Order for FullestFirst {
+    fn reserve(&mut self, _: usize) {
+        self.0.add_slot();
     }
 
-    /// Returns the slot of the block that the request tries after `slot`.
-    pub(super) fn after(&self, slot: u32, size: u64) -> Option<u32> {
-        match self {
-            Self::FullestFirst(index) => index.after(slot),
-            Self::OldestFirst(bounds) => bounds.first_from(slot as usize + 1, size).map(|slot| slot as u32),
-        }
+    fn clear(&mut self) {
+        self.0.clear();
     }
 
-    /// Returns the bound of a block, in units.
     #[inline(always)]
-    pub(super) fn bound(&self, slot: u32) -> u64 {
-        match self {
-            Self::FullestFirst(index) => index.granted_max(slot),
-            Self::OldestFirst(bounds) => bounds.get(slot as usize),
-        }
-    }
-
-    /// Lowers the bound: the block grants no request of more than `units`.
-    #[inline]
-    pub(super) fn refused(&mut self, slot: u32, units: u64) {
-        match self {
-            Self::FullestFirst(index) => index.lower_granted_max(slot, units),
-            Self::OldestFirst(bounds) => bounds.set(slot as usize, units.min(bounds.get(slot as usize))),
-        }
-    }
-
-    /// Adds a block of `capacity` units.
-    pub(super) fn insert(&mut self, slot: u32, key: Key, capacity: u64) {
-        match self {
-            Self::FullestFirst(index) => {
-                index.forget_granted_max(slot);
-                index.update(slot, key);
-            }
-            Self::OldestFirst(bounds) => bounds.set(slot as usize, capacity),
-        }
-    }
-
-    /// Records the key of a block that granted a range. If a request failed in the block before, the bound rises to the
-    /// largest size in the class of that request: an allocator reads only some spans of a class, and a longer one can now
-    /// be among them.
-    #[inline(always)]
-    pub(super) fn granted(&mut self, slot: u32, key: Key, capacity: u64) {
-        match self {
-            Self::FullestFirst(index) => {
-                index.note_grant(slot);
-                index.update(slot, key);
-            }
-            Self::OldestFirst(bounds) => {
-                let bound = bounds.get(slot as usize);
-                if bound < capacity {
-                    bounds.set(slot as usize, class_end(bound).min(capacity));
+    fn search<R>(&mut self, size: u64, mut ask: impl FnMut(u32) -> Result<R, u64>) -> Option<(u32, R)> {
+        let mut next = self.0.first_of(size);
+        while let Some(slot) = next {
+            if self.0.granted_max(slot) >= size {
+                match ask(slot) {
+                    Ok(found) => return Some((slot, found)),
+                    Err(bound) => self.0.lower_granted_max(slot, bound),
                 }
             }
+            next = self.0.after(slot);
         }
+        None
     }
 
-    /// Records the key of a block in which a range was freed. The bound no longer holds, because a longer span may exist.
+    fn with_room(&self, slot: Option<u32>, size: u64, _: impl Fn(usize) -> Option<u64>) -> Option<u32> {
+        slot.map_or_else(|| self.0.first_of(size), |slot| self.0.after(slot))
+    }
+
+    fn insert(&mut self, slot: u32, key: Key) {
+        self.freed(slot, key);
+    }
+
+    #[inline]
+    fn granted(&mut self, slot: u32, key: Key) {
+        self.0.note_grant(slot);
+        self.0.update(slot, key);
+    }
+
+    #[inline]
+    fn freed(&mut self, slot: u32, key: Key) {
+        self.0.forget_granted_max(slot);
+        self.0.update(slot, key);
+    }
+
+    fn remove(&mut self, slot: u32) {
+        self.0.remove(slot);
+    }
+
+    fn validate_slot(&self, slot: u32, block: Option<(Key, u64)>) -> Result<(), Invalid> {
+        let expected = block.map(|(key, _)| key).filter(|(free_size, _)| *free_size != 0);
+        let is_known = self.0.key(slot) == expected;
+        Invalid::unless(is_known, "the index has the key of every block that is not full", slot.into())?;
+        covers(self.0.granted_max(slot), block, slot)
+    }
+
+    fn validate(&self) -> Result<(), Invalid> {
+        self.0.validate()
+    }
+}
+
+impl private::Order for OldestFirst {
+    fn reserve(&mut self, slots: usize) {
+        self.bounds.resize(slots.max(self.bounds.len()), 0);
+        self.groups.resize(self.bounds.len().div_ceil(GROUP), 0);
+    }
+
+    fn clear(&mut self) {
+        *self = Self::new();
+    }
+
     #[inline(always)]
-    pub(super) fn freed(&mut self, slot: u32, key: Key, capacity: u64) {
-        match self {
-            Self::FullestFirst(index) => {
-                index.forget_granted_max(slot);
-                index.update(slot, key);
+    fn search<R>(&mut self, size: u64, mut ask: impl FnMut(u32) -> Result<R, u64>) -> Option<(u32, R)> {
+        let groups = self.groups.iter_mut().zip(self.bounds.chunks_mut(GROUP)).enumerate();
+        for (group, (group_max, bounds)) in groups.filter(|(_, (group_max, _))| **group_max >= size) {
+            let mut max = 0;
+            for (at, bound) in bounds.iter_mut().enumerate() {
+                if *bound >= size {
+                    let slot = (group * GROUP + at) as u32;
+                    match ask(slot) {
+                        Ok(found) => return Some((slot, found)),
+                        Err(refused) => *bound = refused.min(*bound),
+                    }
+                }
+                max = max.max(*bound);
             }
-            Self::OldestFirst(bounds) => bounds.set(slot as usize, capacity),
+            *group_max = max;
+        }
+        None
+    }
+
+    fn with_room(&self, slot: Option<u32>, size: u64, free_size: impl Fn(usize) -> Option<u64>) -> Option<u32> {
+        let from = slot.map_or(0, |slot| slot as usize + 1);
+        let has_room = |slot: &usize| free_size(*slot).is_some_and(|free_size| free_size >= size);
+        (from..self.bounds.len()).find(has_room).map(|slot| slot as u32)
+    }
+
+    fn insert(&mut self, slot: u32, key: Key) {
+        self.freed(slot, key);
+    }
+
+    #[inline]
+    fn granted(&mut self, slot: u32, (free_size, _): Key) {
+        let bound = self.bounds[slot as usize];
+        if bound < free_size {
+            self.set(slot, class_end(bound).min(free_size));
+        } else {
+            self.bounds[slot as usize] = free_size;
         }
     }
 
-    /// Removes a block.
-    pub(super) fn remove(&mut self, slot: u32) {
-        match self {
-            Self::FullestFirst(index) => index.remove(slot),
-            Self::OldestFirst(bounds) => bounds.set(slot as usize, 0),
-        }
+    #[inline]
+    fn freed(&mut self, slot: u32, (free_size, _): Key) {
+        self.set(slot, free_size);
     }
 
-    /// Checks the entry of a slot: `block` has the key and the longest free span of its block, if there is one.
-    ///
-    /// # Errors
-    /// The first violated rule.
-    pub(super) fn validate_slot(&self, slot: u32, block: Option<(Key, u64)>) -> Result<(), Invalid> {
-        let at = slot.into();
-        if let Self::FullestFirst(index) = self {
-            let expected = block.map(|(key, _)| key).filter(|(free_size, _)| *free_size != 0);
-            Invalid::unless(index.key(slot) == expected, "the index has the key of every block that is not full", at)?;
-        } else if block.is_none() {
-            Invalid::unless(self.bound(slot) == 0, "a slot without a block grants nothing", at)?;
-        }
-        let is_true = block.is_none_or(|((free_size, _), longest)| free_size == 0 || self.bound(slot) >= longest);
-        Invalid::unless(is_true, "the bound of a block covers its longest free span", at)
+    fn remove(&mut self, slot: u32) {
+        self.bounds[slot as usize] = 0;
     }
 
-    /// Checks the rules of the structure.
-    ///
-    /// # Errors
-    /// The first violated rule.
-    pub(super) fn validate(&self) -> Result<(), Invalid> {
-        match self {
-            Self::FullestFirst(index) => index.validate(),
-            Self::OldestFirst(bounds) => bounds.validate(),
-        }
+    fn validate_slot(&self, slot: u32, block: Option<(Key, u64)>) -> Result<(), Invalid> {
+        let bound = self.bounds[slot as usize];
+        Invalid::unless(block.is_some() || bound == 0, "a slot without a block grants nothing", slot.into())?;
+        covers(bound, block, slot)
+    }
+
+    fn validate(&self) -> Result<(), Invalid> {
+        let is_true = |(slot, bound): (usize, &u64)| self.groups[slot / GROUP] >= *bound;
+        let all = self.bounds.iter().enumerate().all(is_true);
+        Invalid::unless(all, "a group covers the bounds of its slots", 0)
     }
 }

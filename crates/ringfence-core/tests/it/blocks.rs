@@ -4,7 +4,9 @@
 use crate::common;
 
 use proptest::prelude::*;
-use ringfence_core::blocks::{BlockAllocation, BlockSource, Blocks, BlocksDesc, GrowError, GrowableBlocks};
+use ringfence_core::blocks::{
+    BlockAllocation, BlockSource, Blocks, BlocksDesc, GrowError, GrowableBlocks, OldestFirst, Order,
+};
 use ringfence_core::range::{
     AllocError, Allocate, FreeError, Invalid, Range, RangeAllocator, Serials, Span, align_up, check_request,
 };
@@ -275,13 +277,17 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn agrees_with_the_twin<A: Make>(desc: BlocksDesc, steps: &[Step]) -> Result<(), TestCaseError> {
-    [false, true].into_iter().try_for_each(|oldest_first| agrees_in_order::<A>(desc, oldest_first, steps))
+    agrees_in_order::<A, _>(GrowableBlocks::new, desc, false, steps)?;
+    agrees_in_order::<A, _>(GrowableBlocks::oldest_first, desc, true, steps)
 }
 
-fn agrees_in_order<A: Make>(desc: BlocksDesc, oldest_first: bool, steps: &[Step]) -> Result<(), TestCaseError> {
-    let new = if oldest_first { GrowableBlocks::oldest_first } else { GrowableBlocks::new };
-    let mut ours: Growable<A> = new(desc, Source::new());
-    let mut elsewhere: Growable<A> = GrowableBlocks::new(desc, Source::new());
+fn agrees_in_order<A: Make, O: Order>(
+    new: impl Fn(BlocksDesc, Source<A>) -> GrowableBlocks<Source<A>, O>,
+    desc: BlocksDesc,
+    oldest_first: bool,
+    steps: &[Step],
+) -> Result<(), TestCaseError> {
+    let (mut ours, mut elsewhere) = (new(desc, Source::new()), new(desc, Source::new()));
     let mut twin =
         Twin::<A> { desc, oldest_first, blocks: Vec::new(), vacant: Vec::new(), made: 0, now: 0, emptied: 0 };
     let (mut live, mut dead): (Vec<(BlockAllocation, usize, Range)>, Vec<BlockAllocation>) = Default::default();
@@ -419,7 +425,10 @@ fn blocks_with<const GRAIN: u64>(
     (blocks, held, probes)
 }
 
-fn heap_of<const GRAIN: u64>(blocks: &Blocks<FirstFit<GRAIN>, usize>, allocation: &BlockAllocation) -> usize {
+fn heap_of<const GRAIN: u64>(
+    blocks: &Blocks<FirstFit<GRAIN>, usize, impl Order>,
+    allocation: &BlockAllocation,
+) -> usize {
     *blocks.get(allocation.block()).unwrap().0
 }
 
@@ -443,7 +452,7 @@ fn the_oldest_block_is_tried_first_and_one_that_refuses_is_passed_over() {
     let (mut blocks, probes) = (Blocks::oldest_first(desc), Rc::default());
     let ids = [0, 1, 2].map(|heap| blocks.insert(heap, FirstFit::<1>::counted(100, &probes)));
     let mut heaps = Vec::new();
-    let mut allocate = |blocks: &mut Blocks<_, usize>, size| {
+    let mut allocate = |blocks: &mut Blocks<_, usize, OldestFirst>, size| {
         let made = blocks.try_allocate(size, 1).unwrap();
         assert_eq!(blocks.validate(), Ok(()));
         heaps.push(heap_of(blocks, &made));

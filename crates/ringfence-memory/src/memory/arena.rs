@@ -24,7 +24,7 @@ use std::thread::{Thread, ThreadId};
 
 use ringfence_core::algorithm::{Algorithm, Cutter};
 use ringfence_core::block_sizes::{BlockSizes, SIZES_MAX};
-use ringfence_core::blocks::{BlockAllocation, BlockId, Blocks, BlocksDesc};
+use ringfence_core::blocks::{BlockAllocation, BlockId, Blocks, BlocksDesc, OldestFirst};
 use ringfence_core::empty_blocks::EmptyBlocks;
 use ringfence_core::low_water::LowWater;
 use ringfence_core::range::Invalid;
@@ -213,11 +213,17 @@ struct Dedicated {
 }
 
 struct State<D: Device, A> {
-    blocks: Blocks<A, Block<D>>,
+    blocks: Blocks<A, Block<D>, OldestFirst>,
     dedicated: HashMap<u64, Dedicated>,
     dedicated_made: u64,
     counts: TypeStatistics,
     low_water: LowWater,
+    sizes: BlockSizes,
+    block_count_max: usize,
+    /// Size of the next block that is created ahead. Follows the bytes of all blocks and `announced_block`.
+    size_ahead: u64,
+    /// The low-water mark; 0 if no block is created ahead. Follows `low_water`, `size_ahead` and the number of blocks.
+    low_below: u64,
     /// Used bytes when free bytes fell below the low-water mark, or when the latest block was created ahead after that.
     ordered_at_bytes: u64,
     /// Bytes that the program has announced and not allocated yet. Empty blocks for these bytes are kept.
@@ -251,6 +257,10 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
             dedicated_made: 0,
             counts: TypeStatistics::default(),
             low_water: LowWater::default(),
+            sizes: desc.sizes,
+            block_count_max: desc.block_count_max,
+            size_ahead: desc.sizes.present(0),
+            low_below: 0,
             ordered_at_bytes: 0,
             announced: 0,
             announced_block: 0,
@@ -399,7 +409,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// Wakes the thread that creates blocks ahead, if free bytes are below the low-water mark.
     fn note_low_water(&self, state: &mut State<D, A>) {
-        if self.desc.grows_ahead && self.is_low(state) && !self.wants_block.swap(true, Ordering::Relaxed) {
+        if self.desc.grows_ahead && state.is_low() && !self.wants_block.swap(true, Ordering::Relaxed) {
             state.ordered_at_bytes = state.counts.range_bytes;
             self.wake.wake();
         }
@@ -410,33 +420,21 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         if self.desc.grows_ahead && self.wake.is_served() {
             let mut state = self.state.lock();
             if state.blocks.block_count() != 0 {
-                let block = self.size_ahead(&state);
+                let block = state.size_ahead;
                 let free = state.counts.block_bytes - state.counts.range_bytes;
                 state.low_water.missed(block, free);
+                state.update_ahead();
             }
         }
-    }
-
-    /// Returns `true` if free bytes are below the low-water mark. An arena without blocks is never low.
-    fn is_low(&self, state: &State<D, A>) -> bool {
-        let count = state.blocks.block_count();
-        let free = state.counts.block_bytes - state.counts.range_bytes;
-        let mark = || state.low_water.mark(self.size_ahead(state));
-        count != 0 && count < self.desc.block_count_max && free < mark()
-    }
-
-    /// Returns the size of the next block that is created ahead, in bytes.
-    fn size_ahead(&self, state: &State<D, A>) -> u64 {
-        self.desc.sizes.present(state.counts.block_bytes).max(state.announced_block)
     }
 
     /// Returns the size of the block to create ahead, at least `bytes_min`; `None` if enough is free. `growth` is held.
     pub(crate) fn wanted_ahead(&self, bytes_min: u64) -> Option<u64> {
         let state = self.state.lock();
-        let is_low = self.is_low(&state);
+        let is_low = state.is_low();
         // Stored under the lock that also protects setting it, so no concurrent order for a block is lost.
         self.wants_block.store(is_low, Ordering::Relaxed);
-        is_low.then(|| self.size_ahead(&state).max(bytes_min))
+        is_low.then(|| state.size_ahead.max(bytes_min))
     }
 
     /// Adds a block that was created ahead. `growth` is held.
@@ -684,29 +682,23 @@ impl<D: Device, A: Cutter> State<D, A> {
         self.counts.range_bytes_high_water.max(self.used_bytes_max)
     }
 
-    /// Returns the bytes that an allocation uses in its block, rounding included.
-    fn taken(&self, allocation: &BlockAllocation) -> u64 {
-        let block = self.blocks.get(allocation.block());
-        let taken = |(_, ranges): (_, &A)| ranges.taken(allocation.range().slot(), allocation.size());
-        block.map_or(allocation.size(), taken)
-    }
-
     fn insert(&mut self, NewBlock { memory, ranges, tick }: NewBlock<D, A>) -> BlockId {
         let size = memory.size;
         self.counts.block_count += 1;
         self.counts.block_bytes += size;
         self.counts.block_bytes_high_water = self.counts.block_bytes_high_water.max(self.counts.block_bytes);
+        self.update_ahead();
         self.empty_limits.created(size, tick, self.blocks.desc().grace_ticks);
         let block = Block { memory: Arc::new(memory), notes: HashMap::new(), movable_count: 0 };
         self.blocks.insert(block, ranges)
     }
 
     fn count_in(&mut self, allocation: BlockAllocation, request: Request<'_>) -> InBlock<D> {
+        let (block, ranges) = self.blocks.get_mut(allocation.block()).expect("the block of an allocation exists");
         self.counts.range_count += 1;
-        self.counts.range_bytes += self.taken(&allocation);
+        self.counts.range_bytes += ranges.taken(allocation.range().slot(), allocation.size());
         self.used_bytes_max = self.used_bytes_max.max(self.counts.range_bytes);
         self.announced = self.announced.saturating_sub(allocation.size());
-        let block = self.blocks.heap_mut(allocation.block()).expect("the block of an allocation exists");
         let mut ticket = None;
         if !request.evictable {
             block.memory.pin();
@@ -724,23 +716,36 @@ impl<D: Device, A: Cutter> State<D, A> {
     }
 
     fn free(&mut self, allocation: BlockAllocation) {
-        if let Some(block) = self.blocks.heap_mut(allocation.block()) {
-            let slot = allocation.range().slot();
+        let slot = allocation.range().slot();
+        if let Some((block, ranges)) = self.blocks.get_mut(allocation.block()) {
+            self.counts.range_bytes -= ranges.taken(slot, allocation.size());
             let note = if block.notes.is_empty() { None } else { block.notes.remove(&slot) };
             if note.as_ref().is_none_or(|note| !note.evictable) {
                 block.memory.unpin();
             }
             block.movable_count -= usize::from(note.is_some_and(|note| note.ticket.is_some()));
         }
-        self.counts.range_bytes -= self.taken(&allocation);
         // The owner is move-only, so its range is live: a failure is a defect of this library.
         self.blocks.free(&allocation).expect("a resource's range is live until it is freed");
         self.counts.range_count -= 1;
     }
 
+    /// Returns `true` if free bytes are below the low-water mark. An arena without blocks is never low.
+    fn is_low(&self) -> bool {
+        self.counts.block_bytes - self.counts.range_bytes < self.low_below
+    }
+
+    /// Updates the size of the next block and the low-water mark.
+    fn update_ahead(&mut self) {
+        self.size_ahead = self.sizes.present(self.counts.block_bytes).max(self.announced_block);
+        let may_grow = (1..self.block_count_max as u64).contains(&self.counts.block_count);
+        self.low_below = if may_grow { self.low_water.mark(self.size_ahead) } else { 0 };
+    }
+
     fn taken_out(&mut self, block: Block<D>) -> Memory<D> {
         self.counts.block_count -= 1;
         self.counts.block_bytes -= block.memory.size;
+        self.update_ahead();
         Arc::into_inner(block.memory).expect("the memory is dropped before its last range is freed")
     }
 }

@@ -137,8 +137,14 @@ impl<D: Device> MemoryBudgets<'_, D> {
     /// above the arena's low-water mark. It ends when the returned value is dropped.
     ///
     /// The mark is at least half a block. If the program allocates many bytes while the driver creates a block, the
-    /// mark rises, up to four blocks. If the program allocates faster than the driver creates blocks, only
-    /// [`MemoryBudgets::reserve`] avoids waiting.
+    /// mark rises, up to four blocks. It also rises by the free bytes that are in too small holes. If the program allocates
+    /// faster than the driver creates blocks, only [`MemoryBudgets::reserve`] avoids waiting.
+    ///
+    /// The thread also frees the empty blocks that a reclaim would free: after each reclaim a quarter of them.
+    ///
+    /// A driver can let other threads wait while it creates or frees memory. On an H100 every creation of an image waits
+    /// until such a call has ended: 0.9 ms for 32 MiB, 5.5 ms for 256 MiB. Smaller blocks
+    /// ([`AllocatorDesc::device_block_bytes_max`](crate::AllocatorDesc::device_block_bytes_max)) shorten it.
     ///
     /// Drop the returned value before the device is destroyed, because the thread may be in a driver call.
     ///
