@@ -38,7 +38,7 @@ knows ringfence-upload ringfence-core ringfence-lockfree ringfence-hal ringfence
 knows ringfence-descriptor ringfence-core ringfence-lockfree ringfence-hal ringfence-memory ringfence-upload \
     ringfence-vulkan ringfence-d3d12
 knows ringfence-transient ringfence-core ringfence-alias ringfence-hal ringfence-memory ringfence-vulkan ringfence-d3d12
-knows ringfence-commands ringfence-core ringfence-hal ringfence-memory
+knows ringfence-commands ringfence-core ringfence-hal ringfence-memory ringfence-upload
 knows ringfence-contents ringfence-core ringfence-hal ringfence-memory ringfence-upload
 knows ringfence-placement ringfence-core ringfence-hal ringfence-memory ringfence-upload ringfence-transient
 knows ringfence ringfence-core ringfence-lockfree ringfence-alias ringfence-hal ringfence-trace ringfence-memory \

@@ -13,6 +13,7 @@ use std::ops::Range;
 use ringfence_hal::{BufferDesc, BufferUsage, TexelBox, TextureDesc};
 use ringfence_memory::memory::{AllocationDesc, Location};
 use ringfence_memory::{Allocator, Buffer, Frame, Texture};
+use ringfence_upload::{Readback, ReadbackRing};
 use smallvec::SmallVec;
 
 use crate::clear::{self, DepthStencil};
@@ -21,7 +22,7 @@ use crate::device::record::CopyRegion;
 use crate::device::transfer::{ClearColor, SubresourceRange, Transfer, TransferSupport};
 use crate::owned::{Access, Checked, check_aligned};
 use crate::resolve::{self, ResolvedLayers};
-use crate::{CommandError, mips, replace};
+use crate::{CommandError, mips, readback, replace};
 
 /// Largest size of the buffer that a fill copies from, in bytes.
 const FILL_BYTES_MAX: u64 = 64 << 10;
@@ -281,6 +282,48 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
         // SAFETY: as in `copy_buffer_to_box`.
         unsafe { self.recorder.copy_box_to_buffer(&copy.reads(src, dst)) };
         Ok(())
+    }
+
+    /// Copies the bytes `range` of a buffer to the host. Once the frame is complete, [`Readback::to_vec`] returns them.
+    /// Before that, it returns [`ReadbackError::NotReady`](ringfence_upload::ReadbackError::NotReady).
+    ///
+    /// # Errors
+    /// The usage `COPY_SRC` is missing; the range is empty or outside; the buffer is in readback memory, which the host
+    /// reads without a copy; the buffer or the ring belongs to another allocator; or [`CommandError::Readback`].
+    pub fn read_buffer(
+        &mut self,
+        ring: &ReadbackRing<D>,
+        src: &Buffer<D>,
+        range: Range<u64>,
+    ) -> Result<Readback<D>, CommandError> {
+        let (offset, size) = (range.start, range.end.saturating_sub(range.start));
+        self.checked("read_buffer").buffer(src, Access::Reads, (offset, size))?;
+        let result = ring.reserve(self.frame, size, readback::ALIGNMENT)?;
+        let region = CopyRegion { src_offset: offset, dst_offset: result.offset(), size };
+        // SAFETY: the buffer is alive and has the range; the frame keeps the bytes of the ring; `new` has the promises
+        // about the list.
+        unsafe { self.recorder.copy_buffer_regions(src.object(), result.buffer(), &[region]) };
+        Ok(result)
+    }
+
+    /// Copies a box of texels to the host. Once the frame is complete, [`Readback::to_vec`] returns them without padding:
+    /// rows of blocks, slice after slice, layer after layer. Before that, it returns
+    /// [`ReadbackError::NotReady`](ringfence_upload::ReadbackError::NotReady).
+    ///
+    /// # Errors
+    /// The usage `COPY_SRC` is missing; the box is not inside the texture, or cuts a block; the texture is multisampled;
+    /// the texture or the ring belongs to another allocator; or [`CommandError::Readback`].
+    pub fn read_texels(
+        &mut self,
+        ring: &ReadbackRing<D>,
+        src: &Texture<D>,
+        from: &TexelBox,
+    ) -> Result<Readback<D>, CommandError> {
+        let (checked, rules) = (self.checked("read_texels"), self.rules());
+        let result = readback::texels(checked, rules, ring, self.frame, (src, from))?;
+        // SAFETY: as in `read_buffer`.
+        unsafe { self.recorder.copy_box_to_buffer(result.reads()) };
+        Ok(result)
     }
 
     /// Resolves layers of a multisampled texture to a texture with one sample per texel and the same format. Needs a

@@ -38,7 +38,7 @@ impl Rules {
         Self { unit, partial_depth: capabilities.partial_depth_copies }
     }
 
-    fn check(self, parts: &TextureParts, texels: &TexelBox) -> Result<(), TexelError> {
+    pub(crate) fn check(self, parts: &TextureParts, texels: &TexelBox) -> Result<(), TexelError> {
         check_texels(Some(parts), texels, None, self.unit, self.partial_depth).map(drop)
     }
 }

@@ -5,6 +5,7 @@ use ringfence_hal::{BufferUsage, ChannelKind, DeviceError, Dimension, Format, Te
 use ringfence_memory::lifetime::ReplaceError;
 use ringfence_memory::memory::Location;
 use ringfence_memory::{AccessError, Error};
+use ringfence_upload::UploadError;
 
 use crate::device::record::TextureAspects;
 use crate::device::transfer::SubresourceRange;
@@ -224,6 +225,9 @@ pub enum CommandError {
     /// The resource could not be replaced.
     #[error(transparent)]
     Replace(#[from] ReplaceError),
+    /// The readback ring has no room for the result, or belongs to another allocator.
+    #[error("the bytes of a readback: {0}")]
+    Readback(#[from] UploadError),
     /// On an API without fills: the value could not be written.
     #[error("the buffer that a fill copies from: {0}")]
     Access(#[from] AccessError),

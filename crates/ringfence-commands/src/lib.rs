@@ -12,6 +12,8 @@
 //! | [`copy_box`](Commands::copy_box) | `vkCmdCopyImage` | `CopyTextureRegion` | `COPY_SRC`, `COPY_DST` | any; depth and stencil on Vulkan: graphics |
 //! | [`copy_buffer_to_box`](Commands::copy_buffer_to_box) | `vkCmdCopyBufferToImage` | `CopyTextureRegion` | `COPY_SRC`, `COPY_DST` | as `copy_box` |
 //! | [`copy_box_to_buffer`](Commands::copy_box_to_buffer) | `vkCmdCopyImageToBuffer` | `CopyTextureRegion` | `COPY_SRC`, `COPY_DST` | as `copy_box` |
+//! | [`read_buffer`](Commands::read_buffer) | `vkCmdCopyBuffer` | `CopyBufferRegion` | `COPY_SRC` | any |
+//! | [`read_texels`](Commands::read_texels) | `vkCmdCopyImageToBuffer` | `CopyTextureRegion` | `COPY_SRC` | as `copy_box` |
 //! | [`resolve`](Commands::resolve) | `vkCmdResolveImage` | `ResolveSubresource` | `COPY_SRC`, `COPY_DST` | graphics |
 //! | [`generate_mips`](Commands::generate_mips) | `vkCmdBlitImage` | refused: there is no blit | `COPY_SRC` and `COPY_DST` | graphics |
 //!
@@ -30,6 +32,7 @@ mod copy;
 mod error;
 mod mips;
 mod owned;
+mod readback;
 mod replace;
 mod resolve;
 

@@ -318,6 +318,18 @@ impl<D: Device> Readback<D> {
         Ok(())
     }
 
+    /// Returns the result as a new vector. For texels, rows of blocks, slices and layers follow each other without padding.
+    /// [`Readback::read`] does the same without an allocation.
+    ///
+    /// # Errors
+    /// As [`Readback::read`].
+    pub fn to_vec(&self) -> Result<Vec<u8>, ReadbackError> {
+        self.check_ready()?;
+        let mut bytes = vec![0; self.read_bytes() as usize];
+        self.read(&mut bytes)?;
+        Ok(bytes)
+    }
+
     fn check_submission(&self) -> Result<(), ReadbackError> {
         match self.watch.end() {
             End::Unsubmitted => Err(ReadbackError::NotSubmitted { point: self.point }),

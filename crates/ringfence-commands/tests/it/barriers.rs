@@ -3,7 +3,7 @@
 use ringfence::commands::{BufferTexels, CommandError};
 use ringfence::device::{BufferUsage, TexelBox};
 use ringfence::sim::{BufferRange, Command, HazardKind, Kernel, Profile};
-use ringfence::{Buffer, Location};
+use ringfence::{Buffer, Location, ReadbackRing};
 
 use super::program::{Program, Recorder, desc};
 
@@ -46,6 +46,9 @@ fn commands_are_separated_from_the_shaders_around_them() {
         assert_eq!(hazards(&program, &[&one], into), 0);
         let from = |commands: &mut Recorder<'_>| commands.copy_box_to_buffer(&texture, &texels, &one, layout);
         assert_eq!(hazards(&program, &[&one], from), 0);
+        let ring = ReadbackRing::new(&program.memory, Default::default()).expect("there is room");
+        let to_host = |commands: &mut Recorder<'_>| commands.read_buffer(&ring, &one, 0..SIZE).map(drop);
+        assert_eq!(hazards(&program, &[&one], to_host), 0);
         program.finish();
     }
 }

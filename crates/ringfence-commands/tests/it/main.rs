@@ -5,5 +5,6 @@ mod barriers;
 mod faults;
 mod generated;
 mod program;
+mod readback;
 mod refusals;
 mod replaced;

@@ -118,6 +118,7 @@ macro_rules! suite {
             clears_write_all_texels_of_their_subresources,
             depth_and_stencil_are_cleared_together_and_apart,
             boxes_of_textures_and_buffers_are_copied_like_their_model,
+            results_of_commands_are_the_bytes_of_their_model,
             resolved_texels_are_averages_of_their_samples,
             mip_levels_are_averages_of_the_previous_level,
         );

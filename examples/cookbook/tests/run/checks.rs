@@ -116,7 +116,9 @@ pub fn read_texture(gpu: &Gpu) -> Result<(), Failure> {
     let mut waiting = VecDeque::new();
     let mut frame = || {
         submit(gpu, |work, recorder| {
-            cookbook::read_texture::read_texture(&ring, &mut waiting, &work.frame, recorder, &texture)
+            // SAFETY: the commands are submitted as this frame, and the texture is in the layout of the recorder.
+            let mut commands = unsafe { Commands::new(&gpu.memory, &work.frame, recorder) }?;
+            cookbook::read_texture::read_texture(&ring, &mut waiting, &mut commands, &texture)
         })
     };
     ensure(frame()?.is_none(), "the copy of this frame cannot be complete")?;

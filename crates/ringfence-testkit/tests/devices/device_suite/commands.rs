@@ -4,6 +4,7 @@ mod boxes;
 mod clears;
 mod levels;
 mod picture;
+mod readback;
 
 use ringfence::commands::{CommandError, Commands};
 use ringfence::device::transfer::TransferSupport;
@@ -18,11 +19,12 @@ use crate::device_suite::rig::{PATIENCE, Rig, pattern};
 pub use boxes::boxes_of_textures_and_buffers_are_copied_like_their_model;
 pub use clears::{clears_write_all_texels_of_their_subresources, depth_and_stencil_are_cleared_together_and_apart};
 pub use levels::{mip_levels_are_averages_of_the_previous_level, resolved_texels_are_averages_of_their_samples};
+pub use readback::results_of_commands_are_the_bytes_of_their_model;
 
 type Recorder<'a, G> = Commands<'a, <G as Gpu>::Device, Transfers<<G as Gpu>::Device>>;
 
 /// Records commands as a frame, submits them, and waits for them.
-fn run<G: Gpu>(rig: &mut Rig<G>, work: impl FnOnce(&mut Recorder<'_, G>) -> Result<(), CommandError>)
+fn run<G: Gpu, R>(rig: &mut Rig<G>, work: impl FnOnce(&mut Recorder<'_, G>) -> Result<R, CommandError>) -> R
 where
     G::Device: TransferSupport,
 {
@@ -30,10 +32,11 @@ where
     // SAFETY: the list is submitted as this frame, and the test kit orders its commands. The tests write each
     // subresource before they read it.
     let mut commands = unsafe { Commands::new(&rig.memory, &frame, &mut list) }.expect("its own frame");
-    work(&mut commands).expect("the device has the command");
+    let result = work(&mut commands).expect("the device has the command");
     let value = rig.submit(frame, &[Command::Transfers(list)]);
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     rig.memory.reclaim();
+    result
 }
 
 /// Returns the error of a command that is refused. Nothing is submitted.

@@ -13,7 +13,7 @@ use super::{run, texture};
 use crate::device_suite::rig::{Rig, pattern};
 
 /// Formats of the first and the second texture.
-const PAIRS: [[Format; 2]; 6] = [
+pub(super) const PAIRS: [[Format; 2]; 6] = [
     [Format::R8Uint, Format::R8Uint],
     [Format::Rgba8Unorm, Format::Rgba8Uint],
     [Format::Rg16Uint, Format::Rg16Unorm],
@@ -23,11 +23,11 @@ const PAIRS: [[Format; 2]; 6] = [
 ];
 const STEPS: usize = 30;
 /// Size of the buffer of a copy, in bytes.
-const ROOM: u64 = 64 << 10;
+pub(super) const ROOM: u64 = 64 << 10;
 
-struct Subject<G: Gpu> {
-    texture: Texture<G::Device>,
-    picture: Picture,
+pub(super) struct Subject<G: Gpu> {
+    pub(super) texture: Texture<G::Device>,
+    pub(super) picture: Picture,
 }
 
 pub fn boxes_of_textures_and_buffers_are_copied_like_their_model<G: Gpu>(rig: &mut Rig<G>)
@@ -50,7 +50,7 @@ where
 }
 
 /// Creates a pair of textures; `None` if the device lacks one of them.
-fn pair<G: Gpu>(rig: &Rig<G>, formats: [Format; 2], shape: TextureDesc) -> Option<[Subject<G>; 2]> {
+pub(super) fn pair<G: Gpu>(rig: &Rig<G>, formats: [Format; 2], shape: TextureDesc) -> Option<[Subject<G>; 2]> {
     let aspect = formats[0].texels().first_aspect();
     let desc = |format: Format| match format.texels().is_compressed() {
         true if shape.dimension == Dimension::D1 => None,
@@ -133,7 +133,7 @@ where
     assert!(found[..at.offset as usize].iter().all(|byte| *byte == 0xcd), "bytes before the texels");
 }
 
-fn fill<G: Gpu>(rig: &mut Rig<G>, buffer: &Buffer<G::Device>, subject: &mut Subject<G>, dice: &mut Rng)
+pub(super) fn fill<G: Gpu>(rig: &mut Rig<G>, buffer: &Buffer<G::Device>, subject: &mut Subject<G>, dice: &mut Rng)
 where
     G::Device: TransferSupport,
 {
@@ -154,7 +154,7 @@ fn span(dice: &mut Rng, size: u32, block: u32) -> (u32, u32) {
 }
 
 /// Returns a random box. If `is_partial` is `false`, it is a whole mip level of some layers.
-fn any_box(dice: &mut Rng, picture: &Picture, is_partial: bool) -> TexelBox {
+pub(super) fn any_box(dice: &mut Rng, picture: &Picture, is_partial: bool) -> TexelBox {
     let desc = picture.desc();
     let whole = picture.whole(dice.below(desc.mips.into()) as u32);
     let [across, down] = desc.format.texels().block();
