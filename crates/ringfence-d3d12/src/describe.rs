@@ -52,6 +52,12 @@ pub trait Shape: Kind + sealed::Sealed {
         let _ = (desc, value);
     }
 
+    /// Returns the description of a texture; `None` for buffers.
+    fn as_texture(desc: &Self::Desc) -> Option<&TextureDesc> {
+        let _ = desc;
+        None
+    }
+
     /// Returns `true` for a cube.
     fn is_cube(desc: &Self::Desc) -> bool {
         let _ = desc;
@@ -188,6 +194,10 @@ impl Shape for Textures {
 
     fn set_clear_value(desc: &mut TextureDesc, value: ClearValue) {
         desc.clear_value = Some(value);
+    }
+
+    fn as_texture(desc: &TextureDesc) -> Option<&TextureDesc> {
+        Some(desc)
     }
 
     fn is_cube(desc: &TextureDesc) -> bool {

@@ -26,8 +26,8 @@ use super::device::{Device, name_object};
 use super::error;
 use null::Shapes;
 use ringfence_hal::descriptors::{
-    CpuHandle, DescriptorModel, DescriptorSupport, Descriptors, GpuHandle, HeapDesc, HeapKind, HeapStart, PortableView,
-    ViewCopy, ViewTypes,
+    BufferViewKind, CpuHandle, DescriptorModel, DescriptorSupport, Descriptors, GpuHandle, HeapDesc, HeapKind,
+    HeapStart, PortableView, ViewCopy, ViewTypes,
 };
 use ringfence_hal::{DeviceError, Driver};
 pub use view::View;
@@ -108,6 +108,11 @@ unsafe impl Descriptors for Device {
     }
 
     fn describe_view<'a>(&self, portable: &PortableView<'a, Self>) -> Result<View, DeviceError> {
+        if let PortableView::Buffer { view, .. } = portable
+            && let BufferViewKind::Texels { format, writes } = view.kind
+        {
+            self.check_texels(format, writes)?;
+        }
         view::describe(portable)
     }
 

@@ -1,6 +1,6 @@
 //! The wrapped device, and the properties and flags of its heaps.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::{IDXGIAdapter, IDXGIAdapter3};
@@ -8,7 +8,7 @@ use windows::core::{HSTRING, Interface};
 
 use super::capabilities::{self, Features};
 use super::{error, event};
-use ringfence_hal::{Capabilities, DeviceError, MemoryPriority, Numbers, ResourceClass};
+use ringfence_hal::{Capabilities, DeviceError, Format, FormatSupport, MemoryPriority, Numbers, ResourceClass};
 
 /// A Direct3D 12 device. Clones refer to the same device.
 #[derive(Clone)]
@@ -27,6 +27,8 @@ pub(super) struct Inner {
     /// `true` if custom heaps are used instead of UPLOAD and READBACK heaps.
     pub(super) custom_heaps: bool,
     pub(super) events: event::Pool,
+    /// The uses of each portable format, once they are queried.
+    pub(super) formats: Box<[OnceLock<FormatSupport>]>,
 }
 
 impl Device {
@@ -63,8 +65,18 @@ impl Device {
         }
         let adapter = adapter.and_then(|adapter| adapter.cast().ok());
         let events = event::Pool::default();
-        let raw = device.clone();
-        Ok(Self(Arc::new(Inner { raw, raw1, adapter, features, capabilities, heap_types, custom_heaps, events })))
+        let (raw, formats) = (device.clone(), Format::ALL.iter().map(|_| OnceLock::new()).collect());
+        Ok(Self(Arc::new(Inner {
+            raw,
+            raw1,
+            adapter,
+            features,
+            capabilities,
+            heap_types,
+            custom_heaps,
+            events,
+            formats,
+        })))
     }
 
     /// Returns the driver's device.

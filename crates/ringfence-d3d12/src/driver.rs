@@ -7,7 +7,9 @@ use windows::Win32::Graphics::Direct3D12::*;
 use super::device::Device;
 use super::memory::Memory;
 use super::{capabilities, error, event};
-use ringfence_hal::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc, Priority};
+use ringfence_hal::{
+    Capabilities, DeviceError, Driver, Format, FormatSupport, HeapBudgets, Mapped, MemoryDesc, Priority,
+};
 
 /// Time for which a queried budget is used again. It is shorter than a frame; the query is a system call.
 const BUDGETS_HOLD_FOR: Duration = Duration::from_millis(1);
@@ -21,6 +23,10 @@ unsafe impl Driver for Device {
 
     fn capabilities(&self) -> &Capabilities {
         &self.0.capabilities
+    }
+
+    fn format_support(&self, format: Format) -> FormatSupport {
+        self.supported_uses(format)
     }
 
     unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {

@@ -31,6 +31,7 @@ mod device;
 mod driver;
 mod error;
 mod event;
+mod format_support;
 mod info;
 mod measure;
 mod memory;

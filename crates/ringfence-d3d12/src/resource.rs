@@ -45,6 +45,9 @@ unsafe impl<K: Shape> Create<K> for Device {
     fn describe(&self, desc: &K::Desc) -> Result<ResourceInfo, DeviceError> {
         K::check(desc)?;
         let mut described = K::resource_desc(desc)?;
+        if let Some(desc) = K::as_texture(desc) {
+            self.supported_uses(desc.format).check(desc.usage, desc.samples)?;
+        }
         if self.features().tight_alignment {
             described.Alignment = K::floor(desc);
         }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::capabilities::{Capabilities, HeapBudgets, Priority};
 use super::error::DeviceError;
-use super::format::TextureParts;
+use super::format::{Format, TextureParts};
+use super::format_support::FormatSupport;
 use super::kind::{Buffers, Kind, Textures};
 use super::memory::{Mapped, MemoryDesc, Placed, Requirements, ShareKind, ShareSupport};
 
@@ -26,6 +27,9 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
 
     /// Returns the properties and limits of the device. They never change.
     fn capabilities(&self) -> &Capabilities;
+
+    /// Returns the uses of a format that the device supports. Textures and views of other uses are refused.
+    fn format_support(&self, format: Format) -> FormatSupport;
 
     /// Allocates a memory object. If its type is host-visible, the memory is mapped until it is freed.
     ///

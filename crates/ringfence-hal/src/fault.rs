@@ -39,8 +39,8 @@ pub use record::Recorder;
 use super::record::TextureParts;
 use super::sharing::{ShareKind, ShareSupport};
 use super::{
-    Capabilities, Create, DeviceError, Driver, HeapBudgets, InfoKey, Kind, Mapped, MemoryDesc, Placed, Priority,
-    Requirements,
+    Capabilities, Create, DeviceError, Driver, Format, FormatSupport, HeapBudgets, InfoKey, Kind, Mapped, MemoryDesc,
+    Placed, Priority, Requirements,
 };
 
 /// Methods of a trait that forward to the inner device. If a method has the attribute `fails(Call, desc)`, it first
@@ -295,6 +295,7 @@ unsafe impl<D: Driver> Driver for FaultInjector<D> {
 
     forward! {
         fn capabilities(&self) -> &Capabilities;
+        fn format_support(&self, format: Format) -> FormatSupport;
         #[fails(AllocateMemory, desc)]
         unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<D::Memory, DeviceError>;
         unsafe fn free_memory(&self, memory: D::Memory);

@@ -8,7 +8,10 @@ use ringfence_decision::Error;
 use ringfence_timeline::{Lifetimes, Timeline};
 
 use crate::defrag::{Defrag, DefragDesc};
-use crate::device::{BufferDesc, Buffers, Create, Describe, Device, DeviceError, Kind, Requirements, Textures};
+use crate::device::{
+    BufferDesc, Buffers, Capabilities, Create, Describe, Device, DeviceError, Format, FormatSupport, Kind,
+    Requirements, Textures,
+};
 use crate::memory::{
     AllocationDesc, AllocatorDesc, Debug, Handle, Location, MemoryBudgets, Planner, Reclaimed, Recording, Retirement,
     Shared, ShutdownError, Snapshot, Statistics,
@@ -21,8 +24,7 @@ use crate::resource::{Allocation, Buffer, Pool, PoolDesc, SmallBuffer, Texture};
 /// Cheap to clone; all clones are the same allocator. All methods may be called from any thread. The allocator lives
 /// until its last clone and every object that it created are dropped. The last drop waits until all submissions are
 /// complete: without limit if a value that [`Timeline::submitted`] declared is never signalled ([`Allocator::shutdown`]
-/// waits with a timeout). It waits at most one second for a dropped frame, then leaks the objects that the frame may
-/// use.
+/// waits with a timeout). It waits at most one second for a dropped frame, then leaks the objects that it may use.
 pub struct Allocator<D: Device> {
     shared: Arc<Shared<D>>,
     /// Dropped with the last clone or pool.
@@ -41,6 +43,18 @@ impl<D: Device> Allocator<D> {
     #[must_use]
     pub fn device(&self) -> &D {
         &self.shared.device
+    }
+
+    /// Returns the properties and limits of the device, which never change.
+    #[must_use]
+    pub fn capabilities(&self) -> &Capabilities {
+        self.shared.device.capabilities()
+    }
+
+    /// Returns the uses of a format that the device supports. Makes some driver calls.
+    #[must_use]
+    pub fn format_support(&self, format: Format) -> FormatSupport {
+        self.shared.device.format_support(format)
     }
 
     /// Adds a timeline, which tracks the progress of a queue. Objects that are retired from now on wait for it too.
@@ -74,30 +88,26 @@ impl<D: Device> Allocator<D> {
 
     /// Creates a buffer with memory, or reuses a recycled one.
     ///
-    /// Allocating a slot of a size class (up to 64 KiB) is O(1). Allocating a range of a block is O(log blocks), plus
-    /// one attempt for each block that has enough free bytes but no free range that fits. Creating the driver's object
-    /// is a driver call, unless a recycled object is reused. So is a new block or dedicated memory, which may take
-    /// milliseconds.
+    /// A slot of a size class (up to 64 KiB) is O(1), a range of a block O(log blocks), plus one attempt for each block
+    /// with enough free bytes but no range that fits. A new driver's object is a driver call; so is a new block or
+    /// dedicated memory, which may take milliseconds.
     ///
     /// # Recycled objects
     ///
     /// If the allocator has an object that matches the description, was released by its owner and is no longer used by
-    /// the device, the request gets that object, without a driver call and without a search for a range. The object was
-    /// created with the same parameters; its name and user data are replaced. Its contents are undefined, and a texture
-    /// is in the layout `UNDEFINED`, like a new texture. [`AllocatorDesc::recycled_bytes_max`] bounds the bytes of
-    /// recycled objects. Recycled objects count as free memory. They are destroyed by [`MemoryBudgets::trim`], if
+    /// the device, the request gets that object, without a driver call and without a search. Its name and user data are
+    /// replaced, its contents are undefined, and a texture is in the layout `UNDEFINED`. Recycled objects count as free
+    /// memory, which [`AllocatorDesc::recycled_bytes_max`] bounds. They are destroyed by [`MemoryBudgets::trim`], if
     /// memory is short, and if their description was not requested for [`AllocatorDesc::empty_block_grace`] to 32 more
     /// calls of `reclaim`.
     ///
     /// A view, a descriptor or a copied handle that is used after its resource was released accesses the next owner's
-    /// bytes. Such a use is an error whether or not objects are recycled. Validation layers report it only if
-    /// [`AllocationDesc::recycle`] is `false`, because the object is then destroyed. The simulated device reports it
-    /// always.
+    /// bytes, which is an error with or without recycling. The simulated device reports it always, validation layers
+    /// only if [`AllocationDesc::recycle`] is `false`, because the object is then destroyed.
     ///
     /// Objects are not recycled while a trace is recorded or debugging is on. These are never recycled:
     ///
-    /// - shared, imported, sparse, movable and evictable resources,
-    /// - resources in a custom pool,
+    /// - shared, imported, sparse, movable and evictable resources, and those in a custom pool,
     /// - resources that are not in the best memory type for their request, because that type had no room,
     /// - on Direct3D 12, textures that do not allow simultaneous access, unless their description says that their owner
     ///   returns them to their initial state.
@@ -128,8 +138,7 @@ impl<D: Device> Allocator<D> {
         Texture::create(&self.shared, info, desc, None)
     }
 
-    /// Creates a small buffer in a driver buffer that small buffers share. The call costs as much as
-    /// [`Allocator::allocate`], because it creates no driver object for this buffer alone.
+    /// Creates a small buffer in a driver buffer that small buffers share. Costs as much as [`Allocator::allocate`].
     ///
     /// The shared buffer is bound, transitioned and synchronised as one object. Buffers that shaders write never share
     /// a driver buffer with buffers that shaders only read. Small buffers have no names of their own.
@@ -152,15 +161,13 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Allocates memory without a resource: for a resource that the program creates and binds itself, or for several
-    /// resources that alias the bytes ([`Allocation::create_aliasing_texture`]). Costs as much as
-    /// [`Allocator::create_buffer`], without the creation of the driver's object.
+    /// resources that alias the bytes ([`Allocation::create_aliasing_texture`]).
     ///
     /// `needs.class` must be the class of the resource that will be bound to the memory. If the class is not known, or
     /// if resources of several classes will be bound, use [`Allocator::allocate_mixed`].
     ///
     /// # Errors
-    /// The size is 0, the alignment is not a power of two, no memory type fits, the size exceeds every heap, or there
-    /// is no memory. An error changes nothing.
+    /// The size is 0 or exceeds every heap, the alignment is not a power of two, or there is no memory (type).
     #[doc(alias = "vmaAllocateMemory")]
     #[track_caller]
     #[inline]
@@ -180,8 +187,7 @@ impl<D: Device> Allocator<D> {
         Allocation::allocate_mixed(&self.shared, needs, desc)
     }
 
-    /// Allocates memory as [`Allocator::allocate`] does, for the resource `unplaced`, which the program binds itself.
-    /// If the memory is dedicated, the driver allocates it for this resource.
+    /// Allocates memory for the resource `unplaced`, which the program binds itself. The memory may be dedicated to it.
     ///
     /// # Errors
     /// As [`Allocator::allocate`].
@@ -189,14 +195,13 @@ impl<D: Device> Allocator<D> {
     /// # Safety
     /// `unplaced` belongs to this device, is alive and is not bound; `needs` are its requirements.
     #[track_caller]
-    pub unsafe fn allocate_for<K>(
+    pub unsafe fn allocate_for<K: Kind>(
         &self,
         unplaced: &<D as Create<K>>::Unplaced,
         needs: Requirements,
         desc: AllocationDesc<'_>,
     ) -> Result<Allocation<D>, Error>
     where
-        K: Kind,
         D: Create<K>,
     {
         // SAFETY: the caller promises the same.
@@ -204,8 +209,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Returns the residency manager, which keeps evictable memory within the budget: see
-    /// [`residency`](crate::residency). Does nothing without
-    /// [`Capabilities::residency`](crate::device::Capabilities::residency).
+    /// [`residency`](crate::residency). Does nothing without [`Capabilities::residency`].
     ///
     /// # Safety
     /// Each submission that touches an [`evictable`](crate::AllocationDesc::evictable) resource lists it in a
@@ -234,10 +238,9 @@ impl<D: Device> Allocator<D> {
     /// it returns `Ok`, no retired object is left, and the eviction callback, which may own the allocator, is removed.
     ///
     /// Objects that the device is done with are released first, so an error counts only objects that are still in use.
-    /// A dropped frame may have been submitted: if objects wait for it, the call waits for it too, but at most one
-    /// second, because the value of a frame that was not submitted is never signalled. With a timeout of zero the call
-    /// does not wait. With [`Duration::MAX`] it waits without limit for submissions, and not at all for dropped frames.
-    /// After a device loss it does not wait, and destroys everything at once.
+    /// If objects wait for a dropped frame, the call waits for it at most one second, because the value of a frame that
+    /// was not submitted is never signalled. With a timeout of zero the call does not wait. With [`Duration::MAX`] it
+    /// waits without limit for submissions only. After a device loss, it destroys everything at once.
     ///
     /// Leaks are reported ([`DebugDesc::leaks`](crate::DebugDesc::leaks)) even if the call fails.
     ///
@@ -250,8 +253,7 @@ impl<D: Device> Allocator<D> {
         Ok(reclaimed)
     }
 
-    /// Returns statistics of memory and of driver calls. O(memory types + recycled objects): cheap enough for every
-    /// frame.
+    /// Returns statistics of memory and of driver calls. O(memory types + recycled objects): cheap enough for a frame.
     #[doc(alias = "vmaCalculateStatistics")]
     #[must_use]
     pub fn statistics(&self) -> Statistics {
@@ -272,21 +274,19 @@ impl<D: Device> Allocator<D> {
         Defrag::of_all(&self.shared, desc)
     }
 
-    /// Returns a planner, which reports the memory type, the block and the driver calls that a request would use,
-    /// without executing the request.
+    /// Returns a planner, which reports the memory type, the block and the driver calls of a request that is not made.
     #[must_use]
     pub fn plan(&self) -> Planner<'_, D> {
         Planner(&self.shared)
     }
 
-    /// Returns the interface to memory heaps: their usage and limits, the creation of blocks before they are needed,
-    /// the freeing of empty blocks, and the eviction callback.
+    /// Returns the interface to memory heaps: usage, limits, early creation of blocks, trimming, eviction callback.
     #[must_use]
     pub fn budgets(&self) -> MemoryBudgets<'_, D> {
         MemoryBudgets(&self.shared)
     }
 
-    /// Returns the interface for deferred free of the program's own objects, which wait for the device as resources do.
+    /// Returns the interface for deferred free of the program's own objects.
     #[must_use]
     pub fn retirement(&self) -> Retirement<'_, D> {
         Retirement(&self.shared)

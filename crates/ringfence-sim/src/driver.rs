@@ -6,13 +6,13 @@
 use super::device::Device;
 use super::hazard::HazardKind;
 use super::ids::{Buffer, Fence, Label, Memory, Texture, What};
-use super::layout::{buffer_requirements, texture_requirements};
+use super::layout::{self, buffer_requirements, texture_requirements};
 use super::objects::Shape;
 use super::sharing;
 use ringfence_hal::sharing::{ShareKind, ShareSupport};
 use ringfence_hal::{
-    BufferDesc, BufferUsage, Buffers, Capabilities, ClearValue, Create, DeviceError, Driver, HeapBudgets, InfoKey,
-    Kind, Mapped, MemoryDesc, Placed, Priority, Requirements, TextureDesc, Textures,
+    BufferDesc, BufferUsage, Buffers, Capabilities, ClearValue, Create, DeviceError, Driver, Format, FormatSupport,
+    HeapBudgets, InfoKey, Kind, Mapped, MemoryDesc, Placed, Priority, Requirements, TextureDesc, Textures,
 };
 use std::time::Duration;
 
@@ -25,6 +25,10 @@ unsafe impl Driver for Device {
 
     fn capabilities(&self) -> &Capabilities {
         &self.profile().capabilities
+    }
+
+    fn format_support(&self, format: Format) -> FormatSupport {
+        layout::format_support(format)
     }
 
     unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {

@@ -9,8 +9,8 @@
 
 use super::profile::Profile;
 use ringfence_hal::{
-    BufferDesc, DeviceError, Dimension, Kind, Requirements, ResourceClass, TextureAspect, TextureDesc, TextureUsage,
-    Textures,
+    BufferDesc, ChannelKind, DeviceError, Dimension, Format, FormatSupport, FormatUses, Kind, Requirements,
+    ResourceClass, TextureAspect, TextureDesc, TextureUsage, Textures,
 };
 
 const SIDE_MAX: u32 = 16_384;
@@ -50,6 +50,21 @@ pub(super) fn texture_requirements(profile: &Profile, desc: &TextureDesc) -> Res
         prefers_dedicated: requires_dedicated || (is_target && size >= profile.dedicated_preferred_bytes),
         requires_dedicated,
     })
+}
+
+/// Returns the uses of a format. Textures are checked as at their creation; every colour format without blocks can be in
+/// buffers.
+pub(super) fn format_support(format: Format) -> FormatSupport {
+    let (width, height) = (64, 64);
+    let mut found = FormatSupport::of_textures(format, |usage, samples| {
+        check_texture(&TextureDesc { width, height, samples, format, usage, ..Default::default() }).is_ok()
+    });
+    let (is_depth, is_compressed) = (format.is_depth_stencil(), format.texels().is_compressed());
+    let is_filtered = format.channels() == ChannelKind::Float;
+    found.uses.set(FormatUses::FILTERED, is_filtered);
+    found.uses.set(FormatUses::BLENDED, is_filtered && !is_depth && !is_compressed);
+    found.uses.set(FormatUses::TEXELS | FormatUses::STORAGE_TEXELS, !is_depth && !is_compressed);
+    found
 }
 
 fn check_texture(desc: &TextureDesc) -> Result<(), DeviceError> {

@@ -62,6 +62,7 @@ use ringfence_hal::{DeviceError, Numbers};
 use set::SetHeap;
 use slots::Slots;
 pub use view::View;
+pub(super) use view::check_texel_format;
 use view::{Owned, Real, Slot};
 
 /// A descriptor heap. Clones refer to the same heap.

@@ -8,7 +8,9 @@ use super::capabilities;
 use super::device::Device;
 use super::error::{device_error, failed};
 use super::memory::Memory;
-use ringfence_hal::{Capabilities, DeviceError, Driver, HeapBudgets, Mapped, MemoryDesc, Priority};
+use ringfence_hal::{
+    Capabilities, DeviceError, Driver, Format, FormatSupport, HeapBudgets, Mapped, MemoryDesc, Priority,
+};
 
 /// Time for which a queried budget is used again. It is shorter than a frame; the query takes 6 µs on one driver.
 const BUDGETS_HOLD_FOR: Duration = Duration::from_millis(1);
@@ -22,6 +24,10 @@ unsafe impl Driver for Device {
 
     fn capabilities(&self) -> &Capabilities {
         &self.0.found.capabilities
+    }
+
+    fn format_support(&self, format: Format) -> FormatSupport {
+        self.supported_uses(format)
     }
 
     unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {

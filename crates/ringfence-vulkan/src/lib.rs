@@ -37,6 +37,7 @@ mod driver;
 mod error;
 mod external;
 mod features;
+mod format_support;
 mod formats;
 mod image;
 mod image_support;

@@ -22,6 +22,7 @@ mod commands;
 mod contents;
 mod debugging;
 mod devices;
+mod formats;
 mod manager;
 mod placement;
 mod recycled;
@@ -108,6 +109,9 @@ macro_rules! suite {
             a_buffer_is_as_large_as_it_was_described,
             a_cube_is_streamed_and_moved,
             a_buffer_that_may_be_larger_keeps_all_that_it_has,
+        );
+        suite!(@ $open, formats:
+            reported_uses_of_a_format_are_made_and_others_refused,
         );
         suite!(@ $open, contents:
             a_vector_on_the_device_equals_its_model,

@@ -9,6 +9,7 @@ mod bare;
 mod chained;
 mod commands;
 mod families;
+mod formats;
 mod plain_sets;
 mod planes;
 mod priorities;

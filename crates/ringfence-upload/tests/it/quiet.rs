@@ -1,7 +1,8 @@
 //! A wrapper around the simulated device that excludes the device's own host allocations from the count.
 
 use ringfence::device::{
-    Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc, Placed, Requirements,
+    Capabilities, Create, DeviceError, Driver, Format, FormatSupport, HeapBudgets, Kind, Mapped, MemoryDesc, Placed,
+    Requirements,
 };
 use ringfence::sim::{self, Fence, Memory, Profile, SimOptions};
 use ringfence_testkit::counting_allocator::uncounted;
@@ -38,6 +39,10 @@ unsafe impl Driver for Quiet {
 
     fn capabilities(&self) -> &Capabilities {
         self.0.capabilities()
+    }
+
+    fn format_support(&self, format: Format) -> FormatSupport {
+        self.0.format_support(format)
     }
 
     unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {

@@ -274,7 +274,7 @@ fn buffer(device: &Device, buffer: vk::Buffer, usage: BufferUsage, view: BufferV
 
 /// Refuses a texel format unless the device supports it for all texel usages of the buffer. `vkCreateBufferView`
 /// requires this even if shaders only read, or only write, the view.
-fn check_texel_format(device: &Device, format: vk::Format, usage: BufferUsage) -> Result<(), DeviceError> {
+pub(crate) fn check_texel_format(device: &Device, format: vk::Format, usage: BufferUsage) -> Result<(), DeviceError> {
     let unsupported = DeviceError::unsupported("texels of this format in a buffer of this usage");
     let unsupported = unsupported.with(Numbers::Given(format.as_raw() as u32 as u64));
     if format == vk::Format::UNDEFINED {

@@ -12,7 +12,6 @@ use smallvec::SmallVec;
 
 use super::{ALL, CopyRecorder, EVERYTHING, Handover, Scope, aspects};
 use crate::device::Device;
-use crate::formats::format;
 use ringfence_hal::record::{Record, TexelRead, TextureAspects};
 use ringfence_hal::transfer::{
     ClearColor, ClearTexel, MipChain, SubresourceRange, TexelAlignment, TexelOrigin, TextureBoxCopy, TextureClear,
@@ -29,16 +28,6 @@ const BLIT_FEATURES: [(vk::FormatFeatureFlags, &str); 3] = [
         "blits of this format with linear filtering (the format lacks SAMPLED_IMAGE_FILTER_LINEAR)",
     ),
 ];
-
-impl Device {
-    /// Returns the features of a format with optimal tiling. One driver call.
-    fn format_features(&self, portable: Format) -> vk::FormatFeatureFlags {
-        // SAFETY: the physical device comes from the instance, which is alive.
-        let properties =
-            unsafe { self.instance().get_physical_device_format_properties(self.physical(), format(portable)) };
-        properties.optimal_tiling_features
-    }
-}
 
 impl TransferSupport for Device {
     fn has_fill(&self) -> bool {

@@ -7,7 +7,8 @@ use ringfence::device::descriptors::{
     DescriptorSupport, Descriptors, HeapDesc, HeapKind, HeapStart, PortableView, ViewCopy, ViewTypes,
 };
 use ringfence::device::{
-    Capabilities, Create, DeviceError, Driver, HeapBudgets, Kind, Mapped, MemoryDesc, Placed, Requirements,
+    Capabilities, Create, DeviceError, Driver, Format, FormatSupport, HeapBudgets, Kind, Mapped, MemoryDesc, Placed,
+    Requirements,
 };
 use ringfence::sim::{self, Fence, Memory};
 
@@ -22,6 +23,10 @@ unsafe impl Driver for Nowhere {
 
     fn capabilities(&self) -> &Capabilities {
         self.0.capabilities()
+    }
+
+    fn format_support(&self, format: Format) -> FormatSupport {
+        self.0.format_support(format)
     }
 
     unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<Memory, DeviceError> {

@@ -10,8 +10,8 @@ use ringfence::device::descriptors::{
     PortableView, SamplerDesc, ViewCopy, ViewTypes,
 };
 use ringfence::device::{
-    BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, HeapBudgets, InfoKey, Kind, Mapped,
-    MemoryDesc, Placed, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures,
+    BufferDesc, BufferUsage, Buffers, Capabilities, Create, DeviceError, Driver, Format, FormatSupport, HeapBudgets,
+    InfoKey, Kind, Mapped, MemoryDesc, Placed, Requirements, ResourceClass, TextureDesc, TextureUsage, Textures,
 };
 use ringfence::lifetime::RetireBin;
 use ringfence::placement::{BufferRequest, Dynamism, Placement, PlacementDesc};
@@ -36,6 +36,10 @@ unsafe impl Driver for Bare {
 
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
+    }
+
+    fn format_support(&self, _: Format) -> FormatSupport {
+        FormatSupport::default()
     }
 
     unsafe fn allocate_memory(&self, _: &MemoryDesc<'_>) -> Result<u64, DeviceError> {

@@ -1,0 +1,101 @@
+//! The uses of a format that a device supports.
+
+use super::error::{DeviceError, Numbers};
+use super::format::Format;
+use super::usage::TextureUsage;
+
+bitflags::bitflags! {
+    /// Uses of a format.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+    pub struct FormatUses: u32 {
+        /// Copies from textures.
+        const COPY_SRC = 1 << 0;
+        /// Copies to textures.
+        const COPY_DST = 1 << 1;
+        /// Textures that shaders read.
+        const SAMPLED = 1 << 2;
+        /// Linear filtering of these textures.
+        const FILTERED = 1 << 3;
+        /// Textures that shaders write. On Direct3D 12, shaders of older devices may not read some of them.
+        const STORAGE = 1 << 4;
+        /// Colour targets.
+        const RENDER_TARGET = 1 << 5;
+        /// Blending in these targets.
+        const BLENDED = 1 << 6;
+        /// Depth and stencil targets.
+        const DEPTH_STENCIL = 1 << 7;
+        /// Texels in a buffer, which shaders read.
+        const TEXELS = 1 << 8;
+        /// Texels in a buffer, which shaders read and write.
+        const STORAGE_TEXELS = 1 << 9;
+    }
+}
+
+/// Uses that are usages of a texture.
+const USAGES: [(FormatUses, TextureUsage, DeviceError); 6] = [
+    (FormatUses::COPY_SRC, TextureUsage::COPY_SRC, DeviceError::unsupported("copies from textures of this format")),
+    (FormatUses::COPY_DST, TextureUsage::COPY_DST, DeviceError::unsupported("copies to textures of this format")),
+    (FormatUses::SAMPLED, TextureUsage::SAMPLED, DeviceError::unsupported("sampled textures of this format")),
+    (FormatUses::STORAGE, TextureUsage::STORAGE, DeviceError::unsupported("storage textures of this format")),
+    (FormatUses::RENDER_TARGET, TextureUsage::RENDER_TARGET, DeviceError::unsupported("render targets of this format")),
+    (FormatUses::DEPTH_STENCIL, TextureUsage::DEPTH_STENCIL, DeviceError::unsupported("depth targets of this format")),
+];
+
+/// The uses of a format that a device supports: of two-dimensional textures with optimal tiling, and of buffers. Other
+/// dimensions can support less; the creation of a texture then returns an error.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct FormatSupport {
+    /// The uses.
+    pub uses: FormatUses,
+    /// The numbers of samples of a target, added up: each is a power of two. 0 if the format has no targets.
+    pub sample_counts: u32,
+}
+
+impl FormatSupport {
+    /// Asks for each usage of textures and each number of samples of targets. Devices call it and add the other uses.
+    pub fn of_textures(format: Format, mut is_supported: impl FnMut(TextureUsage, u32) -> bool) -> Self {
+        let mut found = Self::default();
+        for (use_of, usage, _) in USAGES {
+            found.uses.set(use_of, is_supported(usage, 1));
+        }
+        let target = if format.is_depth_stencil() { TextureUsage::DEPTH_STENCIL } else { TextureUsage::RENDER_TARGET };
+        let counts = (0..7).map(|power| 1 << power).filter(|&samples| is_supported(target, samples));
+        found.sample_counts = counts.sum();
+        found
+    }
+
+    /// Returns `true` if the format has all of these uses.
+    #[must_use]
+    pub const fn has(&self, uses: FormatUses) -> bool {
+        self.uses.contains(uses)
+    }
+
+    /// Returns `true` if a target of the format can have this number of samples per texel.
+    #[must_use]
+    pub const fn has_samples(&self, samples: u32) -> bool {
+        samples.is_power_of_two() && self.sample_counts & samples != 0
+    }
+
+    /// Returns the usages that a texture of the format can have, each alone.
+    #[must_use]
+    pub fn texture_usage(&self) -> TextureUsage {
+        let usages = USAGES.into_iter().filter(|(use_of, ..)| self.has(*use_of)).map(|(_, usage, _)| usage);
+        usages.fold(TextureUsage::empty(), TextureUsage::union)
+    }
+
+    /// Checks the usages and the number of samples of a texture of the format.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`], which names the first usage that the format lacks, or the number of samples.
+    pub fn check(&self, usage: TextureUsage, samples: u32) -> Result<(), DeviceError> {
+        let lacks = |(use_of, needed, _): &(FormatUses, TextureUsage, DeviceError)| {
+            usage.contains(*needed) && !self.has(*use_of)
+        };
+        match USAGES.into_iter().find(lacks) {
+            Some((.., error)) => Err(error),
+            None if samples == 1 || self.has_samples(samples) => Ok(()),
+            None => Err(DeviceError::unsupported("targets of this format with this number of samples")
+                .with(Numbers::Given(samples.into()))),
+        }
+    }
+}
