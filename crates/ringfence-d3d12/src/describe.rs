@@ -6,8 +6,8 @@ use windows::Win32::Graphics::Dxgi::Common::*;
 use super::info::ResourceInfo;
 use ringfence_hal::record::TextureParts;
 use ringfence_hal::{
-    BufferDesc, BufferUsage, Buffers, ClearValue, DeviceError, Dimension, Format, InfoKey, Kind, TexelFormat,
-    TextureAspect, TextureDesc, TextureUsage, Textures,
+    BufferDesc, BufferUsage, Buffers, ClearValue, DeviceError, Dimension, Format, FormatSet, InfoKey, Kind, Numbers,
+    TexelFormat, TextureAspect, TextureDesc, TextureUsage, Textures,
 };
 
 /// Alignment that suffices for every view of a buffer: the alignment of constant-buffer views, in bytes.
@@ -68,6 +68,11 @@ pub trait Shape: Kind + sealed::Sealed {
     /// is not valid for a cube.
     fn set_cube(desc: &mut Self::Desc) {
         let _ = desc;
+    }
+
+    /// Adds formats of views to a portable description.
+    fn set_view_formats(desc: &mut Self::Desc, formats: FormatSet) {
+        let _ = (desc, formats);
     }
 
     /// Returns the extent, layers, mips and aspects of a whole texture; `None` for buffers.
@@ -147,7 +152,7 @@ impl Shape for Textures {
             Height: desc.height,
             DepthOrArraySize: depth_or_layers as u16,
             MipLevels: desc.mips as u16,
-            Format: format(desc.format, desc.usage)?,
+            Format: castable_format(desc)?,
             SampleDesc: DXGI_SAMPLE_DESC { Count: desc.samples, Quality: 0 },
             Layout: D3D12_TEXTURE_LAYOUT_UNKNOWN,
             Flags: texture_flags(desc.usage),
@@ -179,6 +184,7 @@ impl Shape for Textures {
             format,
             usage,
             clear_value: None,
+            view_formats: FormatSet::EMPTY,
         })
     }
 
@@ -208,6 +214,10 @@ impl Shape for Textures {
         if desc.dimension == Dimension::D2 && desc.layers.is_multiple_of(6) {
             desc.dimension = Dimension::Cube;
         }
+    }
+
+    fn set_view_formats(desc: &mut TextureDesc, formats: FormatSet) {
+        desc.view_formats = formats;
     }
 
     fn all_parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
@@ -446,6 +456,36 @@ pub fn format(format: Format, usage: TextureUsage) -> Result<DXGI_FORMAT, Device
     })
 }
 
+/// Returns the format in a texture's description. If views may have further formats, it is the typeless one of their family.
+fn castable_format(desc: &TextureDesc) -> Result<DXGI_FORMAT, DeviceError> {
+    let own = format(desc.format, desc.usage)?;
+    if desc.view_formats.is_empty() {
+        return Ok(own);
+    }
+    for view in desc.view_formats.iter().map(shader_format) {
+        let view = view?;
+        if family(view) != family(own) {
+            return Err(DeviceError::unsupported("a view format of another family than the texture's format")
+                .with(Numbers::Given(view.0 as u64)));
+        }
+    }
+    Ok(DXGI_FORMAT(family(own)))
+}
+
+/// Returns the driver's description with the format of the views in place of a typeless one.
+pub(super) fn typed(info: &ResourceInfo) -> D3D12_RESOURCE_DESC {
+    let format = info.views.and_then(|(format, _)| shader_format(format).ok());
+    D3D12_RESOURCE_DESC { Format: format.unwrap_or(info.desc.Format), ..info.desc }
+}
+
+/// Returns the view formats of a description in one word: the format of the views, and a bit for each further format, which
+/// all belong to one family of at most eight formats.
+fn views_word(info: &ResourceInfo) -> u32 {
+    let Some((own, further)) = info.views else { return 0 };
+    let member = |format| shader_format(format).map_or(0, |format| 1 << ((format.0 - family(format)) & 7));
+    1 | (own as u32) << 1 | further.iter().fold(0, |all, format| all | member(format)) << 8
+}
+
 /// Texture usages, and the flags that allow them.
 const FLAGS: [(TextureUsage, D3D12_RESOURCE_FLAGS); 3] = [
     (TextureUsage::STORAGE, D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS),
@@ -499,7 +539,7 @@ pub(super) fn key(info: &ResourceInfo) -> InfoKey {
         desc.Flags.0 as u32,
         initial_state(info).0 as u32,
     ]);
-    words[13] = u32::from(info.zeroed) | u32::from(info.is_cube) << 1;
+    words[13] = u32::from(info.zeroed) | u32::from(info.is_cube) << 1 | views_word(info) << 2;
     words[14..].copy_from_slice(&[kind, format, red, green, blue, alpha]);
     InfoKey::new(&words)
 }
@@ -594,6 +634,31 @@ mod tests {
         assert_eq!(initial_state(&of(texture, structure)), structure);
         let shared = D3D12_RESOURCE_DESC { Flags: D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS, ..texture };
         assert_eq!(initial_state(&of(shared, D3D12_RESOURCE_STATE_COPY_DEST)), D3D12_RESOURCE_STATE_COMMON);
+    }
+
+    #[test]
+    fn textures_with_view_formats_are_typeless_and_keep_their_own_format() {
+        let of = |format, views: &[Format]| {
+            let view_formats = FormatSet::of(views);
+            let desc = TextureDesc { format, view_formats, ..Default::default() };
+            let info = ResourceInfo { views: Some((format, view_formats)), ..Textures::resource_desc(&desc)?.into() };
+            Ok::<_, DeviceError>(info)
+        };
+        let both = [Format::Rgba8Unorm, Format::Rgba8UnormSrgb];
+        let one = of(both[0], &both[1..]).expect("one family");
+        let other = of(both[1], &both[..1]).expect("one family");
+        assert_eq!([one.desc.Format, other.desc.Format], [DXGI_FORMAT_R8G8B8A8_TYPELESS; 2]);
+        assert_eq!(
+            [typed(&one).Format, typed(&other).Format],
+            [DXGI_FORMAT_R8G8B8A8_UNORM, DXGI_FORMAT_R8G8B8A8_UNORM_SRGB]
+        );
+        let more = of(both[0], &[both[1], Format::Rgba8Uint]).expect("one family");
+        let keys = [&one, &other, &more].map(key);
+        assert!(keys[0] != keys[1] && keys[0] != keys[2] && keys[1] != keys[2]);
+        let bgra = of(Format::Bgra8Unorm, &[Format::Bgra8UnormSrgb]).expect("one family");
+        assert_eq!(bgra.desc.Format, DXGI_FORMAT_B8G8R8A8_TYPELESS);
+        let refused = of(Format::Rgba8Unorm, &[Format::R32Uint]).err();
+        assert!(matches!(refused, Some(DeviceError::Unsupported(_))), "{refused:?}");
     }
 
     #[test]

@@ -113,6 +113,11 @@ unsafe impl Descriptors for Device {
         {
             self.check_texels(format, writes)?;
         }
+        if let PortableView::Texture { desc, view, .. } = portable
+            && view.format_in(desc) != desc.format
+        {
+            self.supported_uses(view.format_in(desc)).check(view.kind.usage(), desc.samples)?;
+        }
         view::describe(portable)
     }
 

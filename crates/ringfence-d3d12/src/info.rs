@@ -2,7 +2,7 @@
 
 use super::describe::Shape;
 use super::device::Device;
-use ringfence_hal::{ClearValue, Describe, DeviceError};
+use ringfence_hal::{ClearValue, Describe, DeviceError, Format, FormatSet};
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 
@@ -42,6 +42,9 @@ pub struct ResourceInfo {
     /// cube views. The driver's description cannot express this; the conversion of a portable description of a cube
     /// sets this field.
     pub is_cube: bool,
+    /// For a texture with a typeless format: the format of its views, and further formats of views. The driver's
+    /// description cannot express them; the conversion of a portable description with view formats sets this field.
+    pub views: Option<(Format, FormatSet)>,
 }
 
 impl From<D3D12_RESOURCE_DESC> for ResourceInfo {
@@ -55,6 +58,7 @@ impl From<D3D12_RESOURCE_DESC> for ResourceInfo {
             returns_to_initial_state: false,
             zeroed: false,
             is_cube: false,
+            views: None,
         }
     }
 }

@@ -52,22 +52,27 @@ unsafe impl<K: Shape> Create<K> for Device {
             described.Alignment = K::floor(desc);
         }
         let (clear_value, is_cube) = (K::clear_value(desc), K::is_cube(desc));
-        Ok(ResourceInfo { clear_value, is_cube, ..ResourceInfo::from(described) })
+        let castable = K::as_texture(desc).filter(|desc| !desc.view_formats.is_empty());
+        let views = castable.map(|desc| (desc.format, desc.view_formats));
+        Ok(ResourceInfo { clear_value, is_cube, views, ..ResourceInfo::from(described) })
     }
 
     fn portable(&self, info: &ResourceInfo) -> Option<K::Desc> {
-        let mut desc = K::portable_desc(&info.desc)?;
+        let mut desc = K::portable_desc(&describe::typed(info))?;
         if let Some((_, value)) = info.clear_value {
             K::set_clear_value(&mut desc, value);
         }
         if info.is_cube {
             K::set_cube(&mut desc);
         }
+        if let Some((_, formats)) = info.views {
+            K::set_view_formats(&mut desc, formats);
+        }
         Some(desc)
     }
 
     fn parts(&self, info: &ResourceInfo) -> Option<TextureParts> {
-        K::all_parts(&info.desc)
+        K::all_parts(&describe::typed(info))
     }
 
     fn key(&self, info: &ResourceInfo) -> Option<InfoKey> {

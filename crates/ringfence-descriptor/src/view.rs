@@ -3,10 +3,10 @@
 use std::fmt;
 
 use crate::device::descriptors::{
-    BufferView, BufferViewKind, DescriptorSupport, Descriptors, HeapKind, PortableView, SamplerDesc, TextureView,
-    TextureViewKind, ViewDimension, ViewLayout, ViewTypes,
+    BufferView, BufferViewKind, Component, DescriptorSupport, Descriptors, HeapKind, PlacedTexture, PortableView,
+    SamplerDesc, TextureView, TextureViewKind, ViewDimension, ViewLayout, ViewTypes,
 };
-use crate::device::{BufferDesc, Dimension, TextureDesc};
+use crate::device::{BufferDesc, Dimension, RawTexture, TextureDesc};
 use ringfence_memory::Texture;
 use ringfence_memory::extend::Shared;
 use ringfence_memory::resource::{AsBufferSlice, BufferSlice};
@@ -83,15 +83,32 @@ impl<'a, D: Descriptors> View<'a, D> {
     /// As [`View::buffer`].
     pub fn texture(texture: &'a Texture<D>, view: TextureView) -> Result<Self, DescriptorError> {
         let desc = *texture.desc().ok_or(DescriptorError::BadView(UNDESCRIBED))?;
+        Self::of_texture(texture.object(), desc, texture.shared().owner(), view)
+    }
+
+    /// Creates a view of subresources of a transient target (`TransientAllocator::target`). Programs cache what they create
+    /// for the view by the id of the target's handle: no other object ever has this id.
+    ///
+    /// # Errors
+    /// As [`View::buffer`].
+    pub fn target(target: PlacedTexture<'a, D>, view: TextureView) -> Result<Self, DescriptorError> {
+        Self::of_texture(target.object(), *target.desc(), target.owner(), view)
+    }
+
+    fn of_texture(
+        object: &'a RawTexture<D>,
+        desc: TextureDesc,
+        owner: u32,
+        view: TextureView,
+    ) -> Result<Self, DescriptorError> {
         check_texture(desc, &view)?;
         let kind = view.kind.heap_kind();
         let types = match view.kind {
             TextureViewKind::Storage => ViewTypes::STORAGE_TEXTURE,
             _ => ViewTypes::SAMPLED_TEXTURE,
         };
-        let view = PortableView::Texture { object: texture.object(), desc, view };
-        let owner = Some(texture.shared().owner());
-        Ok(Self { shown: Shown::Portable { view, owner, kind, types, is_unchecked: false } })
+        let view = PortableView::Texture { object, desc, view };
+        Ok(Self { shown: Shown::Portable { view, owner: Some(owner), kind, types, is_unchecked: false } })
     }
 
     /// Describes a sampler.
@@ -216,6 +233,15 @@ fn check_texture(desc: TextureDesc, view: &TextureView) -> Result<(), Descriptor
     if view.kind != TextureViewKind::Sampled && view.layout != ViewLayout::General {
         return Err(DescriptorError::BadView("only sampled views may have a read-only layout"));
     }
+    let format = view.format_in(&desc);
+    if format != desc.format && !desc.view_formats.contains(format) {
+        return Err(DescriptorError::BadView(
+            "the texture was created without the format of the view: list it in TextureDesc::view_formats",
+        ));
+    }
+    if view.kind != TextureViewKind::Sampled && view.swizzle != Component::IDENTITY {
+        return Err(DescriptorError::BadView("only sampled views may change the order of the channels"));
+    }
     check_aspect(desc, view)?;
     check_dimension(desc, view)
 }
@@ -293,7 +319,7 @@ impl<D: Descriptors> fmt::Debug for View<'_, D> {
 mod tests {
     use super::*;
     use crate::device::descriptors::DescriptorModel;
-    use crate::device::{BufferUsage, Format};
+    use crate::device::{BufferUsage, Format, FormatSet, TextureUsage};
 
     /// Limits as on Direct3D 12, which limits elements but not bytes.
     const COUNTED: DescriptorSupport = DescriptorSupport {
@@ -335,6 +361,27 @@ mod tests {
         assert_eq!(check(Format::Rg8Unorm, 16, 6), Ok(()));
         let refused = check(Format::Rg8Unorm, 16, 5);
         assert!(matches!(refused, Err(DescriptorError::BadRange { limit: 2, .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn formats_and_channels_of_views_are_checked() {
+        let views = FormatSet::of(&[Format::Rgba8UnormSrgb]);
+        let usage = TextureUsage::SAMPLED | TextureUsage::STORAGE;
+        let desc = TextureDesc { usage, view_formats: views, ..Default::default() };
+        let view = |kind| TextureView::new(kind, 0..1, 0..1);
+        let (sampled, storage) = (TextureViewKind::Sampled, TextureViewKind::Storage);
+        for format in [Format::Rgba8Unorm, Format::Rgba8UnormSrgb] {
+            assert_eq!(check_texture(desc, &view(sampled).format(format)), Ok(()), "{format:?}");
+        }
+        let rule = |view: &TextureView| match check_texture(desc, view) {
+            Err(DescriptorError::BadView(rule)) => rule,
+            other => panic!("{view:?}: {other:?}"),
+        };
+        assert!(rule(&view(sampled).format(Format::Rgba8Uint)).contains("TextureDesc::view_formats"));
+        let swizzle = [Component::Alpha, Component::Red, Component::One, Component::Zero];
+        assert_eq!(check_texture(desc, &view(sampled).swizzle(swizzle)), Ok(()));
+        assert!(rule(&view(storage).swizzle(swizzle)).contains("only sampled views"));
+        assert_eq!(check_texture(desc, &view(storage).swizzle(Component::IDENTITY)), Ok(()));
     }
 
     #[test]

@@ -267,13 +267,41 @@ pub struct TextureView {
     pub aspect: Option<TextureAspect>,
     /// The layout of the texture when shaders use the view. Only Vulkan has layouts.
     pub layout: ViewLayout,
+    /// The format in which the view shows the texels: one of [`TextureDesc::view_formats`]. `None` for the format of the
+    /// texture.
+    pub format: Option<Format>,
+    /// The sources of red, green, blue and alpha. Only sampled views may change them.
+    pub swizzle: [Component; 4],
+}
+
+/// The source of a channel that shaders read through a view.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Component {
+    /// The red channel of the texture; for depth and stencil, the only one.
+    Red,
+    /// The green channel.
+    Green,
+    /// The blue channel.
+    Blue,
+    /// The alpha channel.
+    Alpha,
+    /// Zero.
+    Zero,
+    /// One. On Vulkan, views of depth or stencil do not support it.
+    One,
+}
+
+impl Component {
+    /// The channels in their own order.
+    pub const IDENTITY: [Self; 4] = [Self::Red, Self::Green, Self::Blue, Self::Alpha];
 }
 
 impl TextureView {
     /// Returns a view of the natural dimension, in the general layout.
     #[must_use]
     pub const fn new(kind: TextureViewKind, mips: Range<u32>, layers: Range<u32>) -> Self {
-        Self { kind, mips, layers, dimension: None, aspect: None, layout: ViewLayout::General }
+        let (dimension, aspect, layout, format) = (None, None, ViewLayout::General, None);
+        Self { kind, mips, layers, dimension, aspect, layout, format, swizzle: Component::IDENTITY }
     }
 
     /// Returns a view of a whole texture for sampling: all mip levels and layers, in the natural dimension and the general
@@ -305,6 +333,33 @@ impl TextureView {
     pub const fn layout(mut self, layout: ViewLayout) -> Self {
         self.layout = layout;
         self
+    }
+
+    /// Sets the format in which the view shows the texels: one of [`TextureDesc::view_formats`].
+    #[must_use]
+    pub const fn format(mut self, format: Format) -> Self {
+        self.format = Some(format);
+        self
+    }
+
+    /// Sets the sources of red, green, blue and alpha.
+    ///
+    /// ```
+    /// use ringfence_hal::descriptors::{Component::*, TextureView, TextureViewKind};
+    ///
+    /// // A texture with one channel, shown as white with this alpha.
+    /// let glyphs = TextureView::new(TextureViewKind::Sampled, 0..1, 0..1).swizzle([One, One, One, Red]);
+    /// ```
+    #[must_use]
+    pub const fn swizzle(mut self, sources: [Component; 4]) -> Self {
+        self.swizzle = sources;
+        self
+    }
+
+    /// Returns the format in which the view shows the texels of `texture`.
+    #[must_use]
+    pub fn format_in(&self, texture: &TextureDesc) -> Format {
+        self.format.unwrap_or(texture.format)
     }
 
     /// Returns the dimension of the view: the `dimension` field, or if that is `None`, the natural dimension for
@@ -515,6 +570,57 @@ pub enum PortableView<'a, D: Device> {
     },
     /// A sampler.
     Sampler(SamplerDesc),
+}
+
+/// A texture that a library has placed, with the data that its views need.
+pub struct PlacedTexture<'a, D: Device> {
+    object: &'a RawTexture<D>,
+    desc: TextureDesc,
+    /// Number of the allocator that the texture belongs to.
+    owner: u32,
+}
+
+impl<'a, D: Device> PlacedTexture<'a, D> {
+    /// Describes a texture of the allocator with the number `owner`.
+    ///
+    /// # Safety
+    /// The texture is alive, was created from a description equal to `desc`, and belongs to that allocator's device.
+    #[must_use]
+    pub const unsafe fn new(object: &'a RawTexture<D>, desc: TextureDesc, owner: u32) -> Self {
+        Self { object, desc, owner }
+    }
+
+    /// Returns the driver's object.
+    #[must_use]
+    pub const fn object(&self) -> &'a RawTexture<D> {
+        self.object
+    }
+
+    /// Returns the description of the texture.
+    #[must_use]
+    pub const fn desc(&self) -> &TextureDesc {
+        &self.desc
+    }
+
+    /// Returns the number of the allocator that the texture belongs to.
+    #[must_use]
+    pub const fn owner(&self) -> u32 {
+        self.owner
+    }
+}
+
+impl<D: Device> Clone for PlacedTexture<'_, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D: Device> Copy for PlacedTexture<'_, D> {}
+
+impl<D: Device> fmt::Debug for PlacedTexture<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PlacedTexture({:?}, {:?})", self.object, self.desc)
+    }
 }
 
 /// A copy of consecutive slots from a CPU-only heap to another heap of the same kind.

@@ -182,6 +182,13 @@ macro_rules! formats {
                     },)*
                 }
             }
+
+            /// Returns the number of the first format that differs from this one in the type of its channels only.
+            const fn family(self) -> u32 {
+                match self {
+                    $($(Self::$name)|+ => [$(Self::$name as u32),+][0],)*
+                }
+            }
         }
     };
 }
@@ -257,6 +264,68 @@ impl Format {
     #[must_use]
     pub const fn is_depth_stencil(self) -> bool {
         !matches!(self.texels().first_aspect(), TextureAspect::Color)
+    }
+}
+
+impl Format {
+    /// Returns `true` if a texture of this format can have views of the other format: their texels have the same size. For
+    /// block-compressed formats, only the type of the channels may differ. Depth and stencil have no other views.
+    #[must_use]
+    pub fn can_be_viewed_as(self, other: Self) -> bool {
+        let is_color = !self.is_depth_stencil() && !other.is_depth_stencil();
+        let is_compressed = self.texels().is_compressed();
+        is_color && if is_compressed { self.family() == other.family() } else { self.texels() == other.texels() }
+    }
+}
+
+/// A set of formats.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct FormatSet(u128);
+
+const _: () = assert!(Format::ALL.len() <= u128::BITS as usize, "each format has a bit");
+
+impl FormatSet {
+    /// The set without formats.
+    pub const EMPTY: Self = Self(0);
+
+    /// Returns the set of these formats.
+    #[must_use]
+    pub const fn of(formats: &[Format]) -> Self {
+        let (mut bits, mut index) = (0, 0);
+        while index < formats.len() {
+            bits |= 1 << formats[index] as u32;
+            index += 1;
+        }
+        Self(bits)
+    }
+
+    /// Returns `true` if the set has no format.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Returns `true` if the set has this format.
+    #[must_use]
+    pub const fn contains(self, format: Format) -> bool {
+        self.0 >> format as u32 & 1 != 0
+    }
+
+    /// Iterates over the formats of the set.
+    pub fn iter(self) -> impl Iterator<Item = Format> {
+        Format::ALL.iter().copied().filter(move |format| self.contains(*format))
+    }
+
+    /// Returns the set as words, for keys.
+    #[must_use]
+    pub const fn words(self) -> [u32; 4] {
+        [self.0 as u32, (self.0 >> 32) as u32, (self.0 >> 64) as u32, (self.0 >> 96) as u32]
+    }
+}
+
+impl fmt::Debug for FormatSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
     }
 }
 
@@ -360,5 +429,39 @@ mod tests {
         let both = Format::D24UnormS8Uint.texels().to_string();
         assert_eq!(both, "texels of 4 bytes of depth and 1 bytes of stencil");
         assert_eq!(TexelFormat::color_or_depth(4).aspects(), TextureAspects::COLOR | TextureAspects::DEPTH);
+    }
+
+    /// Returns the name of a format without the type of its channels.
+    fn family(format: Format) -> String {
+        let name = format!("{format:?}");
+        let types = ["UnormSrgb", "Unorm", "Snorm", "Uint", "Sint", "Ufloat", "Float"];
+        types.iter().find_map(|kind| name.strip_suffix(kind)).unwrap_or(&name).to_owned()
+    }
+
+    #[test]
+    fn textures_are_viewed_in_formats_with_texels_of_their_size() {
+        for (own, view) in Format::ALL.iter().flat_map(|own| Format::ALL.iter().map(move |view| (*own, *view))) {
+            let expected = match (own.texels().is_compressed(), own.is_depth_stencil() || view.is_depth_stencil()) {
+                (_, true) => false,
+                (true, _) => family(own) == family(view),
+                (false, _) => own.texels().is_copied_as(view.texels(), TextureAspect::Color),
+            };
+            assert_eq!(own.can_be_viewed_as(view), expected, "{own:?} as {view:?}");
+        }
+        assert!(Format::Rgba8Unorm.can_be_viewed_as(Format::R32Uint));
+        assert!(!Format::Bc1Unorm.can_be_viewed_as(Format::Bc4Unorm), "blocks of equal size, but other channels");
+    }
+
+    #[test]
+    fn a_set_has_the_formats_that_it_was_made_of() {
+        assert!(FormatSet::EMPTY.is_empty());
+        let last = *Format::ALL.last().expect("there are formats");
+        let formats = [Format::ALL[0], Format::Rgba8Unorm, Format::Bc7Unorm, last];
+        let set = FormatSet::of(&formats);
+        assert_eq!(set.iter().collect::<Vec<_>>(), formats);
+        assert_eq!(Format::ALL.iter().filter(|format| set.contains(**format)).count(), 4);
+        assert_eq!(set.words().iter().map(|word| word.count_ones()).sum::<u32>(), 4);
+        let each: std::collections::HashSet<_> = Format::ALL.iter().map(|format| FormatSet::of(&[*format])).collect();
+        assert_eq!(each.len(), Format::ALL.len());
     }
 }

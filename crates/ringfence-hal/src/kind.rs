@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::capabilities::Capabilities;
 use super::error::{DeviceError, Numbers};
-use super::format::{Format, TextureParts};
+use super::format::{Format, FormatSet, TextureParts};
 use super::usage::{BufferUsage, TextureUsage};
 
 /// A kind of resource: buffers or textures.
@@ -76,6 +76,7 @@ impl Kind for Textures {
     fn check(desc: &TextureDesc) -> Result<(), DeviceError> {
         let TextureDesc { width, height, depth, layers, mips, samples, usage, .. } = *desc;
         desc.check_clear_value()?;
+        desc.check_view_formats()?;
         for (count, at_least_one) in [
             (width, "a texture must be at least one texel wide"),
             (height, "a texture must be at least one texel high"),
@@ -181,6 +182,8 @@ pub struct TextureDesc {
     pub usage: TextureUsage,
     /// The optimised clear value of a target: on Direct3D 12, clears with this value are faster. Vulkan ignores it.
     pub clear_value: Option<ClearValue>,
+    /// Further formats of views: `TextureView::format`. Devices may keep the texels of such a texture uncompressed.
+    pub view_formats: FormatSet,
 }
 
 /// The clear value of a target. Floating-point numbers are stored as bits, so that the type can be compared and hashed.
@@ -237,6 +240,14 @@ impl TextureDesc {
             .with(Numbers::Flags { given, allowed }))
     }
 
+    /// Returns an error unless the texels of each view format have the size of the texture's.
+    fn check_view_formats(&self) -> Result<(), DeviceError> {
+        let rule =
+            "a view format must be a colour format whose texels have the same size (of blocks: the same channels)";
+        let wrong = self.view_formats.iter().find(|format| !self.format.can_be_viewed_as(*format));
+        wrong.map_or(Ok(()), |format| Err(invalid(rule).with(Numbers::Given(format as u64))))
+    }
+
     /// Returns the largest of width, height and depth, in texels.
     #[must_use]
     pub const fn longest(&self) -> u32 {
@@ -258,6 +269,7 @@ impl Default for TextureDesc {
             format: Format::Rgba8Unorm,
             usage: TextureUsage::COPY_DST.union(TextureUsage::SAMPLED),
             clear_value: None,
+            view_formats: FormatSet::EMPTY,
         }
     }
 }
@@ -299,6 +311,7 @@ mod tests {
             (TextureDesc { layers: 9, ..d3 }, "one array layer (9, only 1)"),
             (TextureDesc { samples: 2, ..d3 }, "one sample per texel (2, only 1)"),
             (TextureDesc { clear_value, ..valid }, "depth target (0x6, of 0x30)"),
+            (TextureDesc { view_formats: FormatSet::of(&[Format::R8Unorm]), ..valid }, "the same channels) (0)"),
         ];
         for (broken, numbers) in table {
             let error = Textures::check(&broken).expect_err(numbers).to_string();

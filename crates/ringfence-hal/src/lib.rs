@@ -112,7 +112,7 @@ pub use capabilities::{
 pub use describe::{Describe, Native};
 pub use device::{BufferInfo, Create, Device, Driver, InfoKey, RawBuffer, RawTexture, TextureInfo};
 pub use error::{DeviceError, Numbers, Reason};
-pub use format::{ChannelKind, Format, TexelFormat, TextureAspect};
+pub use format::{ChannelKind, Format, FormatSet, TexelFormat, TextureAspect};
 pub use format_support::{FormatSupport, FormatUses};
 pub use kind::{BufferDesc, Buffers, ClearValue, Dimension, Kind, TextureDesc, Textures};
 pub use memory::{Mapped, MemoryDesc, Placed, Requirements};

@@ -14,6 +14,7 @@ use super::command::BufferRange;
 use super::device::Device;
 use super::hazard::{Hazard, HazardKind};
 use super::ids::{DescriptorHeap, Label, Texture, What};
+use super::layout;
 use super::objects::{DescriptorSlots, Shape};
 use super::order::Access;
 use super::state::State;
@@ -116,7 +117,10 @@ unsafe impl Descriptors for Device {
             PortableView::Buffer { object, view, .. } => {
                 View::Shown(BufferRange::new(**object, view.offset, view.size), view.kind)
             }
-            PortableView::Texture { object, view, .. } => View::Texture(**object, view.kind.heap_kind()),
+            PortableView::Texture { object, desc, view } => {
+                layout::format_support(view.format_in(desc)).check(view.kind.usage(), 1)?;
+                View::Texture(**object, view.kind.heap_kind())
+            }
             PortableView::Sampler(desc) => View::Sampler(*desc),
         })
     }

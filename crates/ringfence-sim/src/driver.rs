@@ -238,13 +238,15 @@ unsafe impl Create<Textures> for Device {
     }
 
     fn key(&self, info: &TextureDesc) -> Option<InfoKey> {
-        let TextureDesc { dimension, width, height, depth, layers, mips, samples, format, usage, clear_value } = *info;
-        let [kind, red, green, blue, alpha] = clear_value.map_or([0; 5], ClearValue::words);
+        let TextureDesc { dimension, width, height, depth, layers, mips, samples, format, usage, .. } = *info;
+        let [kind, red, green, blue, alpha] = info.clear_value.map_or([0; 5], ClearValue::words);
         let (dimension, format, usage) = (dimension as u32, format as u32, usage.bits());
         let size = [dimension, width, height, depth, layers, mips, samples, format, usage];
-        let mut words = [0; 14];
+        let mut words = [0; 18];
         words[..9].copy_from_slice(&size);
-        words[9..].copy_from_slice(&[kind, red, green, blue, alpha]);
+        words[9..14].copy_from_slice(&[kind, red, green, blue, alpha]);
+        words[14..].copy_from_slice(&info.view_formats.words());
+
         Some(InfoKey::new(&words))
     }
 

@@ -18,6 +18,7 @@ use super::handle::{Transient, TransientBuffer, TransientTexture};
 use super::heap::{Tenancy, TransientKind};
 use super::pass::{Clock, Pass, TransientId};
 use super::state::{State, Wanted};
+use crate::device::descriptors::PlacedTexture;
 use crate::device::{Buffers, Create, Describe, Device, RawBuffer, RawTexture, Textures};
 use ringfence_memory::{Allocator, Error, RawObject};
 
@@ -136,6 +137,18 @@ impl<D: Device> TransientAllocator<D> {
     /// the objects before it discards the resources, use [`TransientAllocator::raw`], or plan the frame.
     pub fn texture(&self, handle: Transient<Textures>) -> Result<&RawTexture<D>, TransientError> {
         self.0.own_object_of(handle)?.texture().ok_or(TransientError::Stale { id: handle.id() })
+    }
+
+    /// Returns the texture of a handle of the last execution, for views (`View::target` of `ringfence`).
+    ///
+    /// # Errors
+    /// As [`TransientAllocator::texture`]; or [`TransientError::Undescribed`].
+    pub fn target(&self, handle: Transient<Textures>) -> Result<PlacedTexture<'_, D>, TransientError> {
+        let object = self.texture(handle)?;
+        let id = handle.id();
+        let desc = self.0.object_of(handle)?.texture.ok_or(TransientError::Undescribed { id })?;
+        // SAFETY: this allocator has created the object from that description, and owns it.
+        Ok(unsafe { PlacedTexture::new(object, desc, self.0.shared.owner()) })
     }
 
     /// Returns the driver's buffer for a handle of the last execution.

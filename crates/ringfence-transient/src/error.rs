@@ -49,6 +49,12 @@ pub enum TransientError {
         /// Object of the handle.
         id: TransientId,
     },
+    /// The texture was created from a native description without a portable form, so its views cannot be checked.
+    #[error("{id:?} has no portable description; get the driver's texture and describe its views natively")]
+    Undescribed {
+        /// Object of the handle.
+        id: TransientId,
+    },
     /// The resource was discarded, and another resource was acquired over some or all of its bytes. The contents are
     /// lost, and commands that use the discarded resource from now on would read or overwrite the other resource. Get
     /// the driver's object before you discard the resource.

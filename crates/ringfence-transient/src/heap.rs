@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::pass::{Clock, Pass};
 use super::spans::Spans;
-use crate::device::{Buffers, Device, InfoKey, RawBuffer, RawTexture, Textures};
+use crate::device::{Buffers, Device, InfoKey, RawBuffer, RawTexture, TextureDesc, Textures};
 use ringfence_memory::extend::Place;
 use ringfence_memory::{RawObject, ResourceKind};
 
@@ -40,6 +40,10 @@ pub trait TransientKind: ResourceKind + sealed::Sealed {
     /// `true` if resources of this kind have a layout.
     #[doc(hidden)]
     const IS_TEXTURE: bool;
+
+    /// Returns the description of a texture; `None` for buffers.
+    #[doc(hidden)]
+    fn texture_desc(desc: Self::Desc) -> Option<TextureDesc>;
 }
 
 mod sealed {
@@ -50,10 +54,18 @@ mod sealed {
 
 impl TransientKind for Buffers {
     const IS_TEXTURE: bool = false;
+
+    fn texture_desc(_: Self::Desc) -> Option<TextureDesc> {
+        None
+    }
 }
 
 impl TransientKind for Textures {
     const IS_TEXTURE: bool = true;
+
+    fn texture_desc(desc: TextureDesc) -> Option<TextureDesc> {
+        Some(desc)
+    }
 }
 
 /// A driver object that was created for an execution and is cached for later ones.
@@ -68,6 +80,8 @@ pub(super) struct Object<D: Device> {
     pub(super) offset: u64,
     pub(super) size: u64,
     pub(super) is_texture: bool,
+    /// Description of a texture; `None` for buffers, and for textures without a portable description.
+    pub(super) texture: Option<TextureDesc>,
     /// Number in traces, if the object is in a heap.
     pub(super) traced: u64,
     /// `Some` if and only if the object is in use.

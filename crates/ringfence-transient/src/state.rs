@@ -359,7 +359,7 @@ impl<D: Device> State<D> {
             bytes: wanted.needs.size,
             name: wanted.name,
         });
-        let object = self.add_object::<K>(placed.object, place, wanted, Some((heap, offset)), traced);
+        let object = self.add_object::<K>((placed.object, info), place, wanted, Some((heap, offset)), traced);
         let heap = self.heap(heap);
         heap.object_count += 1;
         if let Some(key) = wanted.key {
@@ -392,7 +392,7 @@ impl<D: Device> State<D> {
         let ((placed, place), _) = self.shared.create::<K>(info, desc)?;
         // SAFETY: this allocator has just created the place.
         unsafe { self.shared.note_line(&place, self.at) };
-        let object = self.add_object::<K>(placed.object, place, wanted, None, 0);
+        let object = self.add_object::<K>((placed.object, info), place, wanted, None, 0);
         if let Some(key) = wanted.key {
             self.solo.insert(key, u64::from(object), object);
         }
@@ -403,7 +403,7 @@ impl<D: Device> State<D> {
     /// heap.
     fn add_object<K: TransientKind>(
         &mut self,
-        object: <D as Create<K>>::Object,
+        (object, info): (<D as Create<K>>::Object, &<D as Create<K>>::Info<'_>),
         place: Place<D>,
         wanted: Wanted<'_>,
         heap: Option<(u32, u64)>,
@@ -413,6 +413,7 @@ impl<D: Device> State<D> {
         D: Create<K>,
     {
         self.figures.misses += 1;
+        let texture = Create::<K>::portable(&self.shared.device, info).and_then(K::texture_desc);
         let object = Object {
             raw: K::raw(object),
             place,
@@ -421,6 +422,7 @@ impl<D: Device> State<D> {
             offset: heap.map_or(0, |(_, offset)| offset),
             size: wanted.needs.size,
             is_texture: K::IS_TEXTURE,
+            texture,
             traced,
             tenancy: None,
             users: Clock::default(),

@@ -1,6 +1,7 @@
 //! Textures, which Vulkan calls images: description, creation, requirements, binding.
 
 use ash::vk;
+use smallvec::SmallVec;
 
 use crate::error::failed;
 
@@ -17,9 +18,12 @@ use super::valid;
 use ringfence_hal::record::TextureParts;
 use ringfence_hal::sharing::{ShareKind, ShareSupport};
 use ringfence_hal::{
-    Create, DeviceError, Dimension, InfoKey, Kind, MemoryDesc, Numbers, Placed, Requirements, ResourceClass,
-    TextureDesc, TextureUsage, Textures,
+    Create, DeviceError, Dimension, Format, FormatSet, InfoKey, Kind, MemoryDesc, Numbers, Placed, Requirements,
+    ResourceClass, TextureDesc, TextureUsage, Textures,
 };
+
+/// Words of the key of a structure without further view formats.
+const OWN_WORDS: usize = 12;
 
 // SAFETY: an image stays bound to its memory, which stays mapped until it is freed.
 unsafe impl Create<Textures> for Device {
@@ -35,11 +39,12 @@ unsafe impl Create<Textures> for Device {
     fn describe(&self, desc: &TextureDesc) -> Result<TextureInfo<'static>, DeviceError> {
         Textures::check(desc)?;
         let info = TextureInfo::described(create_info(desc));
-        self.check_described(info.raw()).map(|()| info)
+        let info = if desc.view_formats.is_empty() { info } else { info.view_formats(desc.view_formats) };
+        self.check_described(&info).map(|()| info)
     }
 
     fn portable(&self, info: &TextureInfo<'_>) -> Option<TextureDesc> {
-        portable(info.raw())
+        Some(TextureDesc { view_formats: info.further_formats(), ..portable(info.raw())? })
     }
 
     fn parts(&self, info: &TextureInfo<'_>) -> Option<TextureParts> {
@@ -52,9 +57,10 @@ unsafe impl Create<Textures> for Device {
     }
 
     fn key(&self, info: &TextureInfo<'_>) -> Option<InfoKey> {
-        let info = info.raw();
+        let (info, views) = (info.raw(), info.further_formats());
         let (kinds, extent) = ([info.image_type.as_raw(), info.format.as_raw(), info.tiling.as_raw()], info.extent);
         let [image_type, format, tiling] = kinds.map(|kind| kind as u32);
+        let [one, two, three, four] = views.words();
         let own = [
             info.flags.as_raw(),
             image_type,
@@ -68,11 +74,16 @@ unsafe impl Create<Textures> for Device {
             tiling,
             info.usage.as_raw(),
             info.initial_layout.as_raw() as u32,
+            one,
+            two,
+            three,
+            four,
         ];
+        let own = if views.is_empty() { &own[..OWN_WORDS] } else { &own };
         let families = (info.queue_family_index_count, info.p_queue_family_indices);
         // SAFETY: descriptions from safe code have no chained structures and no list of families. For other
         // descriptions, the caller of `from_raw` promises that both are valid.
-        unsafe { pnext_chain::key(&own, info.p_next, info.sharing_mode, families) }
+        unsafe { pnext_chain::key(own, info.p_next, info.sharing_mode, families) }
     }
 
     /// Returns `None` for images with the initial layout `PREINITIALIZED`, because an image cannot return to that
@@ -85,8 +96,11 @@ unsafe impl Create<Textures> for Device {
     #[inline]
     unsafe fn prepare(&self, info: &TextureInfo<'_>) -> Result<(vk::Image, Requirements), DeviceError> {
         self.check_whole()?;
-        if info.needs_check() { self.check_described(info.raw()) } else { check_image(info.raw()) }?;
-        let (info, device) = (info.raw(), &self.0.device);
+        if info.needs_check() { self.check_described(info) } else { check_image(info.raw()) }?;
+        let formats: SmallVec<[_; 4]> = info.further_formats().iter().map(format).chain([info.raw().format]).collect();
+        let mut list = vk::ImageFormatListCreateInfo::default().view_formats(&formats);
+        let raw = if formats.len() > 1 { info.raw().push_next(&mut list) } else { *info.raw() };
+        let (info, device) = (&raw, &self.0.device);
         // SAFETY: the caller promises that `info` is valid.
         let raw = unsafe { self.create_image(info) }?;
         let mut dedicated = vk::MemoryDedicatedRequirements::default();
@@ -104,7 +118,7 @@ unsafe impl Create<Textures> for Device {
     }
 
     fn share_support(&self, info: &TextureInfo<'_>, kind: ShareKind) -> ShareSupport {
-        if info.needs_check() && self.check_plain(info.raw()).is_err() {
+        if info.needs_check() && self.check_plain(info).is_err() {
             return ShareSupport::default();
         }
         self.shared_image(info.raw(), kind).0
@@ -119,7 +133,7 @@ unsafe impl Create<Textures> for Device {
             return Err(NOT_ENABLED);
         }
         if info.needs_check() {
-            self.check_described(info.raw())?;
+            self.check_described(info)?;
         }
         let (given, undefined) = (info.raw().initial_layout, vk::ImageLayout::UNDEFINED);
         DeviceError::invalid("a shared texture must have the initial layout UNDEFINED")
@@ -130,7 +144,7 @@ unsafe impl Create<Textures> for Device {
         let mut external = vk::ExternalMemoryImageCreateInfo::default().handle_types(handle_type(kind)?);
         let raw = info.raw().push_next(&mut external);
         // SAFETY: the caller promises that `info` is valid, and the device can share the image.
-        let (object, needs) = unsafe { Create::<Textures>::prepare(self, &TextureInfo::from_raw(raw)) }?;
+        let (object, needs) = unsafe { Create::<Textures>::prepare(self, &info.with_checked(raw)) }?;
         Ok((object, tied(needs, support)))
     }
 
@@ -189,15 +203,17 @@ unsafe impl Create<Textures> for Device {
 
 impl Device {
     /// Refuses descriptions from safe code that Vulkan forbids. Makes no driver call.
-    pub(super) fn check_plain(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
-        check_image(info)?;
-        valid::image(info, self.0.found.image_limits)
+    pub(super) fn check_plain(&self, info: &TextureInfo<'_>) -> Result<(), DeviceError> {
+        let plain = info.without_views();
+        check_image(&plain)?;
+        valid::image(&plain, self.0.found.image_limits)?;
+        check_view_formats(info)
     }
 
     /// Refuses descriptions from safe code that Vulkan forbids or the device does not support.
-    pub(super) fn check_described(&self, info: &vk::ImageCreateInfo<'_>) -> Result<(), DeviceError> {
+    pub(super) fn check_described(&self, info: &TextureInfo<'_>) -> Result<(), DeviceError> {
         self.check_plain(info)?;
-        self.check_supported(info)
+        self.check_supported(info.raw())
     }
 
     /// Refuses descriptions that exceed the device's limits for their format and usage.
@@ -215,6 +231,17 @@ impl Device {
             .map_err(failed("vkGetPhysicalDeviceImageFormatProperties"))
             .map_err(|error| error.with(Numbers::Given(info.format.as_raw() as u32 as u64)))?;
         valid::within(info, &most)
+    }
+}
+
+/// Refuses view formats whose texels differ in size from those of the image.
+fn check_view_formats(info: &TextureInfo<'_>) -> Result<(), DeviceError> {
+    let own = portable_format(info.raw().format);
+    let is_wrong = |view: &Format| !own.is_some_and(|own| own.can_be_viewed_as(*view));
+    match info.further_formats().iter().find(is_wrong) {
+        Some(view) => Err(DeviceError::invalid("a view format whose texels have another size than the texture's")
+            .with(Numbers::Given(format(view).as_raw() as u32 as u64))),
+        None => Ok(()),
     }
 }
 
@@ -312,6 +339,7 @@ fn portable(info: &vk::ImageCreateInfo<'_>) -> Option<TextureDesc> {
         format,
         usage: usages.fold(TextureUsage::empty(), |all, (usage, _)| all | usage),
         clear_value: None,
+        view_formats: FormatSet::EMPTY,
     })
 }
 

@@ -4,7 +4,7 @@ use ash::vk::{self, TaggedStructure};
 
 use super::device::Device;
 use super::pnext_chain::structures;
-use ringfence_hal::{Buffers, Describe, DeviceError, Textures};
+use ringfence_hal::{Buffers, Describe, DeviceError, FormatSet, Textures};
 
 /// Description of a buffer to create.
 ///
@@ -74,6 +74,8 @@ pub struct TextureInfo<'a> {
     raw: vk::ImageCreateInfo<'a>,
     /// `true` if safe code described or changed the image. It is then checked, and the device's support is queried.
     check: bool,
+    /// Further formats of views. If there are any, `raw` has the flag `MUTABLE_FORMAT`.
+    view_formats: FormatSet,
 }
 
 impl TextureInfo<'static> {
@@ -96,7 +98,7 @@ impl TextureInfo<'static> {
             .tiling(vk::ImageTiling::OPTIMAL)
             .usage(usage)
             .initial_layout(vk::ImageLayout::UNDEFINED);
-        Self { raw, check: true }
+        Self { raw, check: true, view_formats: FormatSet::EMPTY }
     }
 
     /// Describes a one-dimensional image; otherwise as [`TextureInfo::new`].
@@ -134,6 +136,16 @@ impl TextureInfo<'static> {
         self
     }
 
+    /// Sets further formats of views. The image is created with `MUTABLE_FORMAT` and a `VkImageFormatListCreateInfo`.
+    #[must_use]
+    pub fn view_formats(mut self, formats: FormatSet) -> Self {
+        let flags = self.without_views().flags;
+        let mutable = vk::ImageCreateFlags::MUTABLE_FORMAT;
+        self.raw.flags = if formats.is_empty() { flags } else { flags | mutable };
+        (self.view_formats, self.check) = (formats, true);
+        self
+    }
+
     /// Sets the number of array layers.
     #[must_use]
     pub const fn layers(mut self, layers: u32) -> Self {
@@ -158,13 +170,30 @@ impl<'a> TextureInfo<'a> {
     /// `vkCreateImage` accepts `raw`: all of its pointers are valid, and it breaks no rule of valid usage.
     #[must_use]
     pub const unsafe fn from_raw(raw: vk::ImageCreateInfo<'a>) -> Self {
-        Self { raw, check: false }
+        Self { raw, check: false, view_formats: FormatSet::EMPTY }
     }
 
     /// Describes an image that was converted from a portable description. The device's support is queried before the
     /// image is created.
     pub(super) const fn described(raw: vk::ImageCreateInfo<'a>) -> Self {
-        Self { raw, check: true }
+        Self { raw, check: true, view_formats: FormatSet::EMPTY }
+    }
+
+    /// Returns the same description with another structure, whose checks are done.
+    pub(super) const fn with_checked<'b>(&self, raw: vk::ImageCreateInfo<'b>) -> TextureInfo<'b> {
+        TextureInfo { raw, check: false, view_formats: self.view_formats }
+    }
+
+    /// Returns further formats of views.
+    pub(super) const fn further_formats(&self) -> FormatSet {
+        self.view_formats
+    }
+
+    /// Returns the structure without the flag that [`TextureInfo::view_formats`] sets.
+    pub(super) fn without_views(&self) -> vk::ImageCreateInfo<'a> {
+        let mut raw = self.raw;
+        raw.flags &= if self.view_formats.is_empty() { raw.flags } else { !vk::ImageCreateFlags::MUTABLE_FORMAT };
+        raw
     }
 
     /// Returns Vulkan's own structure.

@@ -70,7 +70,7 @@ unsafe impl Sparse for Device {
             return Err(DeviceError::unsupported("sparse textures: the features were not enabled"));
         }
         if info.needs_check() {
-            self.check_described(info.raw())?;
+            self.check_described(info)?;
         }
         let plain = info.raw();
         image::check_image(plain)?;

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use ash::vk;
 use ringfence::descriptor::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, View};
-use ringfence::device::descriptors::HeapKind;
+use ringfence::device::descriptors::{HeapKind, TextureView, TextureViewKind};
 use ringfence::lifetime::TimelineId;
 use ringfence::transient::{
     Described, FramePass, FrameResource, Suspended, TransientDesc, TransientFigures, TransientId, TransientTexture,
 };
-use ringfence::vulkan::{self, Device, TextureInfo};
+use ringfence::vulkan::{Device, TextureInfo};
 use ringfence::{SyncPoint, TransientAllocator};
 
 use crate::Failure;
@@ -197,28 +197,17 @@ impl Targets {
         let handle: TransientTexture = self.allocator.planned(target as usize)?;
         let image = *self.allocator.texture(handle)?;
         if !self.views.contains_key(&handle.id()) {
-            let view = self.make_view(target, image)?;
+            let view = self.make_view(target, handle)?;
             self.views.insert(handle.id(), view);
         }
         let view = &self.views[&handle.id()];
         Ok((image, view.image_view(0)))
     }
 
-    fn make_view(&self, target: Target, image: vk::Image) -> Result<CpuDescriptors<Device>, Failure> {
+    fn make_view(&self, target: Target, handle: TransientTexture) -> Result<CpuDescriptors<Device>, Failure> {
         let is_depth = matches!(target, Target::Shadow | Target::Depth);
-        let (format, aspect, kind) = match is_depth {
-            true => (DEPTH_FORMAT, vk::ImageAspectFlags::DEPTH, HeapKind::DepthStencils),
-            false => (LIGHT_FORMAT, vk::ImageAspectFlags::COLOR, HeapKind::RenderTargets),
-        };
-        let range =
-            vk::ImageSubresourceRange { aspect_mask: aspect, level_count: 1, layer_count: 1, ..Default::default() };
-        let info = vk::ImageViewCreateInfo::default()
-            .image(image)
-            .view_type(vk::ImageViewType::TYPE_2D)
-            .format(format)
-            .subresource_range(range);
-        // SAFETY: the image is alive, and has this format, one mip level and one layer.
-        let view = unsafe { View::native(vulkan::View::Attachment(info), kind) };
+        let kind = if is_depth { TextureViewKind::DepthStencil } else { TextureViewKind::RenderTarget };
+        let view = View::target(self.allocator.target(handle)?, TextureView::new(kind, 0..1, 0..1))?;
         let mut slot = self.heaps[usize::from(is_depth)].allocate(1)?;
         slot.write(0, &view)?;
         Ok(slot)

@@ -6,8 +6,8 @@ use windows::Win32::Graphics::Dxgi::Common::*;
 use crate::describe::{depth_format, shader_format};
 use crate::device::Device;
 use ringfence_hal::descriptors::{
-    AddressMode, BorderColour, BufferView, BufferViewKind, Compare, Filter, HeapKind, PortableView, SamplerDesc,
-    TextureView, TextureViewKind, ViewDimension,
+    AddressMode, BorderColour, BufferView, BufferViewKind, Compare, Component, Filter, HeapKind, PortableView,
+    SamplerDesc, TextureView, TextureViewKind, ViewDimension,
 };
 use ringfence_hal::{BufferDesc, DeviceError, Format, TextureAspect, TextureDesc};
 
@@ -171,15 +171,15 @@ fn texture(object: &ID3D12Resource, desc: &TextureDesc, view: &TextureView) -> R
     let (mip, layers) = (view.mips.start, view.layers.clone());
     Ok(match view.kind {
         TextureViewKind::Sampled => {
-            let format = aspect_format(desc.format, view.aspect)?;
+            let format = aspect_format(view.format_in(desc), view.aspect)?;
             View::ShaderResource(object, Some(srv(format, desc, view)))
         }
         TextureViewKind::Storage => {
-            let format = shader_format(desc.format)?;
+            let format = shader_format(view.format_in(desc))?;
             View::UnorderedAccess { resource: object, counter: None, desc: Some(uav(format, desc, view)) }
         }
         TextureViewKind::RenderTarget => {
-            View::RenderTarget(object, Some(rtv(shader_format(desc.format)?, desc.samples, mip, layers)))
+            View::RenderTarget(object, Some(rtv(shader_format(view.format_in(desc))?, desc.samples, mip, layers)))
         }
         TextureViewKind::DepthStencil => {
             View::DepthStencil(object, Some(dsv(depth_format(desc.format)?, desc.samples, mip, layers)))
@@ -209,21 +209,32 @@ fn srv(format: DXGI_FORMAT, desc: &TextureDesc, view: &TextureView) -> D3D12_SHA
         _ if desc.samples > 1 => srv_of_samples(view),
         _ => srv_of_texels(dimension, view),
     };
-    // Direct3D 12 returns stencil in the second component; shaders for other APIs read it from the first.
-    let mapping = match format {
-        DXGI_FORMAT_X24_TYPELESS_G8_UINT | DXGI_FORMAT_X32_TYPELESS_G8X24_UINT => STENCIL_FIRST,
-        _ => D3D12_DEFAULT_SHADER_4_COMPONENT_MAPPING,
-    };
+    let is_stencil = matches!(format, DXGI_FORMAT_X24_TYPELESS_G8_UINT | DXGI_FORMAT_X32_TYPELESS_G8X24_UINT);
     D3D12_SHADER_RESOURCE_VIEW_DESC {
         Format: format,
         ViewDimension: dimension,
-        Shader4ComponentMapping: mapping,
+        Shader4ComponentMapping: mapping(view.swizzle, is_stencil),
         Anonymous: shown,
     }
 }
 
-/// `D3D12_ENCODE_SHADER_4_COMPONENT_MAPPING` of the second component, 0, 0 and 1.
-const STENCIL_FIRST: u32 = 1 | 4 << 3 | 4 << 6 | 5 << 9 | 1 << 12;
+/// Returns `D3D12_ENCODE_SHADER_4_COMPONENT_MAPPING` of four sources. Direct3D 12 returns stencil in the second component;
+/// shaders for other APIs read it from the first, and 0, 0 and 1 from the others.
+fn mapping(swizzle: [Component; 4], is_stencil: bool) -> u32 {
+    let source = |component| match component {
+        Component::Red if is_stencil => 1,
+        Component::Green | Component::Blue if is_stencil => 4,
+        Component::Alpha if is_stencil => 5,
+        Component::Red => 0,
+        Component::Green => 1,
+        Component::Blue => 2,
+        Component::Alpha => 3,
+        Component::Zero => 4,
+        Component::One => 5,
+    };
+    let [red, green, blue, alpha] = swizzle.map(source);
+    red | green << 3 | blue << 6 | alpha << 9 | 1 << 12
+}
 
 type Srv = (D3D12_SRV_DIMENSION, D3D12_SHADER_RESOURCE_VIEW_DESC_0);
 
@@ -435,6 +446,15 @@ fn comparison_function(compare: Compare) -> D3D12_COMPARISON_FUNC {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sources_of_channels_are_encoded_as_the_headers_do() {
+        assert_eq!(mapping(Component::IDENTITY, false), D3D12_DEFAULT_SHADER_4_COMPONENT_MAPPING);
+        // D3D12_ENCODE_SHADER_4_COMPONENT_MAPPING(5, 4, 3, 0).
+        let swizzle = [Component::One, Component::Zero, Component::Alpha, Component::Red];
+        assert_eq!(mapping(swizzle, false), 5 | 4 << 3 | 3 << 6 | 1 << 12);
+        assert_eq!(mapping(swizzle, true), 5 | 4 << 3 | 5 << 6 | 1 << 9 | 1 << 12, "stencil is in the second one");
+    }
 
     #[test]
     fn filters_are_those_that_the_headers_name() {

@@ -30,6 +30,7 @@ mod released;
 mod rings;
 mod small_uploads;
 mod streaming;
+mod targets;
 mod trace;
 mod validation;
 
@@ -112,6 +113,12 @@ macro_rules! suite {
         );
         suite!(@ $open, formats:
             reported_uses_of_a_format_are_made_and_others_refused,
+            textures_are_shown_in_their_view_formats,
+            view_formats_are_a_part_of_the_key,
+        );
+        suite!(@ $open, targets:
+            views_of_targets_are_cached_by_their_id,
+            views_of_targets_are_refused_by_name,
         );
         suite!(@ $open, contents:
             a_vector_on_the_device_equals_its_model,

@@ -13,10 +13,10 @@ use crate::features::Features;
 use crate::plain_heaps::Resource;
 use crate::{formats, record, valid};
 use ringfence_hal::descriptors::{
-    AddressMode, BorderColour, BufferView, BufferViewKind, Compare, DescriptorModel, Filter, HeapKind, PortableView,
-    SamplerDesc, TextureView, TextureViewKind, ViewDimension, ViewLayout,
+    AddressMode, BorderColour, BufferView, BufferViewKind, Compare, Component, DescriptorModel, Filter, HeapKind,
+    PortableView, SamplerDesc, TextureView, TextureViewKind, ViewDimension, ViewLayout,
 };
-use ringfence_hal::{BufferUsage, DeviceError, Numbers, TextureAspect, TextureDesc};
+use ringfence_hal::{BufferUsage, DeviceError, Format, Numbers, TextureAspect, TextureDesc};
 
 /// View that is described by Vulkan's structures.
 #[derive(Clone, Copy)]
@@ -300,11 +300,16 @@ fn texture(device: &Device, image: vk::Image, desc: &TextureDesc, view: &Texture
         base_array_layer: view.layers.start,
         layer_count: view.layers.len() as u32,
     };
-    let info = vk::ImageViewCreateInfo::default()
+    let mut info = vk::ImageViewCreateInfo::default()
         .image(image)
         .view_type(view_type(device, view.dimension_in(desc.dimension))?)
-        .format(formats::format(desc.format))
+        .format(formats::format(view.format_in(desc)))
+        .components(components(desc, view)?)
         .subresource_range(range);
+    if view.format_in(desc) != desc.format {
+        check_view_format(device, view.format_in(desc), view.kind)?;
+        info.p_next = std::ptr::from_ref(usage_of(view.kind)).cast();
+    }
     Ok(match view.kind {
         TextureViewKind::Sampled => View::Image {
             descriptor_type: vk::DescriptorType::SAMPLED_IMAGE,
@@ -319,6 +324,71 @@ fn texture(device: &Device, image: vk::Image, desc: &TextureDesc, view: &Texture
         }
         TextureViewKind::RenderTarget | TextureViewKind::DepthStencil => View::Attachment(info),
     })
+}
+
+/// A usage that views of another format than the image's are created with: their format need not support the other usages
+/// of the image.
+struct ViewUsage(vk::ImageViewUsageCreateInfo<'static>);
+
+// SAFETY: the structure is constant, and its pointer to further structures is null.
+unsafe impl Sync for ViewUsage {}
+
+impl ViewUsage {
+    const fn new(usage: vk::ImageUsageFlags) -> Self {
+        Self(vk::ImageViewUsageCreateInfo {
+            s_type: vk::StructureType::IMAGE_VIEW_USAGE_CREATE_INFO,
+            p_next: std::ptr::null(),
+            usage,
+            _marker: std::marker::PhantomData,
+        })
+    }
+}
+
+/// Returns a structure that outlives every view.
+fn usage_of(kind: TextureViewKind) -> &'static vk::ImageViewUsageCreateInfo<'static> {
+    static SAMPLED: ViewUsage = ViewUsage::new(vk::ImageUsageFlags::SAMPLED);
+    static STORAGE: ViewUsage = ViewUsage::new(vk::ImageUsageFlags::STORAGE);
+    static COLOR: ViewUsage = ViewUsage::new(vk::ImageUsageFlags::COLOR_ATTACHMENT);
+    static DEPTH: ViewUsage = ViewUsage::new(vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT);
+    match kind {
+        TextureViewKind::Sampled => &SAMPLED.0,
+        TextureViewKind::Storage => &STORAGE.0,
+        TextureViewKind::RenderTarget => &COLOR.0,
+        TextureViewKind::DepthStencil => &DEPTH.0,
+    }
+}
+
+/// Refuses a view in another format than the image's, if the device does not support this kind of view of the format.
+fn check_view_format(device: &Device, format: Format, kind: TextureViewKind) -> Result<(), DeviceError> {
+    let (needed, refused) = match kind {
+        TextureViewKind::Sampled => (vk::FormatFeatureFlags::SAMPLED_IMAGE, "sampled views of this format"),
+        TextureViewKind::Storage => (vk::FormatFeatureFlags::STORAGE_IMAGE, "storage views of this format"),
+        TextureViewKind::RenderTarget => (vk::FormatFeatureFlags::COLOR_ATTACHMENT, "target views of this format"),
+        TextureViewKind::DepthStencil => {
+            (vk::FormatFeatureFlags::DEPTH_STENCIL_ATTACHMENT, "depth views of this format")
+        }
+    };
+    if device.format_features(format).contains(needed) {
+        return Ok(());
+    }
+    Err(DeviceError::unsupported(refused).with(Numbers::Given(formats::format(format).as_raw() as u32 as u64)))
+}
+
+/// Returns the sources of the channels. Without `VK_KHR_maintenance5`, one is undefined in views of depth and stencil.
+fn components(desc: &TextureDesc, view: &TextureView) -> Result<vk::ComponentMapping, DeviceError> {
+    if desc.format.is_depth_stencil() && view.swizzle.contains(&Component::One) {
+        return Err(DeviceError::unsupported("a view of depth or stencil with a channel of one"));
+    }
+    let source = |component| match component {
+        Component::Red => vk::ComponentSwizzle::R,
+        Component::Green => vk::ComponentSwizzle::G,
+        Component::Blue => vk::ComponentSwizzle::B,
+        Component::Alpha => vk::ComponentSwizzle::A,
+        Component::Zero => vk::ComponentSwizzle::ZERO,
+        Component::One => vk::ComponentSwizzle::ONE,
+    };
+    let [r, g, b, a] = view.swizzle.map(source);
+    Ok(vk::ComponentMapping { r, g, b, a })
 }
 
 fn view_type(device: &Device, dimension: ViewDimension) -> Result<vk::ImageViewType, DeviceError> {

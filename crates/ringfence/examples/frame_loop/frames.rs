@@ -177,7 +177,7 @@ impl<D: Device + Descriptors> Renderer<D> {
             samples: 1,
             format: Format::Rgba8Unorm,
             usage: TextureUsage::SAMPLED | TextureUsage::COPY_DST,
-            clear_value: None,
+            ..Default::default()
         };
         let texture = self.memory.create_texture(&desc, AllocationDesc::default()).expect("there is memory");
         self.group().textures.push(texture);

@@ -339,6 +339,7 @@ const MIB: TextureDesc = TextureDesc {
     format: Format::Rgba8Unorm,
     usage: TextureUsage::SAMPLED,
     clear_value: None,
+    view_formats: ringfence::device::FormatSet::EMPTY,
 };
 
 /// Returns `true` if this many textures of 1 MiB can be in heaps of at most 8 MiB each. A request may use every heap.

@@ -24,7 +24,7 @@ pub use readback::results_of_commands_are_the_bytes_of_their_model;
 type Recorder<'a, G> = Commands<'a, <G as Gpu>::Device, Transfers<<G as Gpu>::Device>>;
 
 /// Records commands as a frame, submits them, and waits for them.
-fn run<G: Gpu, R>(rig: &mut Rig<G>, work: impl FnOnce(&mut Recorder<'_, G>) -> Result<R, CommandError>) -> R
+pub(super) fn run<G: Gpu, R>(rig: &mut Rig<G>, work: impl FnOnce(&mut Recorder<'_, G>) -> Result<R, CommandError>) -> R
 where
     G::Device: TransferSupport,
 {

@@ -352,7 +352,7 @@ fn portable_descriptions_are_valid_or_refused_by_name() {
             _ => {}
         }
         let desc =
-            TextureDesc { dimension, width, height, depth, layers, mips, samples, format, usage, clear_value: None };
+            TextureDesc { dimension, width, height, depth, layers, mips, samples, format, usage, ..Default::default() };
         let device = trial.rig.device.clone();
         let made = Create::<Textures>::describe(&device, &desc)
             // SAFETY: the device described it, and the created texture is discarded.

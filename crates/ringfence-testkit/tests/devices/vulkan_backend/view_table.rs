@@ -20,10 +20,12 @@ use std::fmt;
 use ash::vk;
 use ringfence::descriptor::{DescriptorError, View};
 use ringfence::device::descriptors::{
-    BufferView, BufferViewKind, DescriptorModel, Descriptors, TextureView, TextureViewKind, ViewDimension, ViewLayout,
-    ViewTypes,
+    BufferView, BufferViewKind, Component, DescriptorModel, Descriptors, TextureView, TextureViewKind, ViewDimension,
+    ViewLayout, ViewTypes,
 };
-use ringfence::device::{BufferDesc, BufferUsage, Dimension, Driver, Format, TextureAspect, TextureDesc, TextureUsage};
+use ringfence::device::{
+    BufferDesc, BufferUsage, Dimension, Driver, Format, FormatSet, TextureAspect, TextureDesc, TextureUsage,
+};
 use ringfence::vulkan::{Device, Features, PlainViews};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc};
 use ringfence_testkit::Gpu;
@@ -86,7 +88,7 @@ impl fmt::Display for Row {
 impl Row {
     fn format(&self) -> Format {
         match self.shown {
-            Shown::Texture { desc, .. } => desc.format,
+            Shown::Texture { ref desc, ref view } => view.format_in(desc),
             Shown::Buffer(BufferViewKind::Texels { format, .. }) => format,
             Shown::Buffer(_) => Format::Rgba32Uint,
         }
@@ -126,6 +128,26 @@ impl Row {
         self.channels().texel(self.number())
     }
 
+    /// Returns the number of channels of depth or stencil that are compared: the first one, or all that show it.
+    fn single_channels(&self) -> usize {
+        let Shown::Texture { view, .. } = &self.shown else { return 1 };
+        if view.swizzle == Component::IDENTITY { 1 } else { 4 }
+    }
+
+    /// Returns red, green, blue and alpha, as the shader sees them through the view.
+    fn numbers(&self) -> [f64; 4] {
+        let numbers = self.channels().numbers_of(self.texel());
+        let Shown::Texture { view, .. } = &self.shown else { return numbers };
+        view.swizzle.map(|source| match source {
+            Component::Red => numbers[0],
+            Component::Green => numbers[1],
+            Component::Blue => numbers[2],
+            Component::Alpha => numbers[3],
+            Component::Zero => 0.0,
+            Component::One => 1.0,
+        })
+    }
+
     /// Returns the bits of the texel that the shader writes, which no row reads.
     fn written(&self) -> u128 {
         self.channels().texel(self.number() + 100)
@@ -142,7 +164,7 @@ impl Row {
     /// Returns the bytes of an aspect of a mip level, all layers one after the other.
     fn texture_content(&self, mip: u32, aspect: TextureAspect) -> Vec<u8> {
         let Shown::Texture { desc, .. } = &self.shown else { return Vec::new() };
-        let (channels, mut bytes) = (Channels::of(desc.format, aspect), Vec::new());
+        let (channels, mut bytes) = (Channels::of(self.format(), aspect), Vec::new());
         let first = first_of_mip(desc, mip);
         (first..first + texels_in(desc, mip)).for_each(|number| channels.append(channels.texel(number), &mut bytes));
         bytes
@@ -483,6 +505,58 @@ fn multisampled() -> impl Iterator<Item = Row> {
     )
 }
 
+/// The format of a texture, and the format of its views.
+const CAST: [(Format, Format); 7] = [
+    (Format::Rgba8Unorm, Format::Rgba8UnormSrgb),
+    (Format::Rgba8UnormSrgb, Format::Rgba8Unorm),
+    (Format::Rgba8Unorm, Format::Rgba8Uint),
+    (Format::Rgba8Sint, Format::R32Uint),
+    (Format::R32Float, Format::Rgba8Unorm),
+    (Format::Rg16Uint, Format::Rg16Sint),
+    (Format::Rgba32Uint, Format::Rgba32Float),
+];
+
+/// Returns rows of views in another format than the texture's. Its texels have the bits of the format of the view.
+fn cast() -> impl Iterator<Item = Row> {
+    let views = [(TextureViewKind::Sampled, sampled_views()), (TextureViewKind::Storage, storage_views())];
+    CAST.into_iter().flat_map(move |(own, shown)| {
+        let views = views.clone().into_iter().flat_map(|(kind, views)| views.into_iter().map(move |view| (kind, view)));
+        views.map(move |(kind, view)| {
+            let mut row = fetched(kind, own, None, view);
+            if let Shown::Texture { desc, view } = &mut row.shown {
+                desc.view_formats =
+                    FormatSet::of(&[shown, Format::Rgba8Snorm][..if own.texel_bytes() == 4 { 2 } else { 1 }]);
+                view.format = Some(shown);
+            }
+            row.class += &format!(", shown as {shown:?}");
+            row
+        })
+    })
+}
+
+/// Returns rows of views that change the order of the channels.
+fn swizzled() -> impl Iterator<Item = Row> {
+    use Component::{Alpha, Blue, Green, One, Red, Zero};
+    let orders = [[Alpha, Blue, Green, Red], [One, One, Zero, Green], [Red; 4]];
+    let formats =
+        [(Format::Rgba8Unorm, None), (Format::Rgba8Uint, None), (Format::Bgra8Unorm, None), (Format::R32Float, None)];
+    let depths = [(Format::D32Float, TextureAspect::Depth), (Format::D32FloatS8Uint, TextureAspect::Stencil)];
+    let of_depth =
+        depths.map(|(format, aspect)| (format, Some(aspect))).into_iter().map(|format| (format, [Zero, Red, Red, Red]));
+    let of_color = formats.into_iter().flat_map(move |format| orders.map(|order| (format, order)));
+    of_color.chain(of_depth).flat_map(|((format, aspect), order)| {
+        let is_flat = |view: &Fetched| matches!(view.3, ViewDimension::D2 | ViewDimension::D2Array);
+        sampled_views().into_iter().filter(is_flat).map(move |view| {
+            let mut row = fetched(TextureViewKind::Sampled, format, aspect, view);
+            if let Shown::Texture { view, .. } = &mut row.shown {
+                view.swizzle = order;
+            }
+            row.class += &format!(", channels {order:?}");
+            row
+        })
+    })
+}
+
 /// Returns every row of textures.
 fn texture_rows() -> Vec<Row> {
     let (sampled, storage) = (TextureViewKind::Sampled, TextureViewKind::Storage);
@@ -519,6 +593,8 @@ fn texture_rows() -> Vec<Row> {
         row
     });
     rows.extend(read_only);
+    rows.extend(cast());
+    rows.extend(swizzled());
     rows.extend(multisampled());
     rows
 }

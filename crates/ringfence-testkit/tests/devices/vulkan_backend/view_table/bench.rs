@@ -7,7 +7,7 @@ use ash::vk;
 use ringfence::commands::{Commands, SubresourceRange};
 use ringfence::descriptor::{Binding, DescriptorError, Persistent, ShaderVisibleDesc, View};
 use ringfence::device::descriptors::{
-    BufferView, BufferViewKind, Descriptors, Filter, HeapKind, SamplerDesc, ViewLayout, ViewTypes,
+    BufferView, BufferViewKind, Descriptors, Filter, HeapKind, SamplerDesc, TextureViewKind, ViewLayout, ViewTypes,
 };
 use ringfence::device::record::Record;
 use ringfence::device::{BufferDesc, BufferUsage, DeviceError, TexelBox, TextureAspect, TextureUsage};
@@ -319,10 +319,10 @@ impl Bench {
         let mut bytes = [0; WORDS_BYTES as usize];
         self.words.read(0, &mut bytes).expect("it is mapped");
         let words: Vec<u32> = bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
-        let expected = channels.numbers_of(row.texel());
+        let expected = row.numbers();
         let found: Vec<_> = words[FOUND as usize..][..4].iter().map(|word| channels.of_word(*word)).collect();
         // Of depth and stencil, shaders may see any other number in the other channels.
-        let count = if row.aspect() == TextureAspect::Color { 4 } else { 1 };
+        let count = if row.aspect() == TextureAspect::Color { 4 } else { row.single_channels() };
         let is_close =
             found.iter().zip(expected).take(count).all(|(found, expected)| channels.is_close(*found, expected));
         (!is_close).then(|| format!("{row}: the shader found {found:?} instead of {expected:?}"))
@@ -471,7 +471,7 @@ pub fn supports(gpu: &VulkanGpu, row: &Row) -> bool {
                 found.buffer_features.contains(needed)
             }
             Shown::Buffer(_) => true,
-            Shown::Texture { desc, .. } => {
+            Shown::Texture { desc, view } => {
                 let usages = [
                     (TextureUsage::COPY_SRC, vk::ImageUsageFlags::TRANSFER_SRC),
                     (TextureUsage::COPY_DST, vk::ImageUsageFlags::TRANSFER_DST),
@@ -480,7 +480,10 @@ pub fn supports(gpu: &VulkanGpu, row: &Row) -> bool {
                 ];
                 let held = usages.into_iter().filter(|(usage, _)| desc.usage.contains(*usage));
                 let usage = held.fold(vk::ImageUsageFlags::empty(), |all, (_, flag)| all | flag);
-                let (image_type, flags) = image_type(desc.dimension);
+                let (image_type, mut flags) = image_type(desc.dimension);
+                if !desc.view_formats.is_empty() {
+                    flags |= vk::ImageCreateFlags::MUTABLE_FORMAT;
+                }
                 let (format, tiling) = (ringfence::vulkan::format(desc.format), vk::ImageTiling::OPTIMAL);
                 let found = instance
                     .get_physical_device_image_format_properties(physical, format, image_type, tiling, usage, flags);
@@ -490,8 +493,19 @@ pub fn supports(gpu: &VulkanGpu, row: &Row) -> bool {
                         && found.max_mip_levels >= desc.mips
                         && found.sample_counts.contains(samples)
                 };
-                found.is_ok_and(has)
+                found.is_ok_and(has) && supports_view(gpu, view.format_in(desc), view.kind)
             }
         }
     }
+}
+
+/// Returns `true` if the device supports this kind of view of a format.
+fn supports_view(gpu: &VulkanGpu, format: ringfence::device::Format, kind: TextureViewKind) -> bool {
+    let raw = ringfence::vulkan::format(format);
+    // SAFETY: the physical device belongs to the instance, which is alive.
+    let found = unsafe { gpu.instance().get_physical_device_format_properties(gpu.device().physical(), raw) };
+    found.optimal_tiling_features.contains(match kind {
+        TextureViewKind::Storage => vk::FormatFeatureFlags::STORAGE_IMAGE,
+        _ => vk::FormatFeatureFlags::SAMPLED_IMAGE,
+    })
 }
