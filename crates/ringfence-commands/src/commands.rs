@@ -10,10 +10,10 @@
 use std::fmt;
 use std::ops::Range;
 
-use ringfence_hal::{BufferDesc, BufferUsage, TexelBox, TextureDesc};
+use ringfence_hal::{BufferDesc, BufferUsage, RawBuffer, TexelBox, TextureDesc};
 use ringfence_memory::memory::{AllocationDesc, Location};
 use ringfence_memory::{Allocator, Buffer, Frame, Texture};
-use ringfence_upload::{Readback, ReadbackRing};
+use ringfence_upload::{CopyTarget, Readback, ReadbackRing};
 use smallvec::SmallVec;
 
 use crate::clear::{self, DepthStencil};
@@ -83,21 +83,20 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     /// # Errors
     /// The usage `COPY_DST` is missing; the range is empty, unaligned or outside; the buffer is in upload memory or
     /// belongs to another allocator; or the buffer with the value could not be created.
-    pub fn fill_buffer(&mut self, dst: &Buffer<D>, range: Range<u64>, value: u32) -> Result<(), CommandError> {
-        let checked = self.checked("fill_buffer");
+    pub fn fill_buffer(&mut self, dst: &impl CopyTarget<D>, range: Range<u64>, value: u32) -> Result<(), CommandError> {
         let (offset, size) = (range.start, range.end.saturating_sub(range.start));
-        checked.buffer(dst, Access::Writes, (offset, size))?;
-        check_aligned("an offset", offset, 4)?;
+        let (object, at) = self.checked("fill_buffer").buffer(dst, Access::Writes, (offset, size))?;
+        check_aligned("an offset", at, 4)?;
         check_aligned("a size", size, 4)?;
         if !self.memory.device().has_fill() {
-            return self.fill_by_copies(dst, offset, size, value);
+            return self.fill_by_copies(object, at, size, value);
         }
         // SAFETY: the buffer is alive and has the range; `new` has the promises about the list.
-        Ok(unsafe { self.recorder.fill_buffer(dst.object(), offset, size, value) }?)
+        Ok(unsafe { self.recorder.fill_buffer(object, at, size, value) }?)
     }
 
     /// Fills a range by copies from a buffer with the value.
-    fn fill_by_copies(&mut self, dst: &Buffer<D>, offset: u64, size: u64, value: u32) -> Result<(), CommandError> {
+    fn fill_by_copies(&mut self, dst: &RawBuffer<D>, offset: u64, size: u64, value: u32) -> Result<(), CommandError> {
         let piece = size.min(FILL_BYTES_MAX);
         let desc = BufferDesc { size: piece, usage: BufferUsage::COPY_SRC };
         let at = AllocationDesc { location: Location::Upload, name: "value of a fill", ..Default::default() };
@@ -111,7 +110,7 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
             })
             .collect();
         // SAFETY: both buffers have the ranges. The frame is open, so the source lives until it is complete.
-        unsafe { self.recorder.copy_buffer_regions(source.object(), dst.object(), &regions) };
+        unsafe { self.recorder.copy_buffer_regions(source.object(), dst, &regions) };
         Ok(())
     }
 
@@ -157,19 +156,19 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     /// memory; both are the same buffer; or one belongs to another allocator.
     pub fn copy_buffer(
         &mut self,
-        (src, src_offset): (&Buffer<D>, u64),
-        (dst, dst_offset): (&Buffer<D>, u64),
+        (src, src_offset): (&impl CopyTarget<D>, u64),
+        (dst, dst_offset): (&impl CopyTarget<D>, u64),
         size: u64,
     ) -> Result<(), CommandError> {
         let checked = self.checked("copy_buffer");
-        checked.buffer(src, Access::Reads, (src_offset, size))?;
-        checked.buffer(dst, Access::Writes, (dst_offset, size))?;
-        if src.object() == dst.object() {
+        let (src, src_offset) = checked.buffer(src, Access::Reads, (src_offset, size))?;
+        let (dst, dst_offset) = checked.buffer(dst, Access::Writes, (dst_offset, size))?;
+        if src == dst {
             return Err(CommandError::SameBuffer { size });
         }
         let region = CopyRegion { src_offset, dst_offset, size };
         // SAFETY: both buffers are alive and have the ranges; `new` has the promises about the list.
-        unsafe { self.recorder.copy_buffer_regions(src.object(), dst.object(), &[region]) };
+        unsafe { self.recorder.copy_buffer_regions(src, dst, &[region]) };
         Ok(())
     }
 
@@ -251,7 +250,7 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     /// is unaligned or too small; the buffer is in readback memory; or a resource belongs to another allocator.
     pub fn copy_buffer_to_box(
         &mut self,
-        src: &Buffer<D>,
+        src: &impl CopyTarget<D>,
         layout: BufferTexels,
         dst: &Texture<D>,
         to: &TexelBox,
@@ -261,7 +260,7 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
         let copy = TexelCopy::new(checked, self.memory.device(), rules, from, (dst, to))?;
         let targets = copy.targets(dst.object());
         // SAFETY: both resources are alive and have the texels; `new` has the promises about the list.
-        unsafe { self.recorder.copy_buffer_to_box(src.object(), &targets, &copy.regions) };
+        unsafe { self.recorder.copy_buffer_to_box(copy.buffer, &targets, &copy.regions) };
         Ok(())
     }
 
@@ -273,14 +272,14 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
         &mut self,
         src: &Texture<D>,
         from: &TexelBox,
-        dst: &Buffer<D>,
+        dst: &impl CopyTarget<D>,
         layout: BufferTexels,
     ) -> Result<(), CommandError> {
         let (checked, rules) = (self.checked("copy_box_to_buffer"), self.rules());
         let to = (dst, layout, Access::Writes);
         let copy = TexelCopy::new(checked, self.memory.device(), rules, to, (src, from))?;
         // SAFETY: as in `copy_buffer_to_box`.
-        unsafe { self.recorder.copy_box_to_buffer(&copy.reads(src, dst)) };
+        unsafe { self.recorder.copy_box_to_buffer(&copy.reads(src)) };
         Ok(())
     }
 
@@ -293,16 +292,16 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     pub fn read_buffer(
         &mut self,
         ring: &ReadbackRing<D>,
-        src: &Buffer<D>,
+        src: &impl CopyTarget<D>,
         range: Range<u64>,
     ) -> Result<Readback<D>, CommandError> {
         let (offset, size) = (range.start, range.end.saturating_sub(range.start));
-        self.checked("read_buffer").buffer(src, Access::Reads, (offset, size))?;
+        let (src, src_offset) = self.checked("read_buffer").buffer(src, Access::Reads, (offset, size))?;
         let result = ring.reserve(self.frame, size, readback::ALIGNMENT)?;
-        let region = CopyRegion { src_offset: offset, dst_offset: result.offset(), size };
+        let region = CopyRegion { src_offset, dst_offset: result.offset(), size };
         // SAFETY: the buffer is alive and has the range; the frame keeps the bytes of the ring; `new` has the promises
         // about the list.
-        unsafe { self.recorder.copy_buffer_regions(src.object(), result.buffer(), &[region]) };
+        unsafe { self.recorder.copy_buffer_regions(src, result.buffer(), &[region]) };
         Ok(result)
     }
 

@@ -3,7 +3,8 @@
 use ringfence_hal::{
     Capabilities, Device, Dimension, RawBuffer, RawTexture, TexelBox, TexelError, TextureUsage, check_texels,
 };
-use ringfence_memory::{Buffer, Texture};
+use ringfence_memory::Texture;
+use ringfence_upload::CopyTarget;
 use smallvec::SmallVec;
 
 use crate::CommandError;
@@ -100,30 +101,34 @@ fn check_apart(is_same: bool, from: &TexelBox, to: TexelOrigin) -> Result<(), Co
 }
 
 /// A checked copy between a buffer and a texture: one region for each layer.
-pub(crate) struct TexelCopy {
+pub(crate) struct TexelCopy<'a, D: Device> {
+    pub(crate) buffer: &'a RawBuffer<D>,
     pub(crate) parts: TextureParts,
     pub(crate) regions: SmallVec<[TexelRegion; 1]>,
     /// `true` if the copy overwrites all aspects of whole mip levels.
     is_whole: bool,
 }
 
-impl TexelCopy {
+impl<'a, D: TransferSupport> TexelCopy<'a, D> {
     /// Checks a copy between a buffer and a texture.
-    pub(crate) fn new<D: TransferSupport>(
+    pub(crate) fn new(
         checked: Checked,
         device: &D,
         rules: Rules,
-        (buffer, layout, access): (&Buffer<D>, BufferTexels, Access),
+        (buffer, layout, access): (&'a impl CopyTarget<D>, BufferTexels, Access),
         (texture, texels): (&Texture<D>, &TexelBox),
     ) -> Result<Self, CommandError> {
         let usage = if access == Access::Reads { TextureUsage::COPY_DST } else { TextureUsage::COPY_SRC };
         let (_, parts) = checked.texture(texture, usage)?;
         rules.check(&parts, texels)?;
-        let regions = regions(&parts, layout, texels);
+        // The alignment applies to the driver's buffer.
+        let first = buffer.as_slice().offset;
+        let inside = BufferTexels { offset: first.saturating_add(layout.offset), ..layout };
+        let regions = regions(&parts, inside, texels);
         let alignment = device.texel_alignment(parts.format, texels.aspect);
-        let size = check_layout(&regions[0], layout, texels, alignment)?;
-        checked.buffer(buffer, access, (layout.offset, size))?;
-        Ok(Self { regions, is_whole: texels.is_whole(&parts), parts })
+        let size = check_layout(&regions[0], inside, texels, alignment)?;
+        let (buffer, _) = checked.buffer(buffer, access, (layout.offset, size))?;
+        Ok(Self { buffer, regions, is_whole: texels.is_whole(&parts), parts })
     }
 
     /// Returns the destinations of a copy to the texture.
@@ -139,15 +144,11 @@ impl TexelCopy {
     }
 
     /// Returns the copies from the texture.
-    pub(crate) fn reads<D: Device>(
-        &self,
-        texture: &Texture<D>,
-        buffer: &Buffer<D>,
-    ) -> SmallVec<[TexelRead<RawTexture<D>, RawBuffer<D>>; 1]> {
+    pub(crate) fn reads(&self, texture: &Texture<D>) -> SmallVec<[TexelRead<RawTexture<D>, RawBuffer<D>>; 1]> {
         let read = |region: &TexelRegion| TexelRead {
             src: texture.object().clone(),
             aspects: self.parts.aspects,
-            dst: buffer.object().clone(),
+            dst: self.buffer.clone(),
             region: *region,
         };
         self.regions.iter().map(read).collect()

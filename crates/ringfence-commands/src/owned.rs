@@ -1,8 +1,9 @@
 //! The checks that commands have in common: owner, usage, location, range and description of a resource.
 
-use ringfence_hal::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
+use ringfence_hal::{BufferDesc, BufferUsage, RawBuffer, TextureDesc, TextureUsage};
 use ringfence_memory::memory::Location;
 use ringfence_memory::{Buffer, Texture};
+use ringfence_upload::CopyTarget;
 
 use crate::CommandError;
 use crate::device::Device;
@@ -54,17 +55,16 @@ impl Checked {
         self.owned(buffer.shared().owner(), "buffer")
     }
 
-    /// Checks a buffer and a range of it.
+    /// Checks a buffer and a range of it. Returns the driver's buffer, and the offset of the range in it.
     pub(crate) fn buffer<D: Device>(
         self,
-        buffer: &Buffer<D>,
+        buffer: &impl CopyTarget<D>,
         access: Access,
         (offset, size): (u64, u64),
-    ) -> Result<(), CommandError> {
-        let command = self.command;
-        self.buffer_owner(buffer)?;
-        let BufferDesc { usage: has, .. } =
-            *buffer.desc().ok_or(CommandError::Undescribed { command, kind: "buffer" })?;
+    ) -> Result<(&RawBuffer<D>, u64), CommandError> {
+        let (command, slice) = (self.command, buffer.as_slice());
+        self.owned(slice.owner, "buffer")?;
+        let BufferDesc { usage: has, .. } = slice.desc.ok_or(CommandError::Undescribed { command, kind: "buffer" })?;
         let needs = access.usage();
         if !has.contains(needs) {
             return Err(CommandError::BufferUsage { command, needs, has });
@@ -73,11 +73,11 @@ impl Checked {
         if buffer.location() == location {
             return Err(CommandError::Location { command, verb, location });
         }
-        let buffer_size = buffer.size();
+        let buffer_size = slice.size;
         if size == 0 || offset.checked_add(size).is_none_or(|end| end > buffer_size) {
             return Err(CommandError::BufferRange { offset, size, buffer_size });
         }
-        Ok(())
+        Ok((slice.object, slice.offset + offset))
     }
 
     /// Checks a texture, and returns its description and subresources.

@@ -140,8 +140,8 @@ impl<D: Device> Allocator<D> {
 
     /// Creates a small buffer in a driver buffer that small buffers share. Costs as much as [`Allocator::allocate`].
     ///
-    /// The shared buffer is bound, transitioned and synchronised as one object. Buffers that shaders write never share
-    /// a driver buffer with buffers that shaders only read. Small buffers have no names of their own.
+    /// The shared buffer is bound, transitioned and synchronised as one object. Buffers that shaders write and buffers
+    /// that they only read share different ones. Small buffers have no names.
     ///
     /// # Errors
     /// [`Error::TooLarge`] above 256 KiB; otherwise as [`Allocator::create_buffer`].
@@ -153,8 +153,7 @@ impl<D: Device> Allocator<D> {
     /// Creates a custom pool.
     ///
     /// # Errors
-    /// The memory type does not exist, the blocks are larger than the device allows, the alignment is not a power of
-    /// two, or the pool's initial blocks could not be created.
+    /// The device does not have the memory type or such blocks, or the initial blocks could not be created.
     #[doc(alias = "vmaCreatePool")]
     pub fn create_pool(&self, desc: PoolDesc<'_>) -> Result<Pool<D>, Error> {
         Pool::new(&self.handle, desc)
@@ -163,8 +162,8 @@ impl<D: Device> Allocator<D> {
     /// Allocates memory without a resource: for a resource that the program creates and binds itself, or for several
     /// resources that alias the bytes ([`Allocation::create_aliasing_texture`]).
     ///
-    /// `needs.class` must be the class of the resource that will be bound to the memory. If the class is not known, or
-    /// if resources of several classes will be bound, use [`Allocator::allocate_mixed`].
+    /// `needs.class` must be the class of the resource that will be bound. For several or unknown classes, use
+    /// [`Allocator::allocate_mixed`].
     ///
     /// # Errors
     /// The size is 0 or exceeds every heap, the alignment is not a power of two, or there is no memory (type).
@@ -175,13 +174,11 @@ impl<D: Device> Allocator<D> {
         Allocation::allocate(&self.shared, needs, desc)
     }
 
-    /// Allocates memory as [`Allocator::allocate`] does, for resources of every class. If the device requires a
-    /// distance between buffers and textures (`bufferImageGranularity`), offset and size of the range are multiples of
-    /// that distance. The program must keep the distance between the resources in the range.
+    /// Allocates memory as [`Allocator::allocate`] does, for resources of every class: with offset and size that are
+    /// multiples of `bufferImageGranularity`. The program must keep this distance between buffers and textures.
     ///
     /// # Errors
-    /// [`Error::MixedClasses`] on devices that never let classes share a memory object (Direct3D 12, heap tier 1);
-    /// otherwise as [`Allocator::allocate`].
+    /// As [`Allocator::allocate`]; [`Error::MixedClasses`] on Direct3D 12 with heap tier 1.
     #[track_caller]
     pub fn allocate_mixed(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Allocation<D>, Error> {
         Allocation::allocate_mixed(&self.shared, needs, desc)
@@ -208,13 +205,11 @@ impl<D: Device> Allocator<D> {
         unsafe { Allocation::allocate_for::<K>(&self.shared, unplaced, needs, desc) }
     }
 
-    /// Returns the residency manager, which keeps evictable memory within the budget: see
-    /// [`residency`](crate::residency). Does nothing without [`Capabilities::residency`].
+    /// Returns the manager of evictable memory; idle without [`Capabilities::residency`]: [`residency`](crate::residency).
     ///
     /// # Safety
     /// Each submission that touches an [`evictable`](crate::AllocationDesc::evictable) resource lists it in a
-    /// [`UseList`](crate::residency::UseList), and is submitted only after [`Residency::commit`] has succeeded for that
-    /// list and the submission's frame.
+    /// [`UseList`](crate::residency::UseList), and follows a successful [`Residency::commit`] of list and frame.
     #[must_use]
     pub unsafe fn residency(&self) -> Residency<D> {
         // SAFETY: the caller promises the same.
@@ -222,31 +217,26 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Releases retired resources that the device is done with: keeps each for recycling, or destroys it. Frees blocks
-    /// that have been empty for longer than [`AllocatorDesc::empty_block_grace`]. Call it once a frame. It never waits
-    /// for the GPU. It makes one driver call for each timeline, each destroyed object and each freed block, at most one
-    /// for the budgets, and those that descriptor heaps and shrinking rings need. It may write to the file of a trace.
+    /// that were empty for [`AllocatorDesc::empty_block_grace`]. Call it once a frame. It never waits for the GPU. It
+    /// calls the driver for timelines, destroyed objects, freed blocks, budgets, heaps and rings, and may write a trace.
     ///
     /// Any number of threads may call it. While one thread is in the call, a call on another thread releases only
-    /// objects that the other thread itself has dropped, and does not read the timelines again. A call from inside
-    /// `reclaim` on the same thread returns at once. If a thread drops objects faster than `reclaim` releases them, its
-    /// drops release objects too: at most 1,280 objects of a thread stay retired although the GPU is done with them.
+    /// objects that the other thread itself has dropped. A call from inside `reclaim` returns at once. If a thread drops
+    /// objects faster than `reclaim` releases them, its drops release objects too: at most 1,280 stay retired.
     pub fn reclaim(&self) -> Reclaimed {
         self.shared.reclaim(usize::MAX)
     }
 
-    /// Waits until all submissions are complete, at most for `timeout`, then destroys the objects that were retired. If
-    /// it returns `Ok`, no retired object is left, and the eviction callback, which may own the allocator, is removed.
+    /// Waits until all submissions are complete, at most for `timeout`, then destroys the retired objects, removes the
+    /// eviction callback, which may own the allocator, and reports leaks ([`DebugDesc`](crate::DebugDesc)).
     ///
-    /// Objects that the device is done with are released first, so an error counts only objects that are still in use.
-    /// If objects wait for a dropped frame, the call waits for it at most one second, because the value of a frame that
-    /// was not submitted is never signalled. With a timeout of zero the call does not wait. With [`Duration::MAX`] it
-    /// waits without limit for submissions only. After a device loss, it destroys everything at once.
-    ///
-    /// Leaks are reported ([`DebugDesc::leaks`](crate::DebugDesc::leaks)) even if the call fails.
+    /// Objects that the device is done with are released first. The call waits for dropped frames at most one second,
+    /// because the value of a frame that was not submitted is never signalled. With a timeout of zero it does not wait,
+    /// with [`Duration::MAX`] without limit for submissions only. After a device loss, it destroys everything at once.
     ///
     /// # Errors
-    /// A frame is open, or was dropped and is not complete; the timeout has passed; or the driver failed for another
-    /// reason than device loss. The objects that wait for the device stay retired.
+    /// A frame is open, or was dropped and is not complete; the timeout has passed; or the driver failed, not by device
+    /// loss. The objects that wait for the device stay retired, and leaks are reported too.
     pub fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
         let reclaimed = self.shared.shutdown(timeout)?;
         self.budgets().set_eviction(None);

@@ -21,6 +21,7 @@ use ringfence_memory::extend::Shared;
 use ringfence_memory::memory::Location;
 use ringfence_memory::resource::{AsBufferSlice, BufferSlice};
 use ringfence_memory::{AccessError, Buffer, Resource, Texture};
+use ringfence_upload::CopyTarget;
 
 /// A buffer from the placement policy: a separate driver buffer, or a range of a shared one.
 ///
@@ -41,6 +42,17 @@ impl<D: Device> AsBufferSlice<D> for BufferLocation<D> {
     fn as_slice(&self) -> BufferSlice<'_, D> {
         let Self { buffer, offset, size, desc, .. } = self;
         BufferSlice { desc: *desc, offset: *offset, size: *size, ..buffer.as_slice() }
+    }
+}
+
+// SAFETY: the range belongs to this value, whose drop retires it; the driver's buffer lives as long as its ranges.
+unsafe impl<D: Device> CopyTarget<D> for BufferLocation<D> {
+    fn resource(&self) -> Option<&Buffer<D>> {
+        (!self.is_range).then_some(&*self.buffer)
+    }
+
+    fn location(&self) -> Location {
+        self.buffer.location()
     }
 }
 

@@ -25,12 +25,14 @@ use std::fmt;
 use smallvec::SmallVec;
 
 use super::copy_target::CopyTarget;
+use super::error::{BatchError, TransferError, UploadError};
 use super::pending_copies::PendingCopies;
-use super::{Frames, Staged, Texels, UploadError};
-use crate::device::record::{CopyRegion, Record, TexelRegion, TextureTarget};
-use crate::device::{Device, RawBuffer, RawTexture, TexelBox, TexelError, TexelFormat, check_texels};
-use ringfence_core::sync::SyncPoint;
+use super::whole_texture::{self, ChainOrder};
+use super::{Frames, Staged, Texels, UploadRing};
+use crate::device::record::{CopyRegion, Record, TexelRegion, TextureParts, TextureTarget};
+use crate::device::{Device, RawBuffer, RawTexture, TexelBox, TexelError, check_texels};
 use ringfence_memory::extend::{OpenFrame, Shared};
+use ringfence_memory::lifetime::Frame;
 use ringfence_memory::{Buffer, Texture};
 
 /// A batch of copies from rings to buffers and textures. The copies are recorded together: adjacent copies are merged
@@ -107,107 +109,6 @@ impl BatchFigures {
     pub const fn barriers_spared(&self) -> u64 {
         (2 * self.copy_count).saturating_sub(self.barrier_count())
     }
-}
-
-/// Error of a batch. The batch is unchanged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BatchError {
-    /// The copy has a size of 0.
-    #[error("a copy of 0 bytes: pass at least one byte")]
-    ZeroSize,
-    /// The copy writes outside the destination, or the bytes for [`Staged::of`] are outside the buffer.
-    #[error("bytes {offset}..{offset}+{size} are outside the buffer of {target_size} bytes")]
-    OutOfRange {
-        /// Offset of the first requested byte, in bytes.
-        offset: u64,
-        /// Size in bytes.
-        size: u64,
-        /// Size of the destination or buffer, in bytes.
-        target_size: u64,
-    },
-    /// The texels do not fit the texture, or the device cannot copy them.
-    #[error(transparent)]
-    Texels(#[from] TexelError),
-    /// Rows, slices or layers of the staged texels overlap, or do not begin at a multiple of a block.
-    #[error(
-        "a row pitch of {row_bytes} bytes or a slice pitch of {slice_bytes} bytes does not fit: a row needs \
-         {row_needed} bytes in blocks of {block_bytes} bytes, a slice {slice_needed} bytes"
-    )]
-    TexelPitch {
-        /// Bytes from one row of blocks to the next.
-        row_bytes: u64,
-        /// Bytes from one slice or layer to the next.
-        slice_bytes: u64,
-        /// Bytes of a block.
-        block_bytes: u64,
-        /// Bytes of a row of blocks.
-        row_needed: u64,
-        /// Required slice pitch, in bytes: exactly this value for several slices, at least this value for several
-        /// layers.
-        slice_needed: u64,
-    },
-    /// The texels do not fit in the staged bytes.
-    #[error("{given} bytes are staged, but texels of {extent:?} in {layers} layers ({format}) need {needed} bytes")]
-    TexelSize {
-        /// Width, height and depth in texels.
-        extent: [u32; 3],
-        /// Array layers.
-        layers: u32,
-        /// Format of the texels in the buffer.
-        format: TexelFormat,
-        /// Staged bytes.
-        given: u64,
-        /// Bytes that the texels need; `u64::MAX` if the number exceeds 64 bits.
-        needed: u64,
-    },
-    /// The source and the destination of the copy are the same buffer, or another copy of the batch writes to the
-    /// source.
-    #[error("the batch writes the source of a copy of {size} bytes at {offset}: record that copy in a later batch")]
-    ReadsTarget {
-        /// Offset of the first byte in the source, in bytes.
-        offset: u64,
-        /// Size in bytes.
-        size: u64,
-    },
-    /// Another copy of the batch reads from the destination.
-    #[error("the batch reads the destination of a copy of {size} bytes at {offset}: record that copy in a later batch")]
-    WritesSource {
-        /// Offset of the first byte in the destination, in bytes.
-        offset: u64,
-        /// Size in bytes.
-        size: u64,
-    },
-    /// The source was staged for a frame that was submitted, discarded or dropped. Its bytes are reused once that frame
-    /// is complete. Stage it again for the frame that is being recorded.
-    #[error("{size} bytes were staged for the frame with {frame}, which has ended: stage them again")]
-    FrameOver {
-        /// The point that the frame signals.
-        frame: SyncPoint,
-        /// Staged bytes; an error of [`UploadBatch::record`] reports the bytes of all copies.
-        size: u64,
-    },
-    /// A destination was resized, replaced or moved, or its mips were swapped, after the copies were added, so the
-    /// copies would write to its old object. Clear the batch and add the copies again.
-    #[error("the destination with user data {user_data} was resized, replaced or moved: clear the batch and refill it")]
-    Exchanged {
-        /// User data of the first such destination.
-        user_data: u64,
-    },
-    /// The staged bytes, the destination and the batch do not all belong to one allocator, so no frame would keep all
-    /// of them alive.
-    #[error(
-        "the source belongs to allocator {source_owner}, the destination to {target_owner}, the batch to \
-         {batch_owner}: use one allocator"
-    )]
-    Foreign {
-        /// Number of the allocator that the source was staged with.
-        source_owner: u32,
-        /// Number of the destination's allocator.
-        target_owner: u32,
-        /// Number of the batch's allocator; equal to `source_owner` if the batch is empty.
-        batch_owner: u32,
-    },
 }
 
 /// Destination of texels in a texture.
@@ -309,8 +210,9 @@ impl<D: Device> UploadBatch<D> {
         self
     }
 
-    /// Adds a copy of the staged bytes to `offset` of a [`Buffer`] or a [`SmallBuffer`](ringfence_memory::SmallBuffer), which
-    /// must have the usage `COPY_DST`. A small buffer does not report lost content. O(1) expected.
+    /// Adds a copy of the staged bytes to `offset` of a buffer or of a range of one ([`CopyTarget`]), which must have the
+    /// usage `COPY_DST`. A range of a shared buffer does not report lost content. O(1) expected for a
+    /// [`Buffer`]; O(buffers of the batch) for other ranges.
     ///
     /// # Errors
     /// - [`BatchError::ZeroSize`], or [`BatchError::OutOfRange`] if the copy writes outside the destination.
@@ -352,7 +254,7 @@ impl<D: Device> UploadBatch<D> {
         if offset.checked_add(size).is_none_or(|end| end > target_size) {
             return Err(BatchError::OutOfRange { offset, size, target_size });
         }
-        let (object, hash) = (slice.object, to.place_hash());
+        let (object, hash) = (slice.object, to.buffer_hash());
         self.check_frames(from, slice.shared.expect("a copy target refers to its allocator"))?;
         let source = self.known_source(from)?;
         let target = match self.role(object, hash) {
@@ -419,6 +321,42 @@ impl<D: Device> UploadBatch<D> {
         self.note_frames(from.bytes.frames);
         self.added(owner, from.bytes.size);
         Ok(())
+    }
+
+    /// Stages all mip levels and layers of a texture in `ring` for `frame`, and adds their copies. `bytes` has them in
+    /// `order`, each tightly packed. If the format has depth and stencil, the depth of each layer comes before its stencil.
+    /// The texture must have the usage for copies to it; its previous contents are discarded. O(mips · layers).
+    ///
+    /// # Errors
+    /// - [`UploadError::TexelSize`] if `bytes` does not have exactly the texels of the texture.
+    /// - As [`UploadRing::write_texels`], for example if the ring has no room for all of them.
+    /// - As [`UploadBatch::copy_texels`].
+    ///
+    /// The batch has none of the copies then, unless another thread has ended the frame during the call.
+    pub fn upload_texture(
+        &mut self,
+        ring: &UploadRing<D>,
+        frame: &Frame,
+        (bytes, order): (&[u8], ChainOrder),
+        to: &Texture<D>,
+    ) -> Result<(), TransferError> {
+        let parts = *to.parts().ok_or(BatchError::from(TexelError::UnknownFormat))?;
+        let runs = whole_texture::runs(&parts, order);
+        let needed = runs.iter().map(|run| run.bytes(&parts)).sum::<u64>();
+        let given = bytes.len() as u64;
+        if needed != given {
+            let TextureParts { width, height, depth, layers, format, .. } = parts;
+            return Err(UploadError::TexelSize { width, height, depth, layers, format, given, needed }.into());
+        }
+        let (mut rest, mut staged) = (bytes, Vec::with_capacity(runs.len()));
+        for run in runs {
+            let (texels, behind) = rest.split_at(run.bytes(&parts) as usize);
+            rest = behind;
+            let texels = Texels::of(parts.format, parts.extent(run.mip), texels).layers(run.layers).aspect(run.aspect);
+            let target = TexelTarget { mip: run.mip, layer: run.layer, discard: true, ..Default::default() };
+            staged.push((ring.write_texels(frame, &texels)?, target));
+        }
+        staged.iter().try_for_each(|(texels, target)| Ok(self.copy_texels(texels, to, *target)?))
     }
 
     /// Adds a mip level of a layer to the list of destinations, unless it is listed.
@@ -495,11 +433,15 @@ impl<D: Device> UploadBatch<D> {
     /// Returns the role of a buffer in this batch, if it has one.
     fn role(&self, buffer: &RawBuffer<D>, hash: u32) -> Option<Role> {
         let at = |list: &[RawBuffer<D>]| list.iter().rposition(|held| held == buffer).map(|index| index as u32);
+        let any = || at(&self.sources).map(Role::Source).or_else(|| at(&self.targets).map(Role::Target));
+        if hash == 0 {
+            return any();
+        }
         match *self.known.get(&hash)? {
             role @ Role::Source(index) if self.sources[index as usize] == *buffer => Some(role),
             role @ Role::Target(index) if self.targets[index as usize] == *buffer => Some(role),
             // Another buffer has the same hash. This is rare, so search all buffers.
-            _ => at(&self.sources).map(Role::Source).or_else(|| at(&self.targets).map(Role::Target)),
+            _ => any(),
         }
     }
 
@@ -526,7 +468,9 @@ impl<D: Device> UploadBatch<D> {
     fn add_target(&mut self, buffer: &RawBuffer<D>, hash: u32) -> u32 {
         let index = self.targets.len() as u32;
         self.targets.push(buffer.clone());
-        self.known.insert(hash, Role::Target(index));
+        if hash != 0 {
+            self.known.insert(hash, Role::Target(index));
+        }
         index
     }
 

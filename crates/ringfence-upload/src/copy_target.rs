@@ -1,43 +1,53 @@
-//! Destinations of a batch's copies of bytes.
+//! Buffers, and ranges of buffers, that copies read and write.
 
 use super::segment::place_hash;
 use crate::device::Device;
+use ringfence_memory::memory::Location;
 use ringfence_memory::resource::AsBufferSlice;
 use ringfence_memory::{Buffer, SmallBuffer};
 
-/// A destination of [`UploadBatch::copy`](super::UploadBatch::copy): a [`Buffer`] or a [`SmallBuffer`].
-pub trait CopyTarget<D: Device>: AsBufferSlice<D> + Target<D> {}
-
-impl<D: Device, T: AsBufferSlice<D> + Target<D>> CopyTarget<D> for T {}
-
-/// The part of [`CopyTarget`] that only this crate implements.
-pub trait Target<D: Device> {
-    /// Returns a hash of the driver's buffer. Two buffers may have the same hash. Never 0.
-    fn place_hash(&self) -> u32;
-
-    /// Returns the buffer that reports lost content and is not moved before the copies are recorded; `None` for a small
-    /// buffer, which is never moved.
+/// A buffer or a range of one: the destination of [`UploadBatch::copy`](super::UploadBatch::copy), and the source or
+/// destination of commands on data. A [`Buffer`], a [`SmallBuffer`], a buffer of the placement policy, or the elements of a
+/// `GpuVec`.
+///
+/// # Safety
+/// - [`AsBufferSlice::as_slice`] returns a range of a live driver's buffer, which the allocator named by `owner` has
+///   created, with its description. `shared` is `Some`. The range belongs to this value.
+/// - If the value is dropped, the driver's buffer is alive until every frame that had begun is complete.
+pub unsafe trait CopyTarget<D: Device>: AsBufferSlice<D> {
+    /// Returns the buffer that reports lost content and is not moved before the copies are recorded; `None` for a range of
+    /// a buffer that other ranges share, which is never moved.
     fn resource(&self) -> Option<&Buffer<D>>;
+
+    /// Returns the location of the memory.
+    fn location(&self) -> Location;
+
+    /// Returns a hash of the driver's buffer, which all ranges of it have. Two buffers may have the same hash. 0 if no hash
+    /// is known; copies then search the buffers of their batch.
+    #[doc(hidden)]
+    fn buffer_hash(&self) -> u32 {
+        self.resource().map_or(0, place_hash)
+    }
 }
 
-impl<D: Device> Target<D> for Buffer<D> {
-    fn place_hash(&self) -> u32 {
-        place_hash(self)
-    }
-
+// SAFETY: the value is a driver's buffer, and its drop retires it.
+unsafe impl<D: Device> CopyTarget<D> for Buffer<D> {
     fn resource(&self) -> Option<&Self> {
         Some(self)
     }
+
+    fn location(&self) -> Location {
+        Buffer::location(self)
+    }
 }
 
-impl<D: Device> Target<D> for SmallBuffer<D> {
-    fn place_hash(&self) -> u32 {
-        // The object stays at its address as long as small buffers share it.
-        let at = std::ptr::from_ref(self.object()) as u64;
-        (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 | 1
-    }
-
+// SAFETY: the range belongs to this buffer, and its drop retires it.
+unsafe impl<D: Device> CopyTarget<D> for SmallBuffer<D> {
     fn resource(&self) -> Option<&Buffer<D>> {
         None
+    }
+
+    fn location(&self) -> Location {
+        SmallBuffer::location(self)
     }
 }

@@ -1,4 +1,4 @@
-//! Errors of writes to rings.
+//! Errors of writes to rings, of batches and of uploads.
 
 use ringfence_core::sync::SyncPoint;
 
@@ -106,6 +106,122 @@ pub enum UploadError {
     /// The driver failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+}
+
+/// Error of a batch. The batch is unchanged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BatchError {
+    /// The copy has a size of 0.
+    #[error("a copy of 0 bytes: pass at least one byte")]
+    ZeroSize,
+    /// The copy writes outside the destination, or the bytes for [`Staged::of`](super::Staged::of) are outside the buffer.
+    #[error("bytes {offset}..{offset}+{size} are outside the buffer of {target_size} bytes")]
+    OutOfRange {
+        /// Offset of the first requested byte, in bytes.
+        offset: u64,
+        /// Size in bytes.
+        size: u64,
+        /// Size of the destination or buffer, in bytes.
+        target_size: u64,
+    },
+    /// The texels do not fit the texture, or the device cannot copy them.
+    #[error(transparent)]
+    Texels(#[from] TexelError),
+    /// Rows, slices or layers of the staged texels overlap, or do not begin at a multiple of a block.
+    #[error(
+        "a row pitch of {row_bytes} bytes or a slice pitch of {slice_bytes} bytes does not fit: a row needs \
+         {row_needed} bytes in blocks of {block_bytes} bytes, a slice {slice_needed} bytes"
+    )]
+    TexelPitch {
+        /// Bytes from one row of blocks to the next.
+        row_bytes: u64,
+        /// Bytes from one slice or layer to the next.
+        slice_bytes: u64,
+        /// Bytes of a block.
+        block_bytes: u64,
+        /// Bytes of a row of blocks.
+        row_needed: u64,
+        /// Required slice pitch, in bytes: exactly this value for several slices, at least this value for several
+        /// layers.
+        slice_needed: u64,
+    },
+    /// The texels do not fit in the staged bytes.
+    #[error("{given} bytes are staged, but texels of {extent:?} in {layers} layers ({format}) need {needed} bytes")]
+    TexelSize {
+        /// Width, height and depth in texels.
+        extent: [u32; 3],
+        /// Array layers.
+        layers: u32,
+        /// Format of the texels in the buffer.
+        format: TexelFormat,
+        /// Staged bytes.
+        given: u64,
+        /// Bytes that the texels need; `u64::MAX` if the number exceeds 64 bits.
+        needed: u64,
+    },
+    /// The source and the destination of the copy are the same buffer, or another copy of the batch writes to the
+    /// source.
+    #[error("the batch writes the source of a copy of {size} bytes at {offset}: record that copy in a later batch")]
+    ReadsTarget {
+        /// Offset of the first byte in the source, in bytes.
+        offset: u64,
+        /// Size in bytes.
+        size: u64,
+    },
+    /// Another copy of the batch reads from the destination.
+    #[error("the batch reads the destination of a copy of {size} bytes at {offset}: record that copy in a later batch")]
+    WritesSource {
+        /// Offset of the first byte in the destination, in bytes.
+        offset: u64,
+        /// Size in bytes.
+        size: u64,
+    },
+    /// The source was staged for a frame that was submitted, discarded or dropped. Its bytes are reused once that frame
+    /// is complete. Stage it again for the frame that is being recorded.
+    #[error("{size} bytes were staged for the frame with {frame}, which has ended: stage them again")]
+    FrameOver {
+        /// The point that the frame signals.
+        frame: SyncPoint,
+        /// Staged bytes; an error of [`UploadBatch::record`](super::UploadBatch::record) reports the bytes of all copies.
+        size: u64,
+    },
+    /// A destination was resized, replaced or moved, or its mips were swapped, after the copies were added, so the
+    /// copies would write to its old object. Clear the batch and add the copies again.
+    #[error("the destination with user data {user_data} was resized, replaced or moved: clear the batch and refill it")]
+    Exchanged {
+        /// User data of the first such destination.
+        user_data: u64,
+    },
+    /// The staged bytes, the destination and the batch do not all belong to one allocator, so no frame would keep all
+    /// of them alive.
+    #[error(
+        "the source belongs to allocator {source_owner}, the destination to {target_owner}, the batch to \
+         {batch_owner}: use one allocator"
+    )]
+    Foreign {
+        /// Number of the allocator that the source was staged with.
+        source_owner: u32,
+        /// Number of the destination's allocator.
+        target_owner: u32,
+        /// Number of the batch's allocator; equal to `source_owner` if the batch is empty.
+        batch_owner: u32,
+    },
+}
+
+/// Error of an upload. Earlier uploads are not affected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransferError {
+    /// The destination belongs to another allocator, which would not wait for the copy before it destroys the resource.
+    #[error("the destination belongs to another allocator than the ring")]
+    ForeignDestination,
+    /// The bytes were not staged.
+    #[error(transparent)]
+    Upload(#[from] UploadError),
+    /// The batch did not accept the copy.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
 }
 
 fn unsubmitted(point: &Option<SyncPoint>) -> String {

@@ -40,6 +40,7 @@ mod segment;
 mod state;
 mod texels;
 mod transfer;
+mod whole_texture;
 mod writer;
 
 use ringfence_hal as device;
@@ -54,18 +55,19 @@ use ringfence_memory::Buffer;
 use ringfence_memory::memory::Location;
 use ringfence_memory::resource::{AsBufferSlice, BufferSlice};
 
-pub use batch::{BatchError, BatchFigures, TexelTarget, UploadBatch};
+pub use batch::{BatchFigures, TexelTarget, UploadBatch};
 pub use constants::{
     BoundConstants, ConstantBuffers, ConstantFigures, ConstantViews, ConstantWriter, ConstantsDesc, DynamicConstants,
     StaticConstants,
 };
 pub use copy_target::CopyTarget;
-pub use error::UploadError;
+pub use error::{BatchError, TransferError, UploadError};
 use frames::Frames;
 pub use readback::{Readback, ReadbackDesc, ReadbackError, ReadbackRing};
 pub use ring::UploadRing;
 pub use texels::Texels;
-pub use transfer::{SubmitError, TransferError, TransferQueue};
+pub use transfer::{SubmitError, TransferQueue};
+pub use whole_texture::ChainOrder;
 pub use writer::UploadWriter;
 
 /// Description of an upload ring.

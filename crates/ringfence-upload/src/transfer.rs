@@ -15,7 +15,8 @@ use std::fmt;
 
 use ringfence_core::sync::SyncPoint;
 
-use super::{BatchError, TexelTarget, Texels, UploadBatch, UploadError, UploadRing, UploadWriter};
+use super::error::{TransferError, UploadError};
+use super::{TexelTarget, Texels, UploadBatch, UploadRing, UploadWriter};
 use crate::device::{Create, Device};
 use ringfence_memory::lifetime::{Frame, FrameError, Timeline};
 use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
@@ -31,21 +32,6 @@ pub struct TransferQueue<D: Device> {
     /// `true` if the program got the frame's fence value and may have submitted it.
     was_tried: bool,
     batch: UploadBatch<D>,
-}
-
-/// Error of an upload. Earlier uploads are not affected.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TransferError {
-    /// The destination belongs to another allocator, which would not wait for the copy before it destroys the resource.
-    #[error("the destination belongs to another allocator than the ring")]
-    ForeignDestination,
-    /// The bytes were not staged.
-    #[error(transparent)]
-    Upload(#[from] UploadError),
-    /// The batch did not accept the copy.
-    #[error(transparent)]
-    Batch(#[from] BatchError),
 }
 
 /// Error of [`TransferQueue::submit`].

@@ -53,9 +53,10 @@ pub mod upload {
 
     #[doc(inline)]
     pub use ringfence_upload::{
-        BatchError, BatchFigures, BoundConstants, ConstantFigures, ConstantViews, ConstantWriter, ConstantsDesc,
-        CopyTarget, DynamicConstants, Readback, ReadbackDesc, ReadbackError, Staged, StaticConstants, SubmitError,
-        TexelTarget, Texels, TransferError, TransferQueue, UploadDesc, UploadError, UploadWriter, WhenFull,
+        BatchError, BatchFigures, BoundConstants, ChainOrder, ConstantFigures, ConstantViews, ConstantWriter,
+        ConstantsDesc, CopyTarget, DynamicConstants, Readback, ReadbackDesc, ReadbackError, Staged, StaticConstants,
+        SubmitError, TexelTarget, Texels, TransferError, TransferQueue, UploadDesc, UploadError, UploadWriter,
+        WhenFull,
     };
 }
 

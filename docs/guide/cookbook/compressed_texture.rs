@@ -1,32 +1,29 @@
 use std::error::Error;
 
-use ringfence::device::{DeviceError, Format, TextureDesc, TextureUsage};
-use ringfence::upload::{TexelTarget, Texels};
+use ringfence::device::{Format, TextureDesc, TextureUsage};
+use ringfence::upload::ChainOrder;
 use ringfence::vulkan::{self, CopyRecorder};
-use ringfence::{AllocationDesc, Frame, memory};
+use ringfence::{AllocationDesc, Frame};
 
-/// Creates a texture from the first of several encodings that the device supports, for example BC7, ASTC and RGBA.
+/// Creates a texture from the first of several encodings that the device supports, for example BC7, ASTC and RGBA. Each has
+/// all mip levels, the largest first.
 pub fn compressed_texture(
     memory: &vulkan::Allocator,
     upload: &vulkan::UploadRing,
     frame: &Frame,
     recorder: &mut CopyRecorder<'_>,
-    [width, height]: [u32; 2],
+    ([width, height], mips): ([u32; 2], u32),
     encodings: &[(Format, &[u8])],
 ) -> Result<vulkan::Texture, Box<dyn Error>> {
     let usage = TextureUsage::SAMPLED | TextureUsage::COPY_DST | TextureUsage::COPY_SRC;
-    for (format, blocks) in encodings {
-        let desc = TextureDesc { width, height, format: *format, usage, ..Default::default() };
-        let texture = match memory.create_texture(&desc, AllocationDesc { name: "decal", ..Default::default() }) {
-            Err(memory::Error::Device(DeviceError::Unsupported(_))) => continue,
-            created => created?,
-        };
-        let mut batch = vulkan::UploadBatch::new();
-        let staged = upload.write_texels(frame, &Texels::of(format.texels(), [width, height, 1], blocks))?;
-        batch.copy_texels(&staged, &texture, TexelTarget::default())?;
-        // SAFETY: the commands of the recorder are submitted as this frame.
-        unsafe { batch.record(recorder) }?;
-        return Ok(texture);
-    }
-    Err("the device supports none of the encodings".into())
+    let is_supported = |format| memory.format_support(format).texture_usage().contains(usage);
+    let encoding = encodings.iter().find(|(format, _)| is_supported(*format));
+    let &(format, bytes) = encoding.ok_or("the device supports none of the encodings")?;
+    let desc = TextureDesc { width, height, mips, format, usage, ..Default::default() };
+    let texture = memory.create_texture(&desc, AllocationDesc { name: "decal", ..Default::default() })?;
+    let mut batch = vulkan::UploadBatch::new();
+    batch.upload_texture(upload, frame, (bytes, ChainOrder::MipByMip), &texture)?;
+    // SAFETY: the commands of the recorder are submitted as this frame.
+    unsafe { batch.record(recorder) }?;
+    Ok(texture)
 }

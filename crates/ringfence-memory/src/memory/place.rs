@@ -12,6 +12,7 @@ use super::block_memory::BlockMemory;
 use super::memory_object::Memory;
 use super::pool::PoolState;
 use crate::device::{BufferUsage, Device, Mapped, RawBuffer};
+use ringfence_decision::Location;
 use ringfence_lockfree::ticket::Ticket;
 
 /// Where the bytes of a resource are. Owned by one value; `Shared::free_place` frees it, once.
@@ -184,6 +185,7 @@ pub(crate) struct SharedBuffer<D: Device> {
     pub(crate) address: Option<u64>,
     pub(crate) place: Place<D>,
     pub(crate) usage: BufferUsage,
+    pub(crate) location: Location,
 }
 
 /// An owner of driver buffers that small buffers share.

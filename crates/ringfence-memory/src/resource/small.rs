@@ -46,8 +46,7 @@ const SHOWN: BufferUsage = BufferUsage::CONSTANT
 
 /// A buffer that shares a driver's buffer with others: bytes `offset..offset + size` of that buffer.
 ///
-/// A drop retires the buffer, as for [`Buffer`]; [`SmallBuffer::destroy_now`] and [`SmallBuffer::retire_after`] are for
-/// callers that know which submissions use it.
+/// A drop retires the buffer, as for [`Buffer`].
 pub struct SmallBuffer<D: Device> {
     pub(super) shared: ManuallyDrop<Arc<Shared<D>>>,
     bound: ManuallyDrop<Box<PlacedSmallBuffer<D>>>,
@@ -103,8 +102,18 @@ impl<D: Device> SmallBuffer<D> {
 
     /// Returns the description of the driver's buffer.
     pub(super) fn shared_desc(&self) -> BufferDesc {
+        BufferDesc { size: SHARED_BYTES, usage: self.sharing().usage }
+    }
+
+    fn sharing(&self) -> &SharedBuffer<D> {
         let Hold::Small { buffer, .. } = &self.bound.place.hold else { unreachable!("a small buffer shares a buffer") };
-        BufferDesc { size: SHARED_BYTES, usage: buffer.usage }
+        buffer
+    }
+
+    /// Returns the location that was requested.
+    #[must_use]
+    pub fn location(&self) -> Location {
+        self.sharing().location
     }
 
     /// Returns the offset of its first byte in [`SmallBuffer::object`].
@@ -125,8 +134,7 @@ impl<D: Device> SmallBuffer<D> {
         self.bound.mapped.is_some()
     }
 
-    /// Returns the device address of its first byte, if it was created with [`BufferUsage::DEVICE_ADDRESS`] or every
-    /// buffer has one.
+    /// Returns the device address of its first byte, if its usage or the API gives it one.
     #[must_use]
     pub fn device_address(&self) -> Option<u64> {
         self.bound.address
@@ -272,5 +280,5 @@ fn shared_buffer<D: Device>(shared: &Arc<Shared<D>>, class: UsageClass) -> Resul
     let (mapped, address) = (made.mapped_base(), made.device_address());
     let (_, object, place) = made.into_parts();
     let RawObject::Buffer(object) = object else { unreachable!("a buffer's object is a buffer") };
-    Ok(SharedBuffer { object, mapped, address, place, usage })
+    Ok(SharedBuffer { object, mapped, address, place, usage, location })
 }

@@ -59,7 +59,10 @@ macro_rules! suite {
             what_is_announced_is_there_when_it_is_asked_for,
             threads_make_and_drop_buffers_while_frames_end,
         );
-        suite!(@ $open, small_uploads: a_batch_fills_small_buffers_each_at_its_offset,);
+        suite!(@ $open, small_uploads:
+            a_batch_fills_small_buffers_each_at_its_offset,
+            buffers_of_the_policy_are_filled_each_at_its_offset,
+        );
         suite!(@ $open, placement:
             seed_004_01_dynamic_buffers_are_uploads_and_others_default_on_one_path,
             seed_004_09_small_uploads_end_at_65_536_bytes_or_where_it_is_set,
@@ -130,6 +133,8 @@ macro_rules! suite {
             depth_and_stencil_are_cleared_together_and_apart,
             boxes_of_textures_and_buffers_are_copied_like_their_model,
             results_of_commands_are_the_bytes_of_their_model,
+            whole_textures_are_uploaded_in_one_call,
+            commands_stay_within_their_small_buffers,
             resolved_texels_are_averages_of_their_samples,
             mip_levels_are_averages_of_the_previous_level,
         );

@@ -97,17 +97,18 @@ pub fn volume_texture(gpu: &Gpu) -> Result<(), Failure> {
 }
 
 pub fn compressed_texture(gpu: &Gpu) -> Result<(), Failure> {
-    let (upload, blocks, texels) = (upload_ring(&gpu.memory)?, pattern(4 * 16, 7), pattern(64 * 4, 9));
+    // Mips of 8 × 8 and 4 × 4 texels.
+    let (upload, blocks, texels) = (upload_ring(&gpu.memory)?, pattern(5 * 16, 7), pattern(80 * 4, 9));
     let encodings: [(Format, &[u8]); 3] =
-        [(Format::Astc12x12Unorm, &blocks), (Format::Bc7Unorm, &blocks), (Format::Rgba8Unorm, &texels)];
+        [(Format::Astc12x12Unorm, &blocks[..2 * 16]), (Format::Bc7Unorm, &blocks), (Format::Rgba8Unorm, &texels)];
     let texture = submit(gpu, |work, recorder| {
-        let (frame, size) = (&work.frame, [8, 8]);
+        let (frame, size) = (&work.frame, ([8, 8], 2));
         cookbook::compressed_texture::compressed_texture(&gpu.memory, &upload, frame, recorder, size, &encodings)
     })?;
     let format = texture.desc().ok_or("a portable description")?.format;
     let (_, bytes) = encodings.iter().find(|(encoding, _)| *encoding == format).ok_or("one of the encodings")?;
-    let read = read_mip(gpu, &texture, 0)?;
-    ensure(read == bytes[..read.len()], "the blocks differ")
+    let read = [read_mip(gpu, &texture, 0)?, read_mip(gpu, &texture, 1)?].concat();
+    ensure(read == *bytes, "the blocks differ")
 }
 
 pub fn read_texture(gpu: &Gpu) -> Result<(), Failure> {

@@ -1,22 +1,24 @@
 //! Commands on data, on every device: written, read back, and compared with the bytes that the host computes.
 
 mod boxes;
+mod chains;
 mod clears;
 mod levels;
 mod picture;
 mod readback;
 
-use ringfence::commands::{CommandError, Commands};
+use ringfence::commands::{BufferTexels, CommandError, Commands};
 use ringfence::device::transfer::TransferSupport;
-use ringfence::device::{Format, TextureDesc, TextureUsage};
+use ringfence::device::{BufferDesc, BufferUsage, Format, TexelBox, TextureDesc, TextureUsage};
 use ringfence::memory::Error;
-use ringfence::{AllocationDesc, Location, Texture};
+use ringfence::{AllocationDesc, Location, ReadbackRing, Texture};
 use ringfence_testkit::transfers::Transfers;
 use ringfence_testkit::{Command, Gpu};
 
 use crate::device_suite::rig::{PATIENCE, Rig, pattern};
 
 pub use boxes::boxes_of_textures_and_buffers_are_copied_like_their_model;
+pub use chains::whole_textures_are_uploaded_in_one_call;
 pub use clears::{clears_write_all_texels_of_their_subresources, depth_and_stencil_are_cleared_together_and_apart};
 pub use levels::{mip_levels_are_averages_of_the_previous_level, resolved_texels_are_averages_of_their_samples};
 pub use readback::results_of_commands_are_the_bytes_of_their_model;
@@ -68,6 +70,57 @@ where
     G::Device: TransferSupport,
 {
     rig.memory.device().clear_usage(format)
+}
+
+/// Small buffers share a driver's buffer, so each command must stay within its own.
+pub fn commands_stay_within_their_small_buffers<G: Gpu>(rig: &mut Rig<G>)
+where
+    G::Device: TransferSupport,
+{
+    const SIZE: u64 = 1024;
+    let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+    let small = |location| rig.memory.create_small_buffer(BufferDesc { size: SIZE, usage }, location).expect("room");
+    let [one, two, three] = [(); 3].map(|()| small(Location::Device));
+    let mut upload = small(Location::Upload);
+    let bytes = pattern(4, SIZE as usize);
+    upload.write(0, &bytes).expect("it is mapped");
+    let ring = ReadbackRing::new(&rig.memory, Default::default()).expect("there is room");
+    let whole = rig.buffer(SIZE, Location::Device, "whole");
+    let desc = TextureDesc { width: 4, height: 4, ..Default::default() };
+    let texture = texture(rig, desc, TextureUsage::empty()).expect("every device has it");
+    let parts = *texture.parts().expect("a plain format");
+    let texels = TexelBox::mip(&parts, 0);
+    let row_bytes = 256;
+    // Offsets of texels are multiples of 512 bytes in the driver's buffer.
+    let offset = two.offset().next_multiple_of(512) - two.offset();
+    let is_inside = offset + 3 * row_bytes + 16 <= SIZE;
+    let results = run(rig, |commands| {
+        for small in [&one, &two, &three] {
+            commands.fill_buffer(small, 0..SIZE, 0xabab_abab)?;
+        }
+        commands.copy_buffer((&upload, 0), (&two, 0), SIZE)?;
+        commands.fill_buffer(&two, 8..12, 7)?;
+        commands.copy_buffer((&two, 0), (&whole, 0), SIZE)?;
+        if is_inside {
+            commands.copy_buffer_to_box(&two, BufferTexels { offset, row_bytes, layer_bytes: 0 }, &texture, &texels)?;
+        }
+        let all = [&one, &two, &three].map(|small| commands.read_buffer(&ring, small, 0..SIZE));
+        let texels = if is_inside { Some(commands.read_texels(&ring, &texture, &texels)?) } else { None };
+        Ok((all, commands.read_buffer(&ring, &whole, 0..SIZE)?, texels))
+    });
+    let mut expected = bytes;
+    expected[8..12].copy_from_slice(&7_u32.to_le_bytes());
+    let (all, whole, texels) = results;
+    let [one, two, three] = all.map(|result| result.expect("inside").to_vec().expect("the frame is complete"));
+    assert!(two == expected && whole.to_vec() == Ok(expected.clone()));
+    assert!([one, three].iter().flatten().all(|byte| *byte == 0xab), "the neighbours");
+    if let Some(texels) = texels {
+        let rows = (0..4).map(|row| (offset + row * row_bytes) as usize);
+        let expected: Vec<u8> = rows.flat_map(|at| expected[at..at + 16].to_vec()).collect();
+        assert_eq!(texels.to_vec(), Ok(expected));
+    }
+    let upload = refused(rig, |commands| commands.fill_buffer(&upload, 0..4, 0));
+    assert!(matches!(upload, CommandError::Location { .. }), "{upload}");
 }
 
 pub fn fills_write_their_words_and_no_byte_more<G: Gpu>(rig: &mut Rig<G>)
