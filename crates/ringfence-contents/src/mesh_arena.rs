@@ -264,17 +264,22 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
         Ok(MeshDraw { block, index_count, first_index, vertex_offset })
     }
 
-    /// Returns the draws of meshes, sorted by block, so that each block is bound once.
+    /// Returns the draws of meshes, sorted by block, so that each block is bound once. Each draw has the index of its mesh in
+    /// `meshes`. Within a block, the meshes keep their order.
     ///
     /// # Errors
     /// As [`MeshArena::draw`].
-    pub fn draws<'a>(&self, meshes: impl IntoIterator<Item = &'a Mesh<D>>) -> Result<Vec<MeshDraw>, ContentsError>
+    pub fn draws<'a>(
+        &self,
+        meshes: impl IntoIterator<Item = &'a Mesh<D>>,
+    ) -> Result<Vec<(usize, MeshDraw)>, ContentsError>
     where
         D: 'a,
     {
-        let draws: Result<Vec<_>, _> = meshes.into_iter().map(|mesh| self.draw(mesh)).collect();
+        let draw = |(index, mesh)| self.draw(mesh).map(|draw| (index, draw));
+        let draws: Result<Vec<_>, _> = meshes.into_iter().enumerate().map(draw).collect();
         let mut draws = draws?;
-        draws.sort_by_key(|draw| draw.block);
+        draws.sort_by_key(|(_, draw)| draw.block);
         Ok(draws)
     }
 

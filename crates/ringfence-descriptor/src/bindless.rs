@@ -27,7 +27,7 @@ use ringfence_core::range::Invalid;
 
 use super::cpu::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc};
 use super::heap_state::{HeapOwner, State, release_passed};
-use super::{DescriptorError, DescriptorSnapshot, Persistent, Region, ShaderVisibleHeap, View, region};
+use super::{DescriptorError, DescriptorSnapshot, Persistent, ShaderVisibleHeap, View, region};
 use crate::device::descriptors::Descriptors;
 use ringfence_memory::Allocator;
 use ringfence_memory::extend::{Passed, ReclaimHeap, Shared, is_locked, run_unlocked};
@@ -410,7 +410,11 @@ impl<D: Descriptors> TableState<D> {
             (entries.begin(), entries.table)
         };
         let Some((slot, generation)) = begun else {
-            return Err(DescriptorError::Full { region: Region::Bindless, need: 1, free: 0, largest_free: 0 });
+            let heap_free = heap.persistent.lock().statistics().free_size;
+            return Err(DescriptorError::TableFull {
+                entries: self.entries.lock().generations.len() as u32,
+                heap_free,
+            });
         };
         let at = self.base + slot;
         let begun = guard((), |()| self.entries.lock().undo(slot));

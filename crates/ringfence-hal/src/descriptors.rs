@@ -498,7 +498,7 @@ pub enum Compare {
 
 /// The border colour of a sampler.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum BorderColour {
+pub enum BorderColor {
     /// Black, alpha 0.
     Transparent,
     /// Black, alpha 1.
@@ -527,7 +527,7 @@ pub struct SamplerDesc {
     /// The comparison of a sampler that compares depths; `None` for other samplers.
     pub compare: Option<Compare>,
     /// The border colour, used with [`AddressMode::Border`].
-    pub border: BorderColour,
+    pub border: BorderColor,
 }
 
 impl Default for SamplerDesc {
@@ -542,7 +542,7 @@ impl Default for SamplerDesc {
             levels: [0.0, 1000.0],
             anisotropy: 1,
             compare: None,
-            border: BorderColour::Transparent,
+            border: BorderColor::Transparent,
         }
     }
 }

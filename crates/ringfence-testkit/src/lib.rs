@@ -512,7 +512,7 @@ pub struct Disc {
     /// Radius, in texels.
     pub radius: i32,
     /// RGBA8 colour: red in the lowest byte, then green, blue, alpha.
-    pub colour: u32,
+    pub color: u32,
 }
 
 impl Disc {
@@ -523,7 +523,7 @@ impl Disc {
         bytes[0..4].copy_from_slice(&self.x.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.y.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.radius.to_le_bytes());
-        bytes[12..16].copy_from_slice(&self.colour.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.color.to_le_bytes());
         bytes
     }
 
@@ -535,7 +535,7 @@ impl Disc {
             x: i32::from_le_bytes(word(0)?),
             y: i32::from_le_bytes(word(4)?),
             radius: i32::from_le_bytes(word(8)?),
-            colour: u32::from_le_bytes(word(12)?),
+            color: u32::from_le_bytes(word(12)?),
         })
     }
 }
@@ -557,7 +557,7 @@ pub fn draw_reference(discs: &[Disc], width: u32, height: u32) -> Vec<u8> {
                 let (dx, dy) = (x - left, y - top);
                 if (dx * dx).saturating_add(dy * dy) <= radius * radius {
                     let at = (y as usize * width as usize + x as usize) * 4;
-                    image[at..at + 4].copy_from_slice(&disc.colour.to_le_bytes());
+                    image[at..at + 4].copy_from_slice(&disc.color.to_le_bytes());
                 }
             }
         }
@@ -574,7 +574,7 @@ mod tests {
         let extremes = [i32::MIN, -1, 0, 1, i32::MAX];
         for (x, y) in extremes.into_iter().flat_map(|x| extremes.map(|y| (x, y))) {
             for radius in extremes {
-                let image = draw_reference(&[Disc { x, y, radius, colour: 0 }], 2, 2);
+                let image = draw_reference(&[Disc { x, y, radius, color: 0 }], 2, 2);
                 let covers = |x: i64, y: i64| radius >= 0 && x * x + y * y <= i64::from(radius).pow(2);
                 let covered = image.chunks(4).next().is_some_and(|texel| texel == [0; 4]);
                 // Both products fit: the coordinates have at most 32 bits.

@@ -139,6 +139,18 @@ impl<D: Device> Timeline<D> {
         // SAFETY: the owner's device is that of its fences.
         unsafe { self.shared.lifetimes().wait_point(self.shared.device(), self.clock.at(value), timeout) }
     }
+
+    /// Waits until the GPU has reached `point`, which [`Timeline::submitted`] or [`Timeline::submit`] returned, at most for
+    /// `timeout`: see [`Timeline::wait`].
+    ///
+    /// # Errors
+    /// As [`Timeline::wait`]; [`DeviceError::InvalidInfo`] if the point belongs to another timeline.
+    pub fn wait_for(&self, point: SyncPoint, timeout: Duration) -> Result<bool, DeviceError> {
+        if point.timeline != self.id() {
+            return Err(DeviceError::invalid("a wait of a timeline for a point of another timeline"));
+        }
+        self.wait(point.value, timeout)
+    }
 }
 
 // By hand: the derived implementation would require `D: Clone`.

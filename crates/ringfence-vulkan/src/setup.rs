@@ -74,6 +74,8 @@ pub struct DeviceSetup {
     /// The features of Vulkan 1.2, with `timelineSemaphore`. The program sets its own features here.
     pub vulkan_12: vk::PhysicalDeviceVulkan12Features<'static>,
     features: Features,
+    supported: vk::PhysicalDeviceFeatures,
+    supported_12: vk::PhysicalDeviceVulkan12Features<'static>,
     names: Vec<&'static CStr>,
     two: vk::PhysicalDeviceFeatures2<'static>,
     robustness: vk::PhysicalDeviceRobustness2FeaturesEXT<'static>,
@@ -157,6 +159,8 @@ impl DeviceSetup {
             core: core_features(&core, features),
             vulkan_12: vulkan_12_features(&vulkan_12, features),
             features,
+            supported: core,
+            supported_12: vk::PhysicalDeviceVulkan12Features { p_next: null_mut(), ..vulkan_12 },
             names: names.chain(portability).collect(),
             two: Default::default(),
             robustness: vk::PhysicalDeviceRobustness2FeaturesEXT::default().null_descriptor(true),
@@ -172,6 +176,18 @@ impl DeviceSetup {
     #[must_use]
     pub fn features(&self) -> Features {
         self.features
+    }
+
+    /// Returns the features of Vulkan 1.0 that the physical device supports, for example
+    /// `texture_compression_bc`. To enable one, set it in [`DeviceSetup::core`].
+    pub fn supported(&self) -> &vk::PhysicalDeviceFeatures {
+        &self.supported
+    }
+
+    /// Returns the features of Vulkan 1.2 that the physical device supports. To enable one, set it in
+    /// [`DeviceSetup::vulkan_12`].
+    pub fn supported_12(&self) -> &vk::PhysicalDeviceVulkan12Features<'static> {
+        &self.supported_12
     }
 
     /// Returns the description of the device that is created with these features.

@@ -19,11 +19,10 @@ pub fn copy_queue(
     for (buffer, bytes) in contents {
         uploads.upload(bytes, buffer, 0)?;
     }
-    let point = uploads.submit(|batch, value| {
+    Ok(uploads.submit(|batch, value| {
         // SAFETY: only this thread records the command buffer, which is submitted with this value.
         unsafe { batch.record(&mut CopyRecorder::new(device, commands)) }?;
         submit(value)?;
         Ok::<_, Box<dyn Error>>(())
-    });
-    Ok(point.map_err(|error| error.to_string())?)
+    })?)
 }

@@ -253,9 +253,7 @@ unsafe fn make_device(
     // Not `DESCRIPTOR_BUFFER`: the inputs of the passes are descriptor sets of the program.
     // SAFETY: the caller promises it.
     let mut setup = unsafe { DeviceSetup::query(instance, physical, Features::USUAL | debug) }?;
-    // SAFETY: as above.
-    let core = unsafe { instance.get_physical_device_features(physical) };
-    setup.core.texture_compression_bc = core.texture_compression_bc;
+    setup.core.texture_compression_bc = setup.supported().texture_compression_bc;
     let mut names = setup.extension_names();
     if !wanted.surface.is_empty() {
         names.push(khr::swapchain::NAME.as_ptr());
@@ -263,6 +261,7 @@ unsafe fn make_device(
     // Plain sets: one array for each of these kinds of view, instead of one for every kind.
     let plain_views = PlainViews::FLOAT_2D | PlainViews::FLOAT_CUBE | PlainViews::FLOAT_3D;
     let desc = vulkan::DeviceDesc { plain_views, ..setup.desc() };
+    let has_bc = setup.supported().texture_compression_bc == vk::TRUE;
     let is_bindless = setup.core.shader_sampled_image_array_dynamic_indexing == vk::TRUE;
     let priorities = [1.0];
     let queues = [vk::DeviceQueueCreateInfo::default().queue_family_index(0).queue_priorities(&priorities)];
@@ -272,5 +271,5 @@ unsafe fn make_device(
     // SAFETY: the device has the features, the extensions and a first queue. The window needs a swapchain, which fails
     // here if it is missing.
     let device = unsafe { instance.create_device(physical, &info, None) }?;
-    Ok(RawDevice { device, desc, has_bc: core.texture_compression_bc == vk::TRUE, is_bindless })
+    Ok(RawDevice { device, desc, has_bc, is_bindless })
 }

@@ -112,7 +112,7 @@ impl World {
             x: self.rng.i32(0..side),
             y: self.rng.i32(0..side),
             radius: 2 + shape.bytes().ilog2() as i32,
-            colour: self.rng.u32(..) | 0xff00_0000,
+            color: self.rng.u32(..) | 0xff00_0000,
         };
         Thing { number: self.made, shape, bytes, disc }
     }

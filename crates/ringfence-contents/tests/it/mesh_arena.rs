@@ -119,7 +119,9 @@ fn meshes_share_blocks_and_a_large_mesh_gets_its_own() {
     program.submit(frame, &mut [&mut batch]);
     check(&program, &arena, &mesh, &large);
     let draws = arena.draws(&meshes).expect("its own meshes");
-    assert!(draws.is_sorted_by_key(|draw| draw.block));
+    assert!(draws.is_sorted_by_key(|(index, draw)| (draw.block, *index)));
+    let own = |index: &usize| arena.draw(&meshes[*index]).expect("its own mesh");
+    assert!(draws.len() == meshes.len() && draws.iter().all(|(index, draw)| *draw == own(index)), "{draws:?}");
     assert_eq!(arena.figures().block_count, 2);
     let draw = arena.draw(&meshes[3]).expect("its own mesh");
     let words = draw.indirect(4, 9);

@@ -6,7 +6,7 @@ use windows::Win32::Graphics::Dxgi::Common::*;
 use crate::describe::{depth_format, shader_format};
 use crate::device::Device;
 use ringfence_hal::descriptors::{
-    AddressMode, BorderColour, BufferView, BufferViewKind, Compare, Component, Filter, HeapKind, PortableView,
+    AddressMode, BorderColor, BufferView, BufferViewKind, Compare, Component, Filter, HeapKind, PortableView,
     SamplerDesc, TextureView, TextureViewKind, ViewDimension,
 };
 use ringfence_hal::{BufferDesc, DeviceError, Format, TextureAspect, TextureDesc};
@@ -412,9 +412,9 @@ fn sampler(desc: &SamplerDesc) -> D3D12_SAMPLER_DESC {
         MaxAnisotropy: desc.anisotropy.into(),
         ComparisonFunc: desc.compare.map_or(D3D12_COMPARISON_FUNC_NEVER, comparison_function),
         BorderColor: match desc.border {
-            BorderColour::Transparent => [0.0; 4],
-            BorderColour::Black => [0.0, 0.0, 0.0, 1.0],
-            BorderColour::White => [1.0; 4],
+            BorderColor::Transparent => [0.0; 4],
+            BorderColor::Black => [0.0, 0.0, 0.0, 1.0],
+            BorderColor::White => [1.0; 4],
         },
         MinLOD: finest,
         MaxLOD: coarsest,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use ringfence::algorithms::range::Allocate;
 use ringfence::descriptor::{
-    BindlessDesc, BindlessIndex, CpuDescriptorHeap, CpuHeapDesc, DescriptorError, Persistent, Region, SamplerTable,
+    BindlessDesc, BindlessIndex, CpuDescriptorHeap, CpuHeapDesc, DescriptorError, Persistent, SamplerTable,
     ShaderVisibleDesc, View,
 };
 use ringfence::device::descriptors::{BufferView, BufferViewKind, Descriptors, HeapKind, SamplerDesc};
@@ -491,7 +491,7 @@ proptest! {
                         entries.push(index);
                     }
                     Err(error) => {
-                        let full = matches!(error, DescriptorError::Full { region: Region::Bindless, .. });
+                        let full = matches!(error, DescriptorError::TableFull { .. });
                         prop_assert!(full && table.free_count() == 0);
                     }
                 },

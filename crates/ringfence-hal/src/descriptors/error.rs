@@ -12,8 +12,6 @@ pub enum Region {
     Persistent,
     /// Descriptors that are allocated for one frame.
     Frame,
-    /// The slots of a `BindlessTable`.
-    Bindless,
 }
 
 impl fmt::Display for Region {
@@ -21,7 +19,6 @@ impl fmt::Display for Region {
         f.write_str(match self {
             Self::Persistent => "persistent region",
             Self::Frame => "frame region",
-            Self::Bindless => "bindless table",
         })
     }
 }
@@ -55,6 +52,17 @@ pub enum DescriptorError {
         free: u32,
         /// Size of the largest range of free slots.
         largest_free: u32,
+    },
+    /// The bindless table has no free entry. A table never grows. A later request can succeed, once entries are released.
+    #[error(
+        "the bindless table has no free entry of its {entries}; its heap has {heap_free} free persistent slots: release \
+         entries, or create a table with a larger `BindlessDesc::capacity`"
+    )]
+    TableFull {
+        /// Number of entries of the table.
+        entries: u32,
+        /// Number of free slots in the heap's persistent region, which a new table could have.
+        heap_free: u64,
     },
     /// The device already has a shader-visible heap of this kind. A device has one per kind, and every command list
     /// binds it. A dropped heap counts until a call of `reclaim` has destroyed it.

@@ -160,7 +160,7 @@ fn scene(seed: i32) -> Vec<Disc> {
         x: (i * 17 + seed * 5) % 70 - 4,
         y: (i * 29 + seed * 11) % 50 - 3,
         radius: (i * 7 + seed) % 19 - 1,
-        colour: (i as u32 + 1).wrapping_mul(0x9e37_79b9 ^ seed as u32),
+        color: (i as u32 + 1).wrapping_mul(0x9e37_79b9 ^ seed as u32),
     };
     (0..seed.min(30)).map(disc).collect()
 }

@@ -13,7 +13,7 @@ use crate::features::Features;
 use crate::plain_heaps::Resource;
 use crate::{formats, record, valid};
 use ringfence_hal::descriptors::{
-    AddressMode, BorderColour, BufferView, BufferViewKind, Compare, Component, DescriptorModel, Filter, HeapKind,
+    AddressMode, BorderColor, BufferView, BufferViewKind, Compare, Component, DescriptorModel, Filter, HeapKind,
     PortableView, SamplerDesc, TextureView, TextureViewKind, ViewDimension, ViewLayout,
 };
 use ringfence_hal::{BufferUsage, DeviceError, Format, Numbers, TextureAspect, TextureDesc};
@@ -423,9 +423,9 @@ fn sampler(device: &Device, desc: &SamplerDesc) -> Result<View, DeviceError> {
     };
     let [across, down, deep] = desc.address.map(address_mode);
     let border = match desc.border {
-        BorderColour::Transparent => vk::BorderColor::FLOAT_TRANSPARENT_BLACK,
-        BorderColour::Black => vk::BorderColor::FLOAT_OPAQUE_BLACK,
-        BorderColour::White => vk::BorderColor::FLOAT_OPAQUE_WHITE,
+        BorderColor::Transparent => vk::BorderColor::FLOAT_TRANSPARENT_BLACK,
+        BorderColor::Black => vk::BorderColor::FLOAT_OPAQUE_BLACK,
+        BorderColor::White => vk::BorderColor::FLOAT_OPAQUE_WHITE,
     };
     let info = vk::SamplerCreateInfo::default()
         .mag_filter(filter(desc.magnify))

@@ -5,7 +5,7 @@ use ringfence::descriptor::{
     BindlessDesc, CpuDescriptorHeap, CpuHeapDesc, DescriptorError, Region, SamplerTable, ShaderVisibleDesc, View,
 };
 use ringfence::device::descriptors::{
-    AddressMode, BorderColour, BufferView, BufferViewKind, Compare, Filter, HeapKind, SamplerDesc, TextureView,
+    AddressMode, BorderColor, BufferView, BufferViewKind, Compare, Filter, HeapKind, SamplerDesc, TextureView,
     TextureViewKind, ViewTypes,
 };
 use ringfence::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
@@ -113,7 +113,7 @@ fn samplers_are_shared_iff_every_field_is_equal() {
     let other = |mode: AddressMode| if mode == AddressMode::Clamp { AddressMode::Repeat } else { AddressMode::Clamp };
     let flipped = |filter: Filter| if filter == Filter::Linear { Filter::Nearest } else { Filter::Linear };
     let [across, down, deep] = base.address;
-    let border = if base.border == BorderColour::White { BorderColour::Black } else { BorderColour::White };
+    let border = if base.border == BorderColor::White { BorderColor::Black } else { BorderColor::White };
     let all = [
         base,
         SamplerDesc { magnify: flipped(base.magnify), ..base },

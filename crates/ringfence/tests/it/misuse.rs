@@ -13,7 +13,7 @@ use ringfence::lifetime::FrameError;
 use ringfence::memory::{AccessError, Error};
 use ringfence::sim::{Command, Device, HazardKind, Profile, SimOptions};
 use ringfence::transient::{TransientDesc, TransientError};
-use ringfence::upload::{ConstantsDesc, UploadDesc, UploadError, WhenFull};
+use ringfence::upload::{ConstantsDesc, SubmitError, UploadDesc, UploadError, WhenFull};
 use ringfence::{
     AllocationDesc, Allocator, AllocatorDesc, BindlessTable, Buffer, ConstantBuffers, Location, ShaderVisibleHeap,
     TransientAllocator, UploadRing,
@@ -355,4 +355,43 @@ mod all_at_once {
     fn an_import_of_all_names_hides_no_crate_of_the_standard_library() {
         assert_eq!((core::mem::size_of::<u32>(), std::mem::align_of::<u16>()), (4, 2));
     }
+}
+
+/// A wait takes a value of its timeline, or a point, which names its timeline.
+#[test]
+fn a_wait_for_a_point_of_another_timeline_is_refused() {
+    let device = Device::new(Profile::h200(), SimOptions::default());
+    let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    let fences = [0, 0].map(|value| device.create_fence(value));
+    // SAFETY: each submission signals the fence of its timeline.
+    let [own, other] = fences.map(|fence| unsafe { memory.timeline(fence) }.expect("the device is not lost"));
+    let point = own
+        .submit(own.begin(), |value| {
+            device.submit(0, &[], Vec::<Command>::new(), (fences[0], value)).expect("the device is not lost");
+            Ok::<_, FrameError>(())
+        })
+        .expect("in order");
+    assert_eq!(own.wait_for(point, Duration::from_secs(60)), Ok(true));
+    let refused = other.wait_for(point, Duration::ZERO);
+    assert!(matches!(refused, Err(DeviceError::InvalidInfo(_))), "{refused:?}");
+    let later = own.begin().point();
+    assert_eq!(own.wait_for(later, Duration::ZERO), Ok(false), "it is not submitted");
+}
+
+/// The error of a submission converts to the boxed errors that programs return.
+#[test]
+fn errors_of_submissions_convert_to_boxed_errors() {
+    type Plain = Box<dyn std::error::Error>;
+    type Threaded = Box<dyn std::error::Error + Send + Sync>;
+    fn plain(error: SubmitError<Plain>) -> Result<(), Plain> {
+        Err(error)?
+    }
+    fn threaded(error: SubmitError<Threaded>) -> Result<(), Threaded> {
+        Err(error)?
+    }
+    let expected = "the copies were not submitted: the queue is lost";
+    let error = plain(SubmitError::Submit("the queue is lost".into())).expect_err("an error");
+    assert_eq!(error.to_string(), expected);
+    let error = threaded(SubmitError::Submit("the queue is lost".into())).expect_err("an error");
+    assert_eq!(error.to_string(), expected);
 }

@@ -81,7 +81,7 @@ impl Program {
                 let view = View::buffer(buffer, BufferView { kind, offset: 0, size }).map_err(wrong)?;
                 match self.table.insert(&view) {
                     Ok(entry) => entry.into_index(),
-                    Err(DescriptorError::Full { .. }) => return Ok(()),
+                    Err(DescriptorError::TableFull { .. }) => return Ok(()),
                     Err(DescriptorError::Device(error)) => return Err(stop(error)),
                     Err(other) => return Err(wrong(other)),
                 }

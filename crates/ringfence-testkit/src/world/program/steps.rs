@@ -274,7 +274,7 @@ impl Program {
         let side = 64;
         let mut number = |bound: u64| self.dice.below(bound) as i32;
         let discs =
-            [(); 3].map(|()| Disc { x: number(64), y: number(64), radius: number(24), colour: number(1 << 30) as u32 });
+            [(); 3].map(|()| Disc { x: number(64), y: number(64), radius: number(24), color: number(1 << 30) as u32 });
         let Some(target) = self.texture(side)? else { return Ok(()) };
         let bytes: Vec<u8> = discs.iter().flat_map(|disc| disc.to_bytes()).collect();
         self.recording(queue);

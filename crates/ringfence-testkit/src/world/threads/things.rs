@@ -100,7 +100,7 @@ impl Worker<'_> {
     pub fn draw(&mut self) -> Step {
         let mut number = |bound: u64| self.dice.below(bound) as i32;
         let discs =
-            [(); 3].map(|()| Disc { x: number(64), y: number(64), radius: number(24), colour: number(1 << 30) as u32 });
+            [(); 3].map(|()| Disc { x: number(64), y: number(64), radius: number(24), color: number(1 << 30) as u32 });
         let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST | TextureUsage::STORAGE;
         let desc = TextureDesc { width: PICTURE_SIDE, height: PICTURE_SIDE, usage, ..Default::default() };
         let info = Create::<Textures>::describe(&self.shared.device, &desc).map_err(stop)?;

@@ -2,6 +2,7 @@
 
 use ash::vk;
 use ringfence::device::{Driver, Format, FormatUses as Uses};
+use ringfence::vulkan::{DeviceSetup, Features};
 use ringfence_testkit::Gpu;
 use ringfence_testkit::vulkan::VulkanGpu;
 
@@ -51,5 +52,20 @@ fn reported_uses_of_formats_are_those_of_the_driver() {
         let found = rig.device.format_support(format);
         assert_eq!((found.uses, found.sample_counts), expected(&rig.gpu, format), "{format:?}");
     }
+    rig.close();
+}
+
+#[test]
+fn a_setup_reports_the_features_of_the_driver() {
+    let Some(rig) = Rig::open() else { return };
+    let (instance, physical) = (rig.gpu.instance(), rig.device.physical());
+    // SAFETY: the physical device belongs to the instance, which was created for Vulkan 1.2.
+    let (setup, core) = unsafe {
+        let setup = DeviceSetup::query(instance, physical, Features::empty()).expect("Vulkan 1.2");
+        (setup, instance.get_physical_device_features(physical))
+    };
+    assert_eq!(format!("{:?}", setup.supported()), format!("{core:?}"));
+    assert_eq!(setup.supported_12().timeline_semaphore, vk::TRUE, "the library needs it");
+    assert_eq!(setup.core.texture_compression_bc, vk::FALSE, "only the program enables it");
     rig.close();
 }
