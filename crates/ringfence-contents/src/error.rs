@@ -25,6 +25,9 @@ pub enum ContentsError {
     /// The mesh belongs to another arena.
     #[error("the mesh belongs to another arena")]
     ForeignMesh,
+    /// `MeshArena::compact` is moving the mesh, so a copy to its present place would be lost. Copy in a later frame.
+    #[error("the mesh is being moved to another block: write to it once its move is complete")]
+    Moving,
     /// The batch does not accept the copies: it belongs to another allocator.
     #[error(transparent)]
     Batch(#[from] BatchError),

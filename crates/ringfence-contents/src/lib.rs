@@ -13,7 +13,7 @@ mod vec;
 use ringfence_hal as device;
 
 pub use error::ContentsError;
-pub use mesh_arena::{Mesh, MeshArena, MeshArenaDesc, MeshArenaFigures, MeshDraw};
+pub use mesh_arena::{Mesh, MeshArena, MeshArenaDesc, MeshArenaFigures, MeshDraw, MeshPart};
 pub use vec::{GpuSlice, GpuVec, GpuVecDesc, Updated};
 
 /// The example of the README, compiled as a test.

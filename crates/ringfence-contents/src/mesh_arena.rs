@@ -30,8 +30,9 @@ use crate::device::{BufferDesc, BufferUsage, Device};
 use ringfence_memory::extend::{Lock, Passed, Shared, run_unlocked};
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::Location;
+use ringfence_memory::resource::{AsBufferSlice, BufferSlice};
 use ringfence_memory::{AllocationDesc, Allocator, Buffer, Error};
-use ringfence_upload::{BatchError, Staged, UploadBatch, UploadError, UploadRing};
+use ringfence_upload::{BatchError, CopyTarget, Staged, UploadBatch, UploadError, UploadRing};
 
 /// The largest number of vertices or indices in a block: a draw names them with 31 bits.
 const COUNT_MAX: u64 = i32::MAX as u64;
@@ -88,6 +89,38 @@ impl MeshDraw {
     #[must_use]
     pub const fn indirect(&self, instance_count: u32, first_instance: u32) -> [u32; 5] {
         [self.index_count, instance_count, self.first_index, self.vertex_offset as u32, first_instance]
+    }
+}
+
+/// The vertices or the indices of a mesh, as a range of the buffer of its block.
+pub struct MeshPart<'a, D: Device> {
+    buffer: &'a Buffer<D>,
+    offset: u64,
+    size: u64,
+}
+
+impl<D: Device> MeshPart<'_, D> {
+    /// Returns the size in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+impl<D: Device> AsBufferSlice<D> for MeshPart<'_, D> {
+    fn as_slice(&self) -> BufferSlice<'_, D> {
+        BufferSlice { offset: self.offset, size: self.size, ..self.buffer.as_slice() }
+    }
+}
+
+// SAFETY: the range belongs to the mesh, which the value borrows; the drop of the block retires its buffers.
+unsafe impl<D: Device> CopyTarget<D> for MeshPart<'_, D> {
+    fn resource(&self) -> Option<&Buffer<D>> {
+        Some(self.buffer)
+    }
+
+    fn location(&self) -> Location {
+        self.buffer.location()
     }
 }
 
@@ -281,6 +314,36 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
         let mut draws = draws?;
         draws.sort_by_key(|(_, draw)| draw.block);
         Ok(draws)
+    }
+
+    /// Returns the vertices of a mesh, as the destination or source of copies. Record the copies before those of a later
+    /// [`MeshArena::compact`]. If they are lost, [`MeshArena::take_content_lost`] returns `true`.
+    ///
+    /// # Errors
+    /// [`ContentsError::ForeignMesh`], or [`ContentsError::Moving`] if the mesh is being moved.
+    pub fn vertices<'a>(&'a self, mesh: &'a Mesh<D>) -> Result<MeshPart<'a, D>, ContentsError> {
+        let Place { block, vertices, .. } = self.settled(mesh)?;
+        let (buffer, element) = (&self.held_block(block).vertices, size_of::<V>() as u64);
+        Ok(MeshPart { buffer, offset: vertices.offset() * element, size: vertices.size() * element })
+    }
+
+    /// Returns the indices of a mesh: see [`MeshArena::vertices`].
+    ///
+    /// # Errors
+    /// As [`MeshArena::vertices`].
+    pub fn indices<'a>(&'a self, mesh: &'a Mesh<D>) -> Result<MeshPart<'a, D>, ContentsError> {
+        let Place { block, indices, index_count, .. } = self.settled(mesh)?;
+        let (buffer, element) = (&self.held_block(block).indices, size_of::<I>() as u64);
+        Ok(MeshPart { buffer, offset: indices.offset() * element, size: u64::from(index_count) * element })
+    }
+
+    /// Returns the place of a mesh that is not being moved.
+    fn settled(&self, mesh: &Mesh<D>) -> Result<Place, ContentsError> {
+        if !Arc::ptr_eq(&mesh.retired, &self.retired) {
+            return Err(ContentsError::ForeignMesh);
+        }
+        let held = self.meshes[mesh.slot as usize].as_ref().expect("the mesh is alive");
+        if held.is_moving { Err(ContentsError::Moving) } else { Ok(held.place) }
     }
 
     /// Returns the vertex buffer and the index buffer of a block; `None` if there is no such block.

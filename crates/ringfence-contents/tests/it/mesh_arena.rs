@@ -237,6 +237,9 @@ fn a_move_whose_frame_is_discarded_is_undone() {
     let moving = arena.figures().moving_count;
     assert_eq!(arena.compact(u64::MAX, &mut UploadBatch::new(), &frame).expect("its own frame"), 0, "not twice");
     assert_eq!(arena.figures().moving_count, moving);
+    let is_moving = |mesh: &&Mesh<Device>| matches!(arena.vertices(mesh), Err(ContentsError::Moving));
+    let refused = [&second, &third, &fourth].iter().filter(|mesh| is_moving(mesh)).count();
+    assert_eq!(refused, moving, "a copy to a mesh that is being moved would be lost");
     arena.reclaim().expect("the device is not lost");
     assert_eq!(places(&arena), before, "the frame is open");
     drop(batch);

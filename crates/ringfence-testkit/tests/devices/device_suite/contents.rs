@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ringfence::contents::{GpuVec, GpuVecDesc, Mesh, MeshArena, MeshArenaDesc};
 use ringfence::sim::rng::Rng;
-use ringfence::upload::UploadDesc;
+use ringfence::upload::{BatchError, UploadDesc};
 use ringfence::{UploadBatch, UploadRing};
 use ringfence_testkit::{Command, Gpu};
 
@@ -124,6 +124,46 @@ pub fn meshes_hold_their_bytes_wherever_they_are_moved<G: Gpu>(rig: &mut Rig<G>)
     }
     check_meshes(rig, &arena, live.values());
     assert!(moved_bytes > 0, "meshes are moved");
+    rewrite(rig, &mut arena, &ring, &mut live, &mut dice);
+}
+
+/// Overwrites parts of meshes in place. The others keep their bytes.
+fn rewrite<G: Gpu>(
+    rig: &mut Rig<G>,
+    arena: &mut Arena<G>,
+    ring: &UploadRing<G::Device>,
+    live: &mut BTreeMap<u64, (Mesh<G::Device>, Model)>,
+    dice: &mut Rng,
+) {
+    let (frame, mut batch) = (rig.timeline().begin(), UploadBatch::new());
+    for key in 0..5 {
+        let model = model(dice);
+        let mesh = arena.insert(&model.0, &model.1, ring, &mut batch, &frame).expect("there is room");
+        live.insert(1_000_000 + key, (mesh, model));
+    }
+    let value = rig.submit(frame, &[Command::Upload(Box::new(batch))]);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    // Moves of the last frames are complete.
+    arena.reclaim().expect("the device is not lost");
+    let (frame, mut batch) = (rig.timeline().begin(), UploadBatch::new());
+    for (mesh, (vertices, indices)) in live.values_mut().step_by(2) {
+        let (of_vertices, of_indices) = (arena.vertices(mesh).expect("settled"), arena.indices(mesh).expect("settled"));
+        assert_eq!(of_vertices.size(), size_of_val(&vertices[..]) as u64);
+        assert_eq!(of_indices.size(), size_of_val(&indices[..]) as u64);
+        let last = vertices.len() - 1;
+        vertices[last] = [7, 8, 9];
+        indices.iter_mut().for_each(|index| *index ^= 1);
+        let vertex: Vec<u8> = vertices[last].iter().flat_map(|word| word.to_le_bytes()).collect();
+        let words: Vec<u8> = indices.iter().flat_map(|index| index.to_le_bytes()).collect();
+        let staged = [&vertex, &words].map(|bytes| ring.write_for(&frame, bytes, 4).expect("there is room"));
+        batch.copy(&staged[0], &of_vertices, last as u64 * 12).expect("inside");
+        batch.copy(&staged[1], &of_indices, 0).expect("inside");
+        let behind = batch.copy(&staged[0], &of_vertices, of_vertices.size() - 8);
+        assert!(matches!(behind, Err(BatchError::OutOfRange { .. })), "{behind:?}");
+    }
+    let value = rig.submit(frame, &[Command::Upload(Box::new(batch))]);
+    assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
+    check_meshes(rig, arena, live.values());
 }
 
 fn model(dice: &mut Rng) -> Model {
