@@ -107,7 +107,8 @@ impl<D: Device> MeshPart<'_, D> {
     }
 }
 
-impl<D: Device> AsBufferSlice<D> for MeshPart<'_, D> {
+// SAFETY: the range belongs to the mesh, which the value borrows.
+unsafe impl<D: Device> AsBufferSlice<D> for MeshPart<'_, D> {
     fn as_slice(&self) -> BufferSlice<'_, D> {
         BufferSlice { offset: self.offset, size: self.size, ..self.buffer.as_slice() }
     }

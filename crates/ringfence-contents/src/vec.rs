@@ -376,7 +376,8 @@ impl<D: Device> GpuSlice<'_, D> {
     }
 }
 
-impl<D: Device> AsBufferSlice<D> for GpuSlice<'_, D> {
+// SAFETY: the range is a part of the vector's buffer, which the value borrows.
+unsafe impl<D: Device> AsBufferSlice<D> for GpuSlice<'_, D> {
     fn as_slice(&self) -> BufferSlice<'_, D> {
         BufferSlice { size: self.size, ..self.buffer.as_slice() }
     }

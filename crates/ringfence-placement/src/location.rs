@@ -38,7 +38,8 @@ pub struct BufferLocation<D: Device> {
     desc: Option<BufferDesc>,
 }
 
-impl<D: Device> AsBufferSlice<D> for BufferLocation<D> {
+// SAFETY: the range belongs to this value, which keeps the buffer.
+unsafe impl<D: Device> AsBufferSlice<D> for BufferLocation<D> {
     fn as_slice(&self) -> BufferSlice<'_, D> {
         let Self { buffer, offset, size, desc, .. } = self;
         BufferSlice { desc: *desc, offset: *offset, size: *size, ..buffer.as_slice() }

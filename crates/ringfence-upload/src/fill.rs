@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::mem::MaybeUninit;
 
 use super::segment::Segment;
-use super::{Frames, Staged};
+use super::{Frames, Staged, StagedRange};
 use crate::device::{Device, DeviceError};
 use ringfence_memory::memory::Location;
 use ringfence_memory::{AccessError, Error};
@@ -78,5 +78,6 @@ pub(super) fn copy(bytes: &[u8], to: &mut [MaybeUninit<u8>]) {
 pub(super) fn staged<D: Device>(segment: &Segment<D>, offset: u64, size: u64, frames: Frames) -> Staged<D> {
     let address = segment.address.map(|base| base + offset);
     let (desc, owner, place_hash) = (segment.desc, segment.buffer.shared().owner(), segment.place_hash);
-    Staged { buffer: segment.buffer.object().clone(), offset, size, address, desc, owner, frames, place_hash }
+    let range = StagedRange { buffer: segment.buffer.object().clone(), offset, size, address };
+    Staged { range, desc, owner, frames, place_hash }
 }

@@ -139,16 +139,10 @@ impl WhenFull {
     }
 }
 
-/// Staged bytes: a range of a ring's buffer.
+/// Staged bytes: a range of a ring's buffer. Its fields are those of [`StagedRange`], and can only be read, because views of
+/// the bytes are created in safe code.
 pub struct Staged<D: Device> {
-    /// The driver's buffer.
-    pub buffer: RawBuffer<D>,
-    /// Offset of the first byte in the buffer, in bytes.
-    pub offset: u64,
-    /// Size in bytes.
-    pub size: u64,
-    /// Device address of the first byte, if the buffer has one.
-    pub address: Option<u64>,
+    pub(crate) range: StagedRange<D>,
     /// Description of the driver's buffer.
     pub(crate) desc: BufferDesc,
     /// Number of the allocator that the buffer and the frames belong to.
@@ -158,6 +152,27 @@ pub struct Staged<D: Device> {
     /// [`segment::place_hash`] of the buffer; 0 for a buffer that the program cannot copy to, for which no hash is
     /// computed.
     pub(crate) place_hash: u32,
+}
+
+/// The range of the driver's buffer in which [`Staged`] bytes are.
+pub struct StagedRange<D: Device> {
+    /// The driver's buffer.
+    pub buffer: RawBuffer<D>,
+    /// Offset of the first byte in the buffer, in bytes.
+    pub offset: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// Device address of the first byte, if the buffer has one.
+    pub address: Option<u64>,
+}
+
+impl<D: Device> std::ops::Deref for Staged<D> {
+    type Target = StagedRange<D>;
+
+    #[inline]
+    fn deref(&self) -> &StagedRange<D> {
+        &self.range
+    }
 }
 
 impl<D: Device> Staged<D> {
@@ -178,7 +193,8 @@ impl<D: Device> Staged<D> {
         let usage = buffer.desc().map_or(BufferUsage::empty(), |desc| desc.usage);
         let desc = BufferDesc { size: target_size, usage };
         let (buffer, frames) = (buffer.object().clone(), Frames::NONE);
-        Ok(Self { buffer, offset, size, address: None, desc, owner, frames, place_hash })
+        let range = StagedRange { buffer, offset, size, address: None };
+        Ok(Self { range, desc, owner, frames, place_hash })
     }
 }
 
@@ -196,13 +212,14 @@ impl<D: Device> Staged<D> {
         point: SyncPoint,
     ) -> Self {
         let (owner, frames) = (point.timeline.owner(), Frames::of(point));
-        Self { buffer, offset, size, address, desc, owner, frames, place_hash: 0 }
+        Self { range: StagedRange { buffer, offset, size, address }, desc, owner, frames, place_hash: 0 }
     }
 }
 
-impl<D: Device> AsBufferSlice<D> for Staged<D> {
+// SAFETY: the ring or the program's buffer was made by the allocator `owner`, and no code changes the range afterwards.
+unsafe impl<D: Device> AsBufferSlice<D> for Staged<D> {
     fn as_slice(&self) -> BufferSlice<'_, D> {
-        let Self { buffer, offset, size, desc, owner, .. } = self;
+        let Self { range: StagedRange { buffer, offset, size, .. }, desc, owner, .. } = self;
         let desc = (!desc.usage.is_empty()).then_some(*desc);
         BufferSlice { object: buffer, desc, offset: *offset, size: *size, owner: *owner, shared: None }
     }
@@ -210,7 +227,8 @@ impl<D: Device> AsBufferSlice<D> for Staged<D> {
 
 impl<D: Device> Clone for Staged<D> {
     fn clone(&self) -> Self {
-        Self { buffer: self.buffer.clone(), ..*self }
+        let range = StagedRange { buffer: self.buffer.clone(), ..self.range };
+        Self { range, ..*self }
     }
 }
 

@@ -18,7 +18,7 @@ use std::fmt;
 use std::mem::MaybeUninit;
 
 use super::fill::copy;
-use super::{BatchError, Staged, UploadError};
+use super::{BatchError, Staged, StagedRange, UploadError};
 use crate::device::{Capabilities, Device, TexelBox, TexelFormat, TextureAspect, common_alignment};
 
 /// A box of texels of one aspect, in one or several layers. The bytes are in the caller's memory, or [`Staged`] in a
@@ -243,7 +243,8 @@ impl Layout {
     pub(super) fn staged<D: Device>(&self, texels: &Texels<&[u8]>, room: Staged<D>) -> Texels<Staged<D>> {
         let skip = self.skip(room.offset);
         let address = room.address.map(|address| address + skip);
-        let bytes = Staged { offset: room.offset + skip, size: self.size, address, ..room };
+        let range = StagedRange { offset: room.offset + skip, size: self.size, address, ..room.range };
+        let bytes = Staged { range, ..room };
         let Texels { width, height, depth, layers, format, aspect, .. } = *texels;
         let Self { row_bytes, rows, layer_bytes, .. } = *self;
         // A texture has several slices or several layers, never both.

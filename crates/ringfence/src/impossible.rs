@@ -33,6 +33,11 @@ macro_rules! refused {
 }
 
 refused! {
+    /// Staged bytes at another place of the buffer than the one that was staged:
+    StagedBytesMoved = "E0594", "
+let mut staged = ringfence::upload::Staged::of(&buffer, 0, 4).unwrap();
+staged.offset = 1000;";
+
     /// Use of a resource after its release:
     UsedAfterRelease = "E0382", "
 drop(buffer);

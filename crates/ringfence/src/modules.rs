@@ -54,9 +54,9 @@ pub mod upload {
     #[doc(inline)]
     pub use ringfence_upload::{
         BatchError, BatchFigures, BoundConstants, ChainOrder, ConstantFigures, ConstantViews, ConstantWriter,
-        ConstantsDesc, CopyTarget, DynamicConstants, Readback, ReadbackDesc, ReadbackError, Staged, StaticConstants,
-        SubmitError, TexelTarget, Texels, TransferError, TransferQueue, UploadDesc, UploadError, UploadWriter,
-        WhenFull,
+        ConstantsDesc, CopyTarget, DynamicConstants, Readback, ReadbackDesc, ReadbackError, Staged, StagedRange,
+        StaticConstants, SubmitError, TexelTarget, Texels, TransferError, TransferQueue, UploadDesc, UploadError,
+        UploadWriter, WhenFull,
     };
 }
 

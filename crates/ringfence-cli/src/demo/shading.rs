@@ -98,7 +98,7 @@ impl<D: Device> Shading<D> {
                 let draw = fast.write(&(number as u64).to_le_bytes())?;
                 self.fast_count += 1;
                 if number == 0 {
-                    let place = (draw.buffer, draw.offset);
+                    let place = (draw.buffer.clone(), draw.offset);
                     let bytes = (number as u64).to_le_bytes().to_vec();
                     let check = checker.bytes(frame, "constants of a draw".to_owned(), place, bytes)?;
                     recording.later.push(check);

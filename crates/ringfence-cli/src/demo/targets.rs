@@ -316,7 +316,7 @@ impl<D: Device> Maker<'_, D> {
         let texels = Texels::new(target.width, target.height, 4, content);
         let staged = self.ring.write_texels(self.recording.frame(self.list), &texels)?;
         let region = region(target.width, target.height, staged.bytes.offset, staged.row_bytes);
-        let (src, dst) = (staged.bytes.buffer, texture.clone());
+        let (src, dst) = (staged.bytes.buffer.clone(), texture.clone());
         self.recording.push(self.list, Command::CopyBufferToTexture { src, dst, region, discard: true });
         Ok(())
     }

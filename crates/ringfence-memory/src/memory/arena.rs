@@ -224,7 +224,7 @@ struct State<D: Device, A> {
     size_ahead: u64,
     /// The low-water mark; 0 if no block is created ahead. Follows `low_water`, `size_ahead` and the number of blocks.
     low_below: u64,
-    /// Used bytes when free bytes fell below the low-water mark, or when the latest block was created ahead after that.
+    /// Used bytes when a block was last ordered, or created ahead.
     ordered_at_bytes: u64,
     /// Bytes that the program has announced and not allocated yet. Empty blocks for these bytes are kept.
     announced: u64,
@@ -232,7 +232,7 @@ struct State<D: Device, A> {
     /// program that begins with such a block does not continue with blocks of 4 MiB.
     announced_block: u64,
     empty_limits: EmptyBlocks,
-    /// High-water mark of `range_bytes` since the last call of [`Arena::take_used_bytes`]. That of `counts` follows it then.
+    /// High-water mark of `range_bytes` since the last call of [`Arena::take_used_bytes`].
     used_bytes_max: u64,
 }
 

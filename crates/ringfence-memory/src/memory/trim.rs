@@ -105,8 +105,7 @@ impl<D: Device> Shared<D> {
         0
     }
 
-    /// Frees a quarter of the empty blocks that a reclaim has left to the background thread, and at least one in each
-    /// arena: a driver can let other threads wait while it frees memory. Returns their number.
+    /// Frees a quarter of the empty blocks that a reclaim has left to the background thread, at least one in each arena.
     pub(super) fn free_left_surplus(&self) -> usize {
         if !self.wake.surplus.swap(false, Ordering::Relaxed) {
             return 0;

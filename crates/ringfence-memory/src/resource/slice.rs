@@ -1,5 +1,4 @@
-//! A range of a driver's buffer, as views of it need it: the common form of [`Buffer`], [`SmallBuffer`], and the ranges
-//! of libraries that build on the allocator (staged bytes, constants, locations).
+//! A range of a driver's buffer, from which views are created.
 //!
 //! ```text
 //!   driver's buffer   ├──────────┤ slice ├────────────────────────┤
@@ -30,12 +29,17 @@ pub struct BufferSlice<'a, D: Device> {
 
 /// A value that stands for a range of a driver's buffer: a whole [`Buffer`], a [`SmallBuffer`], or a range of a buffer
 /// that a library shares between its users.
-pub trait AsBufferSlice<D: Device> {
+///
+/// # Safety
+/// The allocator `owner` has created the driver's buffer with `desc`. The buffer contains the range, and lives as long as
+/// the value.
+pub unsafe trait AsBufferSlice<D: Device> {
     /// Returns the range. O(1).
     fn as_slice(&self) -> BufferSlice<'_, D>;
 }
 
-impl<D: Device> AsBufferSlice<D> for Buffer<D> {
+// SAFETY: the range is the whole buffer.
+unsafe impl<D: Device> AsBufferSlice<D> for Buffer<D> {
     fn as_slice(&self) -> BufferSlice<'_, D> {
         let (desc, shared) = (self.desc().copied(), self.shared());
         let (owner, shared) = (shared.owner(), Some(&**shared));
@@ -43,7 +47,8 @@ impl<D: Device> AsBufferSlice<D> for Buffer<D> {
     }
 }
 
-impl<D: Device> AsBufferSlice<D> for SmallBuffer<D> {
+// SAFETY: the range belongs to this value, and keeps the shared buffer alive.
+unsafe impl<D: Device> AsBufferSlice<D> for SmallBuffer<D> {
     fn as_slice(&self) -> BufferSlice<'_, D> {
         let desc = Some(self.shared_desc());
         let (owner, shared) = (self.shared.owner(), Some(&**self.shared));

@@ -29,7 +29,7 @@ fn fast_frame<G: Gpu>(
             dst_offset: number * 256,
             size: 256,
         });
-        let page = (staged.buffer, staged.offset / (64 << 10));
+        let page = (staged.buffer.clone(), staged.offset / (64 << 10));
         if pages.last() != Some(&page) {
             pages.push(page);
         }
@@ -104,7 +104,7 @@ pub fn seed_004_18_pages_go_back_as_a_whole_and_out_of_order<G: Gpu>(rig: &mut R
     rig.gpu.open_gate(1).expect("the device is not lost");
     assert!(rig.timeline().wait(value, PATIENCE).expect("the device is not lost"));
     let again = writer.write(&[1; 256]).expect("its pages are free now, without a reclaim");
-    assert_eq!((again.buffer, fast.snapshot().capacity_bytes), (first.buffer, 1 << 20));
+    assert_eq!((again.buffer.clone(), fast.snapshot().capacity_bytes), (first.buffer.clone(), 1 << 20));
     drop(writer);
     rig.submit(next, &[]);
 }
@@ -146,7 +146,7 @@ pub fn seed_004_27_constants_of_a_graph_are_fast_constants<G: Gpu>(rig: &mut Rig
             passes.into_iter().flat_map(|pass| pass.join().expect("no thread fails")).collect()
         });
         let copies = (0..).zip(constants).map(|(number, staged)| Command::CopyBuffer {
-            src: staged.buffer,
+            src: staged.buffer.clone(),
             src_offset: staged.offset,
             dst: target.object().clone(),
             dst_offset: number * 64,

@@ -138,7 +138,7 @@ pub fn results_come_back_through_a_ring<G: Gpu>(rig: &mut Rig<G>) {
             let result = results.reserve(&frame, bytes.len() as u64, 64).expect("there is room, maybe after a wait");
             assert_eq!((result.offset() % 64, result.point()), (0, point));
             commands.push(Command::CopyBuffer {
-                src: staged.buffer,
+                src: staged.buffer.clone(),
                 src_offset: staged.offset,
                 dst: result.buffer().clone(),
                 dst_offset: result.offset(),

@@ -47,7 +47,7 @@ pub fn seed_001_01_one_ring_holds_mixed_data_of_several_frames<G: Gpu>(rig: &mut
             let staged = ring.write(&bytes, alignment).expect("the ring has room for all three frames");
             commands.push(copy_from::<G>(&staged, &target, expected.len() as u64));
             expected.extend(bytes);
-            held.push((staged.offset, staged.buffer));
+            held.push((staged.offset, staged.buffer.clone()));
         }
         rig.submit_behind_gate(1, frame, &commands);
     }

@@ -305,7 +305,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
                     promoted.copy_constants(&staged, &mirror.buffer, offset)?;
                     (mirror.buffer.object().clone(), mirror.address, &mirror.heap, true)
                 }
-                _ => (staged.buffer, segment.address, heap, false),
+                _ => (staged.range.buffer, segment.address, heap, false),
             };
             let view = heap.as_ref().map(|heap| shared.views.view(heap, (offset / bytes) as u32));
             let address = address.map(|base| base + offset);

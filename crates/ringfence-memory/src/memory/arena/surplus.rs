@@ -23,10 +23,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     /// Takes out an empty block that is above the limit or has been empty for longer than its grace, for the caller to
     /// free. Blocks for announced bytes are kept, and their grace begins only after that.
     pub(crate) fn take_surplus(&self, tick: u64) -> Option<Memory<D>> {
-        if !self.has_empty(tick) {
-            return None;
-        }
-        let mut state = self.state.lock();
+        let mut state = self.has_empty(tick).then(|| self.state.lock())?;
         let Surplus { block, above_limit_bytes } = state.surplus(tick, &self.desc)?;
         match above_limit_bytes {
             0 => state.empty_limits.freed_stale(tick),

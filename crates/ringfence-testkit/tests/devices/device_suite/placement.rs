@@ -682,7 +682,7 @@ pub fn seed_004_14_a_full_page_of_fast_constants_is_let_go_of_and_another_comes<
         let bytes = pattern(number, 1024);
         let staged = writer.write(&bytes).expect("there is a page");
         let dst_offset = target.offset() + expected.len() as u64;
-        let (src, src_offset, dst) = (staged.buffer, staged.offset, target.object().clone());
+        let (src, src_offset, dst) = (staged.buffer.clone(), staged.offset, target.object().clone());
         commands.push(Command::CopyBuffer { src, src_offset, dst, dst_offset, size: 1024 });
         expected.extend(bytes);
     }
@@ -756,7 +756,7 @@ pub fn seed_004_18_a_page_of_a_late_queue_stays_and_delays_no_other<G: Gpu>(rig:
             let value = frame.value();
             rig.gpu.submit(other, &[], &[], value).expect("the device is not lost");
             rig.timelines[other].submitted(frame).expect("in order");
-            let (src, src_offset, dst) = (staged.buffer, staged.offset, target.object().clone());
+            let (src, src_offset, dst) = (staged.buffer.clone(), staged.offset, target.object().clone());
             let command = Command::CopyBuffer { src, src_offset, dst, dst_offset: target.offset(), size: 1024 };
             let (gate, last) = ((rig.gpu.gate(), late as u64 + 1), held_up.value());
             rig.gpu.submit(late, &[gate], &[command], last).expect("the device is not lost");
@@ -766,7 +766,11 @@ pub fn seed_004_18_a_page_of_a_late_queue_stays_and_delays_no_other<G: Gpu>(rig:
             rig.memory.reclaim();
             assert_eq!(pages(), 1, "the page of queue {late} stays, and no other");
             let (frame, again) = write(other, 9);
-            assert_eq!((again.buffer, again.offset), (passing.buffer, passing.offset), "the released page");
+            assert_eq!(
+                (again.buffer.clone(), again.offset),
+                (passing.buffer.clone(), passing.offset),
+                "the released page"
+            );
             frame.discard();
             rig.gpu.open_gate(gate.1).expect("the device is not lost");
             assert!(rig.timelines[late].wait(last, PATIENCE).expect("the device is not lost"));
