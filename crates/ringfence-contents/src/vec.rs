@@ -24,7 +24,7 @@ use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::Location;
 use ringfence_memory::resource::{AsBufferSlice, BufferSlice};
 use ringfence_memory::{AllocationDesc, Allocator, Buffer};
-use ringfence_upload::{BatchError, CopyTarget, Staged, UploadBatch, UploadError, UploadRing};
+use ringfence_upload::{BatchError, Staged, UploadBatch, UploadError, UploadRing};
 
 /// Changed ranges that are nearer to each other than this number of bytes are copied as one range.
 const GAP_BYTES: usize = 256;
@@ -380,17 +380,6 @@ impl<D: Device> GpuSlice<'_, D> {
 unsafe impl<D: Device> AsBufferSlice<D> for GpuSlice<'_, D> {
     fn as_slice(&self) -> BufferSlice<'_, D> {
         BufferSlice { size: self.size, ..self.buffer.as_slice() }
-    }
-}
-
-// SAFETY: the elements are a range of the vector's buffer, whose drop retires it.
-unsafe impl<D: Device> CopyTarget<D> for GpuSlice<'_, D> {
-    fn resource(&self) -> Option<&Buffer<D>> {
-        Some(self.buffer)
-    }
-
-    fn location(&self) -> Location {
-        self.buffer.location()
     }
 }
 

@@ -6,7 +6,7 @@
 //!                                                                                         later a 32nd of all
 //! ```
 //!
-//! A block that is small in relation to all others is emptied sooner, and wastes less at its end. The driver needs time
+//! A small block becomes empty sooner, and its unused end is smaller. The driver needs time
 //! for each MiB that it allocates or frees (about 20 µs on a large card), and some drivers let other threads wait
 //! meanwhile. So a program that streams is stopped for a short time by a small block.
 //!

@@ -23,8 +23,8 @@
 //!
 //! The grace adapts too. In a stream whose live bytes rise and fall, blocks are freed after their grace and created again
 //! soon. Each call of the driver then delays a frame. If a block is created within [`REGRET`] graces after another was
-//! freed because its grace was over, the grace doubles, up to 16 times. It halves after 8 graces without such a block, and
-//! falls to its normal length when a block is freed because of the limit.
+//! freed because its grace was over, the grace doubles, up to 16 × its normal length. After 8 graces without such a block, the
+//! grace halves. If a block is freed because of the limit, the grace returns to its normal length.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -135,8 +135,8 @@ impl EmptyBlocks {
         }
     }
 
-    /// Records that a reclaim took place. After each grace without a change, the rise falls, and after some graces, the
-    /// grace. `reused` is the size of all
+    /// Records that a reclaim took place. After each grace without a change, the rise falls. After [`CALM`] graces, the
+    /// grace halves. `reused` is the size of all
     /// empty blocks that were used again so far; it may wrap around.
     pub fn passed(&mut self, tick: u64, grace: u64, reused: u64) {
         if self.doublings != 0 && tick.saturating_sub(self.doubled_at) > self.grace(grace).saturating_mul(CALM) {

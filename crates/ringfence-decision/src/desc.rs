@@ -23,7 +23,7 @@ pub struct AllocatorDesc {
     /// `u64::MAX`, there is no such limit. Pools keep all their empty blocks for the grace.
     pub empty_bytes_min: u64,
     /// Number of calls of `Allocator::reclaim` for which further empty blocks are kept: the grace. If blocks are created
-    /// again soon after others were freed, the grace doubles, up to 16 times, until a level is unloaded. With 0 (for programs without
+    /// again soon after others were freed, the grace doubles, up to 16 × this number, until a level is unloaded. With 0 (for programs without
     /// frames), a block is freed as soon as it is empty, and objects are not recycled: a program with a single resource
     /// may then create and free a block each time.
     pub empty_block_grace: u64,

@@ -3,7 +3,8 @@
 //! ```text
 //!   resting ── enough frames have passed, and a memory type wastes too much ──▶ moving
 //!      ▲                                                                          │  each step: moves within the limits
-//!      └── the run is done; it freed nothing? the next rest is twice as long ─────┘  of bytes and of time
+//!      └── the run is done; it freed nothing? the next rest is twice as long ─────┘  of bytes and of time; out of time:
+//!                                                                                    the next step plans anew
 //! ```
 //!
 //! The *waste* of a memory type is the free part of its blocks. The size of one average block is subtracted, because the
@@ -32,15 +33,15 @@ pub struct CompactorDesc {
     /// Limits of the moves of a frame: 16 MiB and 64 moves by default. Blocks that cannot be emptied are not compacted by
     /// default, because that frees no memory.
     pub defrag: DefragDesc,
-    /// Host time for the moves of a frame. After it, the remaining moves are left to later frames. At least one move is
-    /// made. Default: 1 ms.
+    /// Host time for the moves of a frame. After it, the remaining moves are planned again in a later frame. At least one
+    /// move is made. Default: 1 ms.
     pub time_max: Duration,
     /// Waste of a memory type, from 0 to 1, from which resources are moved. Default: 0.1.
     pub waste_min: f64,
     /// Waste of a memory type, in bytes, from which resources are moved. Default: 32 MiB.
     pub waste_bytes_min: u64,
-    /// Number of steps after a run before the next one begins. It doubles, up to 16 times, while runs free no block.
-    /// Default: 10.
+    /// Number of steps after a run before the next one begins. Each run that frees no block doubles it, up to 16 times this
+    /// number. Default: 10.
     pub rest_steps: u32,
 }
 
@@ -101,7 +102,7 @@ impl<D: Device> Compactor<D> {
     /// Moves some resources, if a memory type wastes too much. Calls `move_one` with the pass and the index of a move, for
     /// each move until the time is over: the function finds the resource by the move's `user_data`, and passes it to
     /// [`DefragPass::copy_buffer`] or [`DefragPass::copy_texture`]. It may leave the resource in place. Then records the
-    /// copies.
+    /// copies, even if the function panics. Does nothing while the device has to complete earlier moves first.
     ///
     /// # Errors
     /// The frame belongs to another allocator. Nothing has changed.
@@ -116,30 +117,39 @@ impl<D: Device> Compactor<D> {
         mut move_one: impl FnMut(&mut DefragPass<'_, D>, usize) -> Result<(), MoveError>,
     ) -> Result<CompactorStep, BeginPassError> {
         let mut step = CompactorStep::default();
-        if !self.begins() {
+        if !self.is_due() {
             return Ok(step);
         }
         let started = Instant::now();
-        let run = self.run.get_or_insert_with(|| self.memory.defragment(self.desc.defrag));
-        let mut pass = run.begin_pass(frame)?;
-        let count = pass.moves().len();
+        let mut begun = None;
+        let run = match &mut self.run {
+            Some(run) => run,
+            None => begun.insert(self.memory.defragment(self.desc.defrag)),
+        };
+        // The copies of the moves that were made are recorded even if the program's function panics.
+        let record = |(mut pass, recorder): (DefragPass<'_, D>, &mut _)| {
+            if moved(&pass).next().is_some() {
+                // SAFETY: the caller promises it.
+                unsafe { pass.record(recorder) };
+            }
+        };
+        let mut pass = scopeguard::guard((run.begin_pass(frame)?, recorder), record);
+        let (count, mut is_late) = (pass.0.moves().len(), false);
         for index in 0..count {
-            if index != 0 && started.elapsed() >= self.desc.time_max {
+            is_late = index != 0 && started.elapsed() >= self.desc.time_max;
+            if is_late {
                 break;
             }
-            if let Err(error) = move_one(&mut pass, index) {
+            if let Err(error) = move_one(&mut pass.0, index) {
                 step.failed = Some(error);
             }
         }
-        let made = pass.moves().iter().filter(|made| made.outcome == MoveOutcome::Moved);
-        (step.moved_count, step.moved_bytes) = made.fold((0, 0), |(moves, bytes), made| (moves + 1, bytes + made.size));
+        (step.moved_count, step.moved_bytes) =
+            moved(&pass.0).fold((0, 0), |(moves, bytes), size| (moves + 1, bytes + size));
         step.left_count = count as u32 - step.moved_count;
-        if step.moved_count != 0 {
-            // SAFETY: the caller promises it.
-            unsafe { pass.record(recorder) };
-        }
         drop(pass);
-        self.end_if_done();
+        self.run = begun.or(self.run.take());
+        self.end_if_over(is_late);
         Ok(step)
     }
 
@@ -157,10 +167,10 @@ impl<D: Device> Compactor<D> {
         sum(self.finished, now)
     }
 
-    /// Returns `true` if a run is under way, or can begin now.
-    fn begins(&mut self) -> bool {
-        if self.run.is_some() {
-            return true;
+    /// Counts a step. Returns `true` if a run can continue or begin now.
+    fn is_due(&mut self) -> bool {
+        if let Some(run) = &self.run {
+            return run.state() != DefragState::Waiting;
         }
         self.rest = self.rest.saturating_sub(1);
         self.rest == 0 && self.wastes()
@@ -176,16 +186,25 @@ impl<D: Device> Compactor<D> {
         })
     }
 
-    /// Ends the run if it is done, and begins the rest.
-    fn end_if_done(&mut self) {
-        let Some(run) = self.run.take_if(|run| run.state() == DefragState::Done) else { return };
+    /// Ends the run if it is done, and begins the rest. A run whose moves were left for lack of time ends too, without a
+    /// rest: the next one plans the remaining moves of the same block first.
+    fn end_if_over(&mut self, is_late: bool) {
+        let Some(run) = self.run.take_if(|run| is_late || run.state() == DefragState::Done) else { return };
         let statistics = run.statistics();
-        self.doublings = if statistics.freed_block_count == 0 { (self.doublings + 1).min(DOUBLINGS_MAX) } else { 0 };
-        self.rest = self.desc.rest_steps.saturating_mul(1 << self.doublings).saturating_add(1);
+        if !is_late {
+            let is_futile = statistics.freed_block_count == 0;
+            self.doublings = if is_futile { (self.doublings + 1).min(DOUBLINGS_MAX) } else { 0 };
+            self.rest = self.desc.rest_steps.saturating_mul(1 << self.doublings).saturating_add(1);
+        }
         let blocks =
             DefragStatistics { block_count: 0, block_bytes: 0, used_bytes: 0, scattered_bytes: 0, ..statistics };
         self.finished = sum(self.finished, blocks);
     }
+}
+
+/// Returns the sizes of the moves that were made.
+fn moved<D: Device>(pass: &DefragPass<'_, D>) -> impl Iterator<Item = u64> {
+    pass.moves().iter().filter(|made| made.outcome == MoveOutcome::Moved).map(|made| made.size)
 }
 
 /// Adds the results of two runs.

@@ -7,8 +7,8 @@ use ringfence_memory::resource::AsBufferSlice;
 use ringfence_memory::{Buffer, SmallBuffer};
 
 /// A buffer or a range of one: the destination of [`UploadBatch::copy`](super::UploadBatch::copy), and the source or
-/// destination of commands on data. A [`Buffer`], a [`SmallBuffer`], a buffer of the placement policy, or the elements of a
-/// `GpuVec`.
+/// destination of commands on data. A [`Buffer`], a [`SmallBuffer`], a buffer of the placement policy, or a part of a
+/// mesh.
 ///
 /// # Safety
 /// - [`AsBufferSlice::as_slice`] returns a range of a live driver's buffer, which the allocator named by `owner` has

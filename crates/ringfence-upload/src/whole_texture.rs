@@ -1,7 +1,7 @@
 //! Uploads of all mip levels and layers of a texture.
 //!
 //! ```text
-//!   MipByMip       │ mip 0: layer 0, layer 1, … │ mip 1: layer 0, layer 1, … │       as in KTX2
+//!   MipByMip       │ mip 0: layer 0, layer 1, … │ mip 1: layer 0, layer 1, … │       as in KTX 1
 //!   LayerByLayer   │ layer 0: mip 0, mip 1, … │ layer 1: mip 0, mip 1, … │           as in DDS
 //! ```
 
@@ -13,7 +13,8 @@ use crate::device::record::TextureParts;
 /// Order of the subresources in the bytes of a whole texture.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum ChainOrder {
-    /// Each mip level with all its layers, the largest level first, as in KTX2.
+    /// Each mip level with all its layers, the largest level first, as in KTX 1 without its size fields. A KTX 2 file has the
+    /// smallest level first: put its levels together in the order of its level index.
     #[default]
     MipByMip,
     /// Each layer with all its mip levels, the largest level first, as in DDS.

@@ -33,6 +33,8 @@ pub(super) struct Found {
     pub(super) sparse_bytes_max: u64,
     /// Limits for the check of images.
     pub(super) image_limits: ImageLimits,
+    /// `true` if the device is a portability subset: views then may not change the order of channels or the format.
+    pub(super) is_subset: bool,
     /// The driver; the default value on Vulkan 1.0, which does not report it.
     pub(super) driver: vk::DriverId,
 }
@@ -106,6 +108,7 @@ pub(super) unsafe fn find(
             attachment_height_max: basic.limits.max_framebuffer_height,
             multisample_arrays,
         },
+        is_subset,
         driver: driver.driver_id,
     })
 }
@@ -132,6 +135,7 @@ pub(super) unsafe fn find_memory(instance: &ash::Instance, physical: vk::Physica
         (instance.get_physical_device_properties(physical), instance.get_physical_device_memory_properties(physical))
     };
     Found {
+        is_subset: false,
         capabilities: assemble(&basic, &memory, u64::MAX, features),
         refusals: refusals(&memory, features),
         memory_budget: false,

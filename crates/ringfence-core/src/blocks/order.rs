@@ -7,7 +7,7 @@
 //!                   groups     100     │    60       an upper bound of the bounds of a group of slots
 //! ```
 //!
-//! [`FullestFirst`] is the order of the first document. [`OldestFirst`] needs less memory if objects of many sizes are
+//! [`FullestFirst`] is the order of `Blocks::new`. [`OldestFirst`] needs less memory if objects of many sizes are
 //! replaced again and again: the youngest blocks become empty, while the fullest block is often one that a large request
 //! has just left. `cargo run --release -- --only churn_bytes` in `bench` measures it.
 //!

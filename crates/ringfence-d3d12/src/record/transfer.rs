@@ -362,13 +362,15 @@ impl Transfer<Device> for CopyRecorder<'_> {
             Used::new(&resolve.dst, color, to, D3D12_RESOURCE_STATE_RESOLVE_DEST),
         ];
         let [src, dst] = [desc_of(&resolve.src), desc_of(&resolve.dst)];
+        // A texture with view formats is typeless, and a typeless format cannot be resolved.
+        let format = describe::shader_format(resolve.format).unwrap_or(dst.Format);
         self.activate(&resolve.dst, to);
         self.enter(&used);
         for layer in 0..layers {
             let from = subresource(&src, 0, resolve.src_layer + layer, 0);
             let to = subresource(&dst, resolve.dst_mip, resolve.dst_layer + layer, 0);
             // SAFETY: the list is open. The caller promises that both textures are alive and have the subresources.
-            unsafe { self.list.ResolveSubresource(&resolve.dst, to, &resolve.src, from, dst.Format) };
+            unsafe { self.list.ResolveSubresource(&resolve.dst, to, &resolve.src, from, format) };
         }
         self.leave(&used);
     }

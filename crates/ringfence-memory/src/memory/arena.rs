@@ -416,10 +416,11 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Records that an allocation is about to wait for a block, which raises the low-water mark.
-    pub(crate) fn note_wait(&self) {
+    pub(crate) fn note_wait(&self, size: u64) {
         if self.desc.grows_ahead && self.wake.is_served() {
             let mut state = self.state.lock();
-            if state.blocks.block_count() != 0 {
+            // A block that is created ahead is too small for a larger request.
+            if state.blocks.block_count() != 0 && size <= state.size_ahead {
                 let block = state.size_ahead;
                 let free = state.counts.block_bytes - state.counts.range_bytes;
                 state.low_water.missed(block, free);

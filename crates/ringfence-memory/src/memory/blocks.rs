@@ -83,7 +83,7 @@ impl<D: Device> Shared<D> {
             return Err(Failure::Refused);
         }
         if attempt.constraints.may_grow {
-            arena.note_wait();
+            arena.note_wait(request.size);
         }
         let _growing = arena.growth.lock();
         let sizes = match arena.allocate(request, bytes_min) {

@@ -140,7 +140,7 @@ impl<D: Device> MemoryBudgets<'_, D> {
     /// mark rises, up to four blocks. It also rises by the free bytes that are in too small holes. If the program allocates
     /// faster than the driver creates blocks, only [`MemoryBudgets::reserve`] avoids waiting.
     ///
-    /// The thread also frees a quarter of the surplus of empty blocks after each reclaim. A driver can let other threads
+    /// After each reclaim, the thread frees a part of the surplus of empty blocks. A driver can let other threads
     /// wait meanwhile: on an H100, an image is created after such a call (0.9 ms for 32 MiB, 5.5 ms for 256 MiB).
     ///
     /// Drop the returned value before the device is destroyed, because the thread may be in a driver call.

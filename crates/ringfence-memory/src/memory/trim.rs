@@ -105,7 +105,7 @@ impl<D: Device> Shared<D> {
         0
     }
 
-    /// Frees a quarter of the empty blocks that a reclaim has left to the background thread, at least one in each arena.
+    /// Frees blocks that a reclaim has left to the background thread: in each arena at most a quarter of all empty blocks, and one.
     pub(super) fn free_left_surplus(&self) -> usize {
         if !self.wake.surplus.swap(false, Ordering::Relaxed) {
             return 0;

@@ -306,6 +306,10 @@ fn texture(device: &Device, image: vk::Image, desc: &TextureDesc, view: &Texture
         .format(formats::format(view.format_in(desc)))
         .components(components(desc, view)?)
         .subresource_range(range);
+    let is_plain = view.swizzle == Component::IDENTITY;
+    if device.0.found.is_subset && !(is_plain && view.format_in(desc) == desc.format) {
+        return Err(DeviceError::unsupported("views with another format or order of channels on a portability subset"));
+    }
     if view.format_in(desc) != desc.format {
         check_view_format(device, view.format_in(desc), view.kind)?;
         info.p_next = std::ptr::from_ref(usage_of(view.kind)).cast();
