@@ -105,7 +105,7 @@ impl<D: Device> Shared<D> {
         0
     }
 
-    /// Frees blocks that a reclaim has left to the background thread: in each arena at most a quarter of all empty blocks, and one.
+    /// Frees blocks that a reclaim has left to the background thread, in each arena at most a quarter of all plus one.
     pub(super) fn free_left_surplus(&self) -> usize {
         if !self.wake.surplus.swap(false, Ordering::Relaxed) {
             return 0;
