@@ -153,7 +153,8 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     ///
     /// # Errors
     /// A usage is missing; a range is empty or outside; the source is in readback memory or the destination in upload
-    /// memory; both are the same buffer; or one belongs to another allocator.
+    /// memory; both are in the same driver's buffer, which small buffers and meshes can share; or one belongs to another
+    /// allocator.
     pub fn copy_buffer(
         &mut self,
         (src, src_offset): (&impl CopyTarget<D>, u64),

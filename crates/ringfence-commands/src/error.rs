@@ -99,8 +99,10 @@ pub enum CommandError {
         /// The smallest value, in bytes.
         needed: u64,
     },
-    /// Source and destination are the same buffer.
-    #[error("a copy of {size} bytes within one buffer: a buffer has one state at a time, so copy through another one")]
+    /// Source and destination are ranges of the same driver's buffer. Two small buffers or meshes can share one.
+    #[error(
+        "a copy of {size} bytes within one driver's buffer, which has one state at a time: copy through another one"
+    )]
     SameBuffer {
         /// Size in bytes.
         size: u64,

@@ -387,6 +387,9 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
     /// place until the frame is complete, and a later [`MeshArena::reclaim`] has seen it. If the frame is discarded, they
     /// stay. An empty block is freed. Returns the number of bytes that are copied.
     ///
+    /// Before the call, record every other batch with copies to meshes of the arena: copies that are recorded later would
+    /// write to the old places.
+    ///
     /// # Errors
     /// The frame or batch belongs to another allocator, or the timelines could not be read.
     pub fn compact(&mut self, bytes_max: u64, batch: &mut UploadBatch<D>, frame: &Frame) -> Result<u64, ContentsError> {

@@ -332,7 +332,8 @@ impl<D: Device> UploadBatch<D> {
     /// - As [`UploadRing::write_texels`], for example if the ring has no room for all of them.
     /// - As [`UploadBatch::copy_texels`].
     ///
-    /// The batch has none of the copies then, unless another thread has ended the frame during the call.
+    /// The batch has none of the copies then, unless another thread has ended the frame during the call. Bytes that were
+    /// staged before the error stay in the ring until the frame is complete.
     pub fn upload_texture(
         &mut self,
         ring: &UploadRing<D>,
