@@ -19,6 +19,7 @@
 //! is printed too (`skipped: …`). With `RINGFENCE_REQUIRE_VALIDATION=1`, the tests of a device without layers fail.
 
 mod commands;
+mod compaction;
 mod contents;
 mod debugging;
 mod devices;
@@ -122,6 +123,9 @@ macro_rules! suite {
         suite!(@ $open, targets:
             views_of_targets_are_cached_by_their_id,
             views_of_targets_are_refused_by_name,
+        );
+        suite!(@ $open, compaction:
+            blocks_are_emptied_in_the_frames_of_a_program,
         );
         suite!(@ $open, contents:
             a_vector_on_the_device_equals_its_model,
