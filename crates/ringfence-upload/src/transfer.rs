@@ -56,7 +56,7 @@ impl<D: Device> TransferQueue<D> {
     /// Stages bytes, and adds a copy of them to `offset` of a buffer. Waits only if the ring is full.
     ///
     /// The copy writes to the present object of the buffer, which is not moved before [`TransferQueue::submit`]. If the
-    /// buffer is resized or replaced before `submit`, recording the batch fails with [`BatchError::Exchanged`]. In that
+    /// buffer is resized or replaced before `submit`, recording the batch fails with [`BatchError::Exchanged`](crate::BatchError::Exchanged). In that
     /// case, discard the uploads and stage them again.
     ///
     /// # Errors
