@@ -135,7 +135,7 @@ impl EmptyBlocks {
         }
     }
 
-    /// Records that a reclaim took place. After each grace without a change, the rise falls. After [`CALM`] graces, the
+    /// Records that a reclaim took place. After each grace without a change, the rise falls. After eight graces, the
     /// grace halves. `reused` is the size of all
     /// empty blocks that were used again so far; it may wrap around.
     pub fn passed(&mut self, tick: u64, grace: u64, reused: u64) {
