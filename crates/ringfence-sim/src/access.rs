@@ -52,7 +52,7 @@ impl State {
             self.report_stale(what, id, "");
             return None;
         };
-        let (shape, label) = (held.shape, held.label.clone());
+        let (shape, label) = (held.shape.clone(), held.label.clone());
         let Some(object) = self.memories.get(&memory) else {
             self.report_stale(What::Memory, memory, "a resource in it was used");
             return None;

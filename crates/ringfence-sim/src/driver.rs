@@ -14,6 +14,7 @@ use ringfence_hal::{
     BufferDesc, BufferUsage, Buffers, Capabilities, ClearValue, Create, DeviceError, Driver, Format, FormatSupport,
     HeapBudgets, InfoKey, Kind, Mapped, MemoryDesc, Placed, Priority, Requirements, TextureDesc, Textures,
 };
+use std::sync::Arc;
 use std::time::Duration;
 
 // SAFETY: a host view stays at one address until its memory is freed. It has the size of the memory object, and
@@ -246,7 +247,6 @@ unsafe impl Create<Textures> for Device {
         words[..9].copy_from_slice(&size);
         words[9..14].copy_from_slice(&[kind, red, green, blue, alpha]);
         words[14..].copy_from_slice(&info.view_formats.words());
-
         Some(InfoKey::new(&words))
     }
 
@@ -255,7 +255,7 @@ unsafe impl Create<Textures> for Device {
             state.check_alive()?;
             state.counts.create_texture += 1;
             let requirements = texture_requirements(&state.profile, info)?;
-            Ok((Texture(state.prepare(Shape::Texture(*info), requirements)), requirements))
+            Ok((Texture(state.prepare(Shape::Texture(Arc::new(*info)), requirements)), requirements))
         })
     }
 

@@ -129,7 +129,7 @@ impl State {
     }
 
     fn buffer_write(&self, range: BufferRange) -> Use {
-        let shape = self.resources.get(&range.buffer.0).map(|held| held.shape);
+        let shape = self.resources.get(&range.buffer.0).map(|held| held.shape.clone());
         match shape {
             Some(Shape::Buffer(desc)) if (range.offset, range.size) == (0, desc.size) => Use::Overwrite,
             _ => Use::Content,

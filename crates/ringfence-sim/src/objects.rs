@@ -8,6 +8,7 @@ use ringfence_hal::descriptors::HeapKind;
 use ringfence_hal::{BufferDesc, Mapped, Priority, Requirements, ResourceClass, TextureAspect, TextureDesc};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A subresource of a texture: mip level, array layer and aspect.
 pub(super) type Part = (u32, u32, TextureAspect);
@@ -45,10 +46,11 @@ pub(super) struct Placement {
     pub(super) class: ResourceClass,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Shape {
     Buffer(BufferDesc),
-    Texture(TextureDesc),
+    /// By reference, so that the entries of the table of resources are small.
+    Texture(Arc<TextureDesc>),
 }
 
 /// The number of a memory object, and an offset in it, in bytes.

@@ -11,6 +11,7 @@ use super::tiles::tiling;
 use ringfence_hal::sparse::{PageBind, Sparse, TextureTiling, TilePlace, UnboundReads};
 use ringfence_hal::{BufferDesc, DeviceError, Dimension, Requirements, TextureDesc};
 use std::ops::Range;
+use std::sync::Arc;
 
 // SAFETY: a bound page is inside the device view of its memory object. Sparse resources are never mapped.
 unsafe impl Sparse for Device {
@@ -105,7 +106,7 @@ impl State {
         (needs.prefers_dedicated, needs.requires_dedicated) = (false, false);
         let tiling = tiling(page_bytes, desc, (needs.memory_type_bits, needs.class));
         (needs.size, needs.alignment) = (tiling.page_count() * page_bytes, page_bytes);
-        let id = self.prepare_unbound(Shape::Texture(*desc), needs)?;
+        let id = self.prepare_unbound(Shape::Texture(Arc::new(*desc)), needs)?;
         Ok((Texture(id), tiling))
     }
 

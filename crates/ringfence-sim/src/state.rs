@@ -493,8 +493,8 @@ impl State {
     }
 
     pub(super) fn texture_desc(&self, texture: Texture) -> Option<TextureDesc> {
-        match self.resources.get(&texture.0)?.shape {
-            Shape::Texture(desc) => Some(desc),
+        match &self.resources.get(&texture.0)?.shape {
+            Shape::Texture(desc) => Some(**desc),
             Shape::Buffer(_) => None,
         }
     }

@@ -35,7 +35,7 @@ impl State {
     fn initialized(&mut self, texture: u64) -> Option<&mut Vec<Part>> {
         let is_strict = self.profile.strict;
         let held = self.resources.get_mut(&texture)?;
-        let is_target = matches!(held.shape, Shape::Texture(desc) if desc.usage.intersects(TARGETS));
+        let is_target = matches!(&held.shape, Shape::Texture(desc) if desc.usage.intersects(TARGETS));
         (is_strict && is_target && held.pages.is_none()).then_some(&mut held.initialized)
     }
 

@@ -134,7 +134,7 @@ impl State {
     /// returns `None`.
     pub(super) fn tile_steps(&mut self, copy: &TexelCopy, part: &Part, uses: &mut Uses) -> Option<Vec<Step>> {
         let resource = self.resources.get(&copy.texture.0)?;
-        let Shape::Texture(desc) = resource.shape else { return None };
+        let Shape::Texture(desc) = resource.shape.clone() else { return None };
         let label = resource.label.clone();
         let needs = (resource.requirements.memory_type_bits, resource.requirements.class);
         let usage = if copy.into_texture { TextureUsage::COPY_DST } else { TextureUsage::COPY_SRC };
