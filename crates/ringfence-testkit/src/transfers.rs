@@ -5,6 +5,8 @@ use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, Text
 use ringfence::device::transfer::{MipChain, TextureBoxCopy, TextureClear, TextureResolve, Transfer};
 use ringfence::device::{Device, DeviceError, RawBuffer, RawTexture};
 
+use crate::Command;
+
 /// A list of transfer commands. It is a recorder for `ringfence::commands::Commands`.
 #[derive(Clone, Debug)]
 pub struct Transfers<D: Device>(Vec<Step<D>>);
@@ -54,11 +56,11 @@ impl<D: Device> Transfers<D> {
     }
 }
 
-/// Defines functions of [`Record`] that no command calls here.
+/// Defines functions of [`Record`] that are not called here.
 macro_rules! not_recorded {
     ($($name:ident($($type:ty),*);)*) => {
         $(unsafe fn $name(&mut self, $(_: $type),*) {
-            unreachable!("only commands of the trait Transfer are recorded here");
+            unreachable!("this recorder is not for {}", stringify!($name));
         })*
     };
 }
@@ -72,6 +74,34 @@ impl<D: Device> Record<D> for Transfers<D> {
         copy_textures(&[TextureCopy<RawTexture<D>>]);
         end_copies(&[RawBuffer<D>], &[TextureTarget<RawTexture<D>>]);
     }
+}
+
+/// The copies of a defragmentation pass as commands of the test kit, which have their own barriers.
+pub struct Moves<D: Device>(pub Vec<Command<D>>);
+
+impl<D: Device> Record<D> for Moves<D> {
+    not_recorded! {
+        copy_buffer_to_texture(&RawBuffer<D>, &RawTexture<D>, &TexelRegion);
+        read_texels(&[TexelRead<RawTexture<D>, RawBuffer<D>>]);
+    }
+
+    unsafe fn begin_copies(&mut self, _: &[RawBuffer<D>], _: &[TextureTarget<RawTexture<D>>]) {}
+
+    unsafe fn copy_buffer(&mut self, src: &RawBuffer<D>, dst: &RawBuffer<D>, regions: &[CopyRegion]) {
+        self.0.extend(regions.iter().map(|&CopyRegion { src_offset, dst_offset, size }| Command::CopyBuffer {
+            src: src.clone(),
+            src_offset,
+            dst: dst.clone(),
+            dst_offset,
+            size,
+        }));
+    }
+
+    unsafe fn copy_textures(&mut self, copies: &[TextureCopy<RawTexture<D>>]) {
+        self.0.push(Command::CopyTextures(copies.to_vec()));
+    }
+
+    unsafe fn end_copies(&mut self, _: &[RawBuffer<D>], _: &[TextureTarget<RawTexture<D>>]) {}
 }
 
 impl<D: Device> Transfer<D> for Transfers<D> {

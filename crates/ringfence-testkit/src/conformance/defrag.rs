@@ -3,51 +3,17 @@
 use crate::{Command, Gpu, TextureRegion};
 use ringfence::algorithms::algorithm::Algorithm;
 use ringfence::defrag::{BeginPassError, Defrag, DefragDesc, DefragState, MoveError, MoveOutcome};
-use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
-use ringfence::device::{
-    BufferDesc, BufferUsage, Device, Driver, RawBuffer, RawTexture, Requirements, ResourceClass, TextureDesc,
-    TextureUsage,
-};
+use ringfence::device::{BufferDesc, BufferUsage, Driver, Requirements, ResourceClass, TextureDesc, TextureUsage};
 use ringfence::lifetime::MipCopy;
 use ringfence::memory::PoolDesc;
 use ringfence::{AllocationDesc, AllocatorDesc, Buffer, Location, Pool, Texture};
 
 use crate::fixture::Recording;
 use crate::rig::{PATIENCE, Rig, copy, pattern};
+use crate::transfers::Moves;
 
 const BLOCK_BYTES: u64 = 1 << 20;
 const SIZE: u64 = 64 << 10;
-
-/// Converts recorded copies to commands of the test kit.
-struct Commands<D: Device>(Vec<Command<D>>);
-
-impl<D: Device> Record<D> for Commands<D> {
-    unsafe fn begin_copies(&mut self, _: &[RawBuffer<D>], _: &[TextureTarget<RawTexture<D>>]) {}
-
-    unsafe fn copy_buffer(&mut self, src: &RawBuffer<D>, dst: &RawBuffer<D>, regions: &[CopyRegion]) {
-        self.0.extend(regions.iter().map(|&CopyRegion { src_offset, dst_offset, size }| Command::CopyBuffer {
-            src: src.clone(),
-            src_offset,
-            dst: dst.clone(),
-            dst_offset,
-            size,
-        }));
-    }
-
-    unsafe fn copy_buffer_to_texture(&mut self, _: &RawBuffer<D>, _: &RawTexture<D>, _: &TexelRegion) {
-        unreachable!("a pass records copies between buffers, and of textures as a whole");
-    }
-
-    unsafe fn read_texels(&mut self, _: &[TexelRead<RawTexture<D>, RawBuffer<D>>]) {
-        unreachable!("a pass records copies between buffers, and of textures as a whole");
-    }
-
-    unsafe fn copy_textures(&mut self, copies: &[TextureCopy<RawTexture<D>>]) {
-        self.0.push(Command::CopyTextures(copies.to_vec()));
-    }
-
-    unsafe fn end_copies(&mut self, _: &[RawBuffer<D>], _: &[TextureTarget<RawTexture<D>>]) {}
-}
 
 const USAGE: BufferUsage = BufferUsage::COPY_SRC.union(BufferUsage::COPY_DST);
 
@@ -112,7 +78,7 @@ fn converge<G: Gpu>(rig: &mut Rig<G>, run: &mut Defrag<G::Device>, held: &mut [O
             .expect("the room is there");
             assert_eq!(pass.moves()[index].outcome, MoveOutcome::Moved);
         }
-        let mut commands = Commands(Vec::new());
+        let mut commands = Moves(Vec::new());
         // SAFETY: the commands are submitted as the pass's frame.
         unsafe { pass.record(&mut commands) };
         drop(pass);
@@ -335,7 +301,7 @@ pub fn textures_are_moved_with_their_texels<G: Gpu>(rig: &mut Rig<G>) {
             // The library and the test take turns to record the copies.
             recorded_count += 1;
             if recorded_count % 2 == 1 {
-                let mut recorded = Commands(Vec::new());
+                let mut recorded = Moves(Vec::new());
                 // SAFETY: the commands are submitted as the pass's frame.
                 unsafe { pass.record(&mut recorded) };
                 // SAFETY: as above.

@@ -1,46 +1,15 @@
 //! Compaction that is left on: blocks become free, and every byte stays.
 
-use ringfence::device::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};
-use ringfence::device::{BufferDesc, BufferUsage, Device, RawBuffer, RawTexture};
+use ringfence::device::{BufferDesc, BufferUsage};
 use ringfence::placement::{Compactor, CompactorDesc};
 use ringfence::{AllocationDesc, Buffer, Location};
-use ringfence_testkit::{Command, Gpu};
+use ringfence_testkit::Gpu;
+use ringfence_testkit::transfers::Moves;
 
 use crate::device_suite::rig::{PATIENCE, Rig, copy, pattern};
 
 const KIB: u64 = 1 << 10;
 const SIZE: u64 = 192 * KIB;
-
-/// Copies between buffers as commands of the test kit.
-struct Copies<D: Device>(Vec<Command<D>>);
-
-impl<D: Device> Record<D> for Copies<D> {
-    unsafe fn begin_copies(&mut self, _: &[RawBuffer<D>], _: &[TextureTarget<RawTexture<D>>]) {}
-
-    unsafe fn copy_buffer(&mut self, src: &RawBuffer<D>, dst: &RawBuffer<D>, regions: &[CopyRegion]) {
-        self.0.extend(regions.iter().map(|&CopyRegion { src_offset, dst_offset, size }| Command::CopyBuffer {
-            src: src.clone(),
-            src_offset,
-            dst: dst.clone(),
-            dst_offset,
-            size,
-        }));
-    }
-
-    unsafe fn copy_buffer_to_texture(&mut self, _: &RawBuffer<D>, _: &RawTexture<D>, _: &TexelRegion) {
-        unreachable!("only buffers are moved");
-    }
-
-    unsafe fn read_texels(&mut self, _: &[TexelRead<RawTexture<D>, RawBuffer<D>>]) {
-        unreachable!("only buffers are moved");
-    }
-
-    unsafe fn copy_textures(&mut self, _: &[TextureCopy<RawTexture<D>>]) {
-        unreachable!("only buffers are moved");
-    }
-
-    unsafe fn end_copies(&mut self, _: &[RawBuffer<D>], _: &[TextureTarget<RawTexture<D>>]) {}
-}
 
 /// Fragments the memory of an allocator, and leaves a compactor on for some frames.
 pub fn blocks_are_emptied_in_the_frames_of_a_program<G: Gpu>(rig: &mut Rig<G>) {
@@ -66,7 +35,7 @@ pub fn blocks_are_emptied_in_the_frames_of_a_program<G: Gpu>(rig: &mut Rig<G>) {
     let mut compactor = Compactor::new(&memory, limits);
     for step in 0..80 {
         let frame = rig.timeline().begin();
-        let mut copies = Copies(Vec::new());
+        let mut copies = Moves(Vec::new());
         // SAFETY: the commands are submitted as `frame`, and nothing else uses the buffers.
         let made = unsafe {
             compactor.step(&frame, &mut copies, |pass, index| {
