@@ -525,6 +525,8 @@ struct ChurnFigures {
     mean: f64,
     end: f64,
     ns: f64,
+    /// Memory objects that any thread has created and freed.
+    objects: [u32; 2],
 }
 
 /// Number of operations in a frame of churn.
@@ -547,6 +549,7 @@ impl Churn {
 fn play_churn<O: Objects>(objects: &O, churn: &Churn) -> ChurnFigures {
     let (mut random, mut live, mut held) = (Random::new(5), Vec::new(), 0_u64);
     let (mut sum, mut samples, mut peak, mut share) = (0.0, 0_u64, 0.0_f64, 0.0);
+    driver_calls::take_all();
     let start = Instant::now();
     for operation in 0..churn.operations {
         let bytes = churn.size(&mut random, operation);
@@ -567,9 +570,10 @@ fn play_churn<O: Objects>(objects: &O, churn: &Churn) -> ChurnFigures {
         }
     }
     let ns = start.elapsed().as_secs_f64() * 1e9 / churn.operations as f64;
+    let calls = driver_calls::take_all();
     live.into_iter().for_each(|(_, one)| objects.release(one));
     (0..=IN_FLIGHT).for_each(|_| objects.end_frame());
-    ChurnFigures { peak, mean: sum / samples as f64, end: share, ns }
+    ChurnFigures { peak, mean: sum / samples as f64, end: share, ns, objects: calls }
 }
 
 /// The measurements of a contender; each creates a new allocator.
@@ -673,13 +677,15 @@ pub fn churn_section(handles: &Handles, churn: &Churn, report: &mut Report) -> s
         let rows: Vec<_> = contenders
             .iter()
             .map(|(name, by)| {
-                let ChurnFigures { peak, mean, end, ns } = by.churn(handles, &churn);
+                let ChurnFigures { peak, mean, end, ns, objects } = by.churn(handles, &churn);
                 let mut row = Row::new();
                 row.push("by", Value::Text((*name).into()));
                 row.push("peak bytes / live", Value::Number(peak, 2));
                 row.push("mean", Value::Number(mean, 2));
                 row.push("end", Value::Number(end, 2));
                 row.push("ns of an operation", Value::Number(ns, 0));
+                row.push("blocks made", Value::Number(objects[0].into(), 0));
+                row.push("freed", Value::Number(objects[1].into(), 0));
                 row
             })
             .collect();
