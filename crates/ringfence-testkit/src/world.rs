@@ -84,7 +84,9 @@ impl Bug {
     pub const fn found_by(self) -> &'static [&'static str] {
         match self {
             Self::EarlyReclaim => &["destroyed", "placed", "unmapped", "written", "evicted", "wrong bytes"],
-            Self::MissingWait | Self::SharedCanvas => &["no fence orders"],
+            // A wait that a thread omits also misses from its own fence, for which it waits before the host writes.
+            Self::MissingWait => &["no fence orders", "written by the host"],
+            Self::SharedCanvas => &["no fence orders"],
             Self::WrongRange => &["wrong bytes", "beyond its end", "written by the host"],
             Self::HostWriteTooEarly => &["written by the host", "wrong bytes"],
             Self::MissingCommit => &["evicted"],
