@@ -352,7 +352,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     }
 
     /// Records that the caller's copies in this frame fill the resource: if the frame is lost, the contents are too.
-    pub(crate) fn await_content(&self, frame: &Frame) {
+    pub fn await_content(&self, frame: &Frame) {
         let mut delivery = Delivery::default();
         delivery.losses = Some(Arc::clone(&self.shared.losses));
         delivery.targets.push(self.destination(false));

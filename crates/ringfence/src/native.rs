@@ -56,6 +56,9 @@ macro_rules! aliases {
         #[doc = concat!("A mesh of an arena of a ", $api, " device.")]
         #[cfg(feature = "contents")]
         pub type Mesh = ringfence_contents::Mesh<Device>;
+        #[doc = concat!("Resources of a ", $api, " device that leave it while they are not used.")]
+        #[cfg(feature = "paging")]
+        pub type Paging = ringfence_paging::Paging<Device>;
         #[doc = concat!("An allocator of transient resources of a ", $api, " device.")]
         #[cfg(feature = "transient")]
         pub type TransientAllocator = ringfence_transient::TransientAllocator<Device>;

@@ -1,0 +1,71 @@
+//! Errors of paging.
+
+use ringfence_commands::CommandError;
+use ringfence_core::sync::SyncPoint;
+use ringfence_hal::Format;
+use ringfence_memory::residency::ResidencyError;
+use ringfence_memory::{AccessError, Error};
+
+/// Error of a call of [`Paging`](crate::Paging). No resource has lost its contents.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PagingError {
+    /// The frame belongs to another allocator.
+    #[error("the frame belongs to another allocator than the paging")]
+    ForeignFrame,
+    /// The resource belongs to another `Paging`.
+    #[error("the resource belongs to another Paging")]
+    ForeignResource,
+    /// The contents have another size than the resource.
+    #[error(
+        "the contents have {given} bytes, and the resource has {needed}: all mip levels and layers, without padding"
+    )]
+    WrongSize {
+        /// Number of bytes that were given.
+        given: u64,
+        /// Number of bytes of the resource.
+        needed: u64,
+    },
+    /// Textures of this kind cannot be paged.
+    #[error("a texture with the format {format:?} and {samples} samples cannot be paged: {reason}")]
+    Unsupported {
+        /// The format.
+        format: Format,
+        /// The number of samples.
+        samples: u32,
+        /// The reason.
+        reason: &'static str,
+    },
+    /// The device has no room for resources that the frame uses. The commit has stamped the uses and has recorded the
+    /// copies of all other resources. Wait until `waits_for` has passed, and commit again with the same frame, or use
+    /// less.
+    #[error(
+        "{missing_bytes} bytes of {name:?} have no room on the device: paged resources have {device_bytes} of \
+         {limit_bytes} bytes there{}",
+        waits_for.map_or(", all in use".to_owned(), |point| format!("; some can leave after {point}"))
+    )]
+    NoRoom {
+        /// Name of the first resource without room.
+        name: Box<str>,
+        /// Bytes that have no room.
+        missing_bytes: u64,
+        /// Bytes of paged resources on the device.
+        device_bytes: u64,
+        /// Limit of these bytes at present.
+        limit_bytes: u64,
+        /// The first point after which another resource can leave; `None` if waiting does not help.
+        waits_for: Option<SyncPoint>,
+    },
+    /// Memory could not be allocated on the host, or for another reason than room on the device.
+    #[error(transparent)]
+    Memory(#[from] Error),
+    /// A copy was refused.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// The contents could not be written to host memory.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The memory could not be made resident (Direct3D 12).
+    #[error(transparent)]
+    Residency(#[from] ResidencyError),
+}

@@ -1,0 +1,415 @@
+//! Paged resources of an allocator.
+//!
+//! ```text
+//!   Paging { items: [ Item: host copy, object on the device, uses ], limit, totals }
+//!      add_texture, add_buffer ──▶ a handle            commit (commit.rs) ──▶ texture(&handle), buffer(&handle)
+//! ```
+//!
+//! | operation | cost |
+//! |---|---|
+//! | [`Paging::add_texture`], [`Paging::add_buffer`] | a buffer in host memory, and a copy of the contents |
+//! | [`Paging::texture`], [`Paging::buffer`], [`Paging::generation`] | O(1) |
+//! | [`Paging::limit_bytes`] | O(memory types + recycled objects) |
+
+mod commit;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use ringfence_core::sync::{SyncPoint, SyncSet};
+use ringfence_hal::record::TextureParts;
+use ringfence_hal::{BufferDesc, BufferUsage, Device, Kind, Priority, TextureDesc, TextureUsage, Textures};
+use ringfence_memory::residency::{Residency, UseList};
+use ringfence_memory::{AllocationDesc, Allocator, Buffer, Texture};
+use smallvec::SmallVec;
+
+use crate::PagingError;
+use crate::desc::{PageDesc, PagingDesc};
+use crate::handle::{Alive, Handle, Key, Paged, PagedBuffer, PagedTexture};
+use crate::host_copy::{HostCopy, HostState, Layout, host_types};
+use crate::item::{Body, FIRST_CONTENTS, Item, Shape};
+use crate::policy::{Candidate, Rhythm, enough};
+
+/// Buffers and textures that leave the device while they are not used, and come back before their next use. See the
+/// [crate](crate) documentation.
+pub struct Paging<D: Device> {
+    memory: Allocator<D>,
+    desc: PagingDesc,
+    /// Number of this value, unique in the process.
+    id: u64,
+    items: Vec<Option<Item<D>>>,
+    free: Vec<u32>,
+    serials: u64,
+    /// Number of handles that were dropped since the last commit.
+    dropped: Arc<AtomicUsize>,
+    /// Memory types that are not on the device, one bit each.
+    host_types: u32,
+    /// Where the program controls residency (Direct3D 12): resources stay, and their memory is evicted.
+    residency: Option<(Residency<D>, UseList<D>)>,
+    /// The memory heap of the resources on the device; known from the first resource on.
+    heap: Option<u32>,
+    /// Number of commits.
+    now: u64,
+    /// Bytes of the resources on the device.
+    device_bytes: u64,
+    /// Objects that were exchanged while they were used: bytes, and the point after which they are freed.
+    retiring: Vec<(u64, SyncPoint)>,
+    /// Resources with copies under way.
+    unsettled: Vec<u32>,
+    /// Resources that are to keep mip levels on the device and have none there.
+    without_kept: Vec<u32>,
+    /// The resources that the last commit used.
+    used: Vec<u32>,
+    /// User data of the resources that got another object, or lost it, in the last commit.
+    changed: Vec<u64>,
+    /// Points of other timelines that the last frame must wait for.
+    waits: SyncSet,
+    candidates: Vec<Candidate>,
+    totals: PagingTotals,
+}
+
+/// The result of a commit.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PagingStep {
+    /// Number of resources that came back or got more mip levels.
+    pub brought_count: u32,
+    /// Bytes that the frame copies from the host for them.
+    pub brought_bytes: u64,
+    /// Number of resources that left the device or gave up mip levels.
+    pub left_count: u32,
+    /// Bytes of device memory that they had.
+    pub left_bytes: u64,
+    /// Bytes that the frame copies to the host, so that written resources can leave later.
+    pub written_back_bytes: u64,
+    /// Number of used resources that do not have all used mip levels on the device.
+    pub away_count: u32,
+    /// Number of used resources in host memory.
+    pub on_host_count: u32,
+    /// Bytes of paged resources on the device.
+    pub device_bytes: u64,
+    /// Limit of these bytes.
+    pub limit_bytes: u64,
+}
+
+/// Totals of all commits.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PagingTotals {
+    /// Number of resources.
+    pub resource_count: u64,
+    /// Bytes of their contents.
+    pub content_bytes: u64,
+    /// Bytes of those on the device.
+    pub device_bytes: u64,
+    /// Bytes that were copied from the host.
+    pub brought_bytes: u64,
+    /// Bytes that were copied to the host.
+    pub written_back_bytes: u64,
+    /// Bytes of device memory that resources gave up.
+    pub left_bytes: u64,
+}
+
+impl<D: Device> Paging<D> {
+    /// Creates a paging without resources.
+    ///
+    /// # Safety
+    /// - Each submission that uses a paged resource is committed ([`Paging::commit`]) with that resource in its uses.
+    /// - On Direct3D 12, the promises of [`Allocator::residency`] for the paged resources: which a commit keeps.
+    #[must_use]
+    pub unsafe fn new(memory: &Allocator<D>, desc: PagingDesc) -> Self {
+        static IDS: AtomicU64 = AtomicU64::new(1);
+        let capabilities = memory.capabilities();
+        let residency = capabilities.residency.then(|| {
+            // SAFETY: the caller promises that each submission is committed; a commit lists the used resources.
+            let residency = unsafe { memory.residency() };
+            let list = residency.list();
+            (residency, list)
+        });
+        Self {
+            desc,
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+            items: Vec::new(),
+            free: Vec::new(),
+            serials: 0,
+            dropped: Arc::default(),
+            host_types: host_types(capabilities),
+            residency,
+            heap: None,
+            now: 0,
+            device_bytes: 0,
+            retiring: Vec::new(),
+            unsettled: Vec::new(),
+            without_kept: Vec::new(),
+            used: Vec::new(),
+            changed: Vec::new(),
+            waits: SyncSet::new(),
+            candidates: Vec::new(),
+            totals: PagingTotals::default(),
+            memory: memory.clone(),
+        }
+    }
+
+    /// Adds a texture with these contents: each mip level with all its layers, the finest first, without padding. They
+    /// are kept in host memory; the texture is created on the device when a commit uses it. The usages for copies are
+    /// added.
+    ///
+    /// # Errors
+    /// The contents have another size; the format has depth, stencil or several planes; the texture is multisampled; no
+    /// memory type supports it; or host memory is short.
+    pub fn add_texture(
+        &mut self,
+        desc: &TextureDesc,
+        contents: &[u8],
+        page: PageDesc<'_>,
+    ) -> Result<PagedTexture, PagingError> {
+        self.new_texture(desc, Some(contents), page).map(PagedTexture)
+    }
+
+    /// Adds a texture with undefined contents, which the program writes on the device
+    /// ([`PageUses::add_written`]).
+    ///
+    /// # Errors
+    /// As [`Paging::add_texture`].
+    pub fn add_empty_texture(&mut self, desc: &TextureDesc, page: PageDesc<'_>) -> Result<PagedTexture, PagingError> {
+        self.new_texture(desc, None, page).map(PagedTexture)
+    }
+
+    /// Adds a buffer with these contents, as [`Paging::add_texture`] does.
+    ///
+    /// # Errors
+    /// The contents have another size, or host memory is short.
+    pub fn add_buffer(
+        &mut self,
+        desc: &BufferDesc,
+        contents: &[u8],
+        page: PageDesc<'_>,
+    ) -> Result<PagedBuffer, PagingError> {
+        self.new_buffer(desc, Some(contents), page).map(PagedBuffer)
+    }
+
+    /// Adds a buffer with undefined contents, which the program writes on the device.
+    ///
+    /// # Errors
+    /// As [`Paging::add_buffer`].
+    pub fn add_empty_buffer(&mut self, desc: &BufferDesc, page: PageDesc<'_>) -> Result<PagedBuffer, PagingError> {
+        self.new_buffer(desc, None, page).map(PagedBuffer)
+    }
+
+    fn new_texture(
+        &mut self,
+        desc: &TextureDesc,
+        contents: Option<&[u8]>,
+        page: PageDesc<'_>,
+    ) -> Result<Handle, PagingError> {
+        let usage = desc.usage | TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
+        let desc = TextureDesc { usage, ..*desc };
+        let parts = checked_parts(&desc)?;
+        let heap = self.memory.plan().texture(&desc, AllocationDesc::default())?.heap;
+        let layout = Layout::texture(self.memory.capabilities(), &parts);
+        self.add(Shape::Texture(desc, parts), layout, contents, page, heap)
+    }
+
+    fn new_buffer(
+        &mut self,
+        desc: &BufferDesc,
+        contents: Option<&[u8]>,
+        page: PageDesc<'_>,
+    ) -> Result<Handle, PagingError> {
+        let usage = desc.usage | BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+        let desc = BufferDesc { usage, ..*desc };
+        let heap = self.memory.plan().buffer(&desc, AllocationDesc::default())?.heap;
+        self.add(Shape::Buffer(desc), Layout::buffer(desc.size), contents, page, heap)
+    }
+
+    fn add(
+        &mut self,
+        shape: Shape,
+        layout: Layout,
+        contents: Option<&[u8]>,
+        page: PageDesc<'_>,
+        heap: u32,
+    ) -> Result<Handle, PagingError> {
+        let buffer = contents.map(|contents| self.first_contents(&layout, contents, page.name)).transpose()?;
+        let state = if buffer.is_some() { HostState::Current } else { HostState::Stale };
+        self.heap.get_or_insert(heap);
+        self.serials += 1;
+        let (serial, alive) = (self.serials, Alive::new(&self.dropped));
+        self.totals.resource_count += 1;
+        self.totals.content_bytes += layout.tight_bytes;
+        let item = Item {
+            serial,
+            alive: Arc::clone(&alive),
+            shape,
+            layout,
+            name: page.name.into(),
+            priority: page.priority,
+            when_away: page.when_away,
+            user_data: page.user_data,
+            is_pinned: false,
+            host: HostCopy { buffer, state, is_writable: false },
+            present: None,
+            rhythm: Rhythm::default(),
+            demand: 0,
+            is_written: false,
+            uses: SmallVec::new(),
+            generation: 0,
+        };
+        let keeps = item.kept_level().is_some();
+        let index = self.free.pop().unwrap_or(self.items.len() as u32);
+        match self.items.get_mut(index as usize) {
+            Some(slot) => *slot = Some(item),
+            None => self.items.push(Some(item)),
+        }
+        if keeps {
+            self.without_kept.push(index);
+        }
+        Ok(Handle::new(Key { paging: self.id, index, serial }, alive))
+    }
+
+    fn first_contents(&self, layout: &Layout, contents: &[u8], name: &str) -> Result<Buffer<D>, PagingError> {
+        let (given, needed) = (contents.len() as u64, layout.tight_bytes);
+        if given != needed {
+            return Err(PagingError::WrongSize { given, needed });
+        }
+        let desc = BufferDesc { size: layout.bytes, usage: BufferUsage::COPY_SRC };
+        let request = AllocationDesc { name, location: FIRST_CONTENTS, recycle: false, ..Default::default() };
+        let mut buffer = self.memory.create_buffer(&desc, request)?;
+        buffer.write(0, &layout.padded(contents))?;
+        Ok(buffer)
+    }
+
+    /// Returns the texture and the finest mip level of the description that it has, which is its mip level 0; `None` while it
+    /// is away. Valid for commands of the last committed frame.
+    ///
+    /// # Panics
+    /// If the texture belongs to another `Paging`.
+    #[must_use]
+    pub fn texture(&self, texture: &PagedTexture) -> Option<(&Texture<D>, u32)> {
+        let present = self.item(texture.0.key).present.as_ref()?;
+        match &present.body {
+            Body::Texture(texture) => Some((texture, present.first_mip)),
+            Body::Buffer(_) => None,
+        }
+    }
+
+    /// Returns the buffer; `None` while it is away. Valid for commands of the last committed frame.
+    ///
+    /// # Panics
+    /// If the buffer belongs to another `Paging`.
+    #[must_use]
+    pub fn buffer(&self, buffer: &PagedBuffer) -> Option<&Buffer<D>> {
+        match &self.item(buffer.0.key).present.as_ref()?.body {
+            Body::Buffer(buffer) => Some(buffer),
+            Body::Texture(_) => None,
+        }
+    }
+
+    /// Returns a number that changes with each object that the resource gets or loses: views and descriptors of an
+    /// earlier number are stale.
+    ///
+    /// # Panics
+    /// If the resource belongs to another `Paging`.
+    #[must_use]
+    pub fn generation(&self, resource: &impl Paged) -> u64 {
+        self.item(resource.key()).generation
+    }
+
+    /// Keeps a resource on the device, once a commit has brought it there.
+    ///
+    /// # Panics
+    /// If the resource belongs to another `Paging`.
+    pub fn set_pinned(&mut self, resource: &impl Paged, is_pinned: bool) {
+        self.item_mut(resource.key()).is_pinned = is_pinned;
+    }
+
+    /// Sets the priority of a resource.
+    ///
+    /// # Panics
+    /// If the resource belongs to another `Paging`.
+    pub fn set_priority(&mut self, resource: &impl Paged, priority: Priority) {
+        self.item_mut(resource.key()).priority = priority;
+    }
+
+    /// Sets the maximum number of bytes of paged resources on the device. If there are more, resources leave in the next
+    /// commits, as soon as the device has completed their uses.
+    pub fn set_device_bytes_max(&mut self, bytes: u64) {
+        self.desc.device_bytes_max = bytes;
+    }
+
+    /// Returns the user data of the resources whose object was created, exchanged or retired in the last commit.
+    #[must_use]
+    pub fn changed(&self) -> &[u64] {
+        &self.changed
+    }
+
+    /// Returns the points of other timelines that the submission of the last committed frame must wait for: its resources
+    /// are filled there.
+    #[must_use]
+    pub fn waits(&self) -> &SyncSet {
+        &self.waits
+    }
+
+    /// Returns the totals of all commits.
+    #[must_use]
+    pub fn totals(&self) -> PagingTotals {
+        PagingTotals { device_bytes: self.device_bytes, ..self.totals }
+    }
+
+    /// Returns the bytes of paged resources that fit on the device at present: the rest of the heap's budget, the free
+    /// bytes of the allocator's blocks, and the bytes that paged resources have, less the reserve. O(memory types).
+    #[must_use]
+    pub fn limit_bytes(&self) -> u64 {
+        let Some(heap) = self.heap else { return self.desc.device_bytes_max };
+        let types = &self.memory.capabilities().memory_types;
+        let statistics = self.memory.statistics();
+        let of_heap = statistics.types.iter().zip(types).filter(|(_, held)| held.heap == heap);
+        let free: u64 = of_heap.map(|(of, _)| of.block_bytes.saturating_sub(of.range_bytes)).sum();
+        let headroom = self.memory.budgets().heap(heap).headroom_bytes();
+        let held = self.device_bytes + self.retiring_bytes();
+        let limit = held.saturating_add(headroom).saturating_add(free).saturating_sub(self.desc.reserve_bytes);
+        limit.min(self.desc.device_bytes_max)
+    }
+
+    /// Returns the user data of the resources that will leave the device because it has more bytes than
+    /// [`Paging::limit_bytes`], in this order. O(resources log resources).
+    #[must_use]
+    pub fn to_leave(&mut self) -> Vec<u64> {
+        let excess = self.device_bytes.saturating_sub(self.limit_bytes());
+        self.gather(|_| true);
+        let (count, _) = enough(&self.candidates, excess);
+        let items = self.candidates[..count].iter().filter_map(|leaving| self.items[leaving.item as usize].as_ref());
+        items.map(|item| item.user_data).collect()
+    }
+
+    fn retiring_bytes(&self) -> u64 {
+        self.retiring.iter().map(|(bytes, _)| bytes).sum()
+    }
+
+    fn item(&self, key: Key) -> &Item<D> {
+        assert_eq!(key.paging, self.id, "the resource belongs to another Paging");
+        self.items[key.index as usize].as_ref().expect("a resource lives as long as its handle")
+    }
+
+    fn item_mut(&mut self, key: Key) -> &mut Item<D> {
+        assert_eq!(key.paging, self.id, "the resource belongs to another Paging");
+        self.items[key.index as usize].as_mut().expect("a resource lives as long as its handle")
+    }
+}
+
+/// Returns the subresources of a texture that can be paged.
+fn checked_parts(desc: &TextureDesc) -> Result<TextureParts, PagingError> {
+    let refused = |reason| PagingError::Unsupported { format: desc.format, samples: desc.samples, reason };
+    let parts = Textures::parts(desc).ok_or_else(|| refused("its subresources are unknown"))?;
+    match parts.format.each_aspect().count() {
+        _ if desc.samples > 1 => Err(refused("multisampled textures cannot be copied to buffers")),
+        1 => Ok(parts),
+        _ => Err(refused("its depth and stencil are copied one by one")),
+    }
+}
+
+impl<D: Device> fmt::Debug for Paging<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { desc, now, .. } = self;
+        f.debug_struct("Paging").field("desc", desc).field("commits", now).field("totals", &self.totals()).finish()
+    }
+}

@@ -1,0 +1,3 @@
+mod program;
+mod rules;
+mod scene;
