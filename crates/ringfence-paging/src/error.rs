@@ -41,7 +41,8 @@ pub enum PagingError {
     /// less.
     #[error(
         "{missing_bytes} bytes of {name:?} have no room on the device: paged resources have {device_bytes} of \
-         {limit_bytes} bytes there{}",
+         {limit_bytes} bytes there{}{}",
+        cause.as_ref().map_or(String::new(), |cause| format!(" ({cause})")),
         waits_for.map_or(", all in use".to_owned(), |point| format!("; some can leave after {point}"))
     )]
     NoRoom {
@@ -53,6 +54,8 @@ pub enum PagingError {
         device_bytes: u64,
         /// Limit of these bytes at present.
         limit_bytes: u64,
+        /// The allocator's error, if it had less memory than the limit.
+        cause: Option<Error>,
         /// The first point after which another resource can leave; `None` if waiting does not help.
         waits_for: Option<SyncPoint>,
     },

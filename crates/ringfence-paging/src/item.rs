@@ -13,7 +13,7 @@ use ringfence_commands::{CommandError, Commands};
 use ringfence_core::sync::{SyncPoint, SyncSet};
 use ringfence_hal::record::TextureParts;
 use ringfence_hal::transfer::{Transfer, TransferSupport};
-use ringfence_hal::{BufferDesc, BufferUsage, Device, Priority, TexelBox, TextureDesc};
+use ringfence_hal::{BufferDesc, BufferUsage, Device, DeviceError, Priority, TexelBox, TextureDesc};
 use ringfence_memory::extend::Shared;
 use ringfence_memory::{AllocationDesc, Allocator, Buffer, Dedicated, Error, Frame, Location, Texture};
 use smallvec::SmallVec;
@@ -78,6 +78,13 @@ pub(crate) struct Present<D: Device> {
     pub(crate) is_on_host: bool,
     /// The frame that fills it.
     pub(crate) filled_at: SyncPoint,
+}
+
+impl<D: Device> Present<D> {
+    /// Returns the bytes that it has on the device.
+    pub(crate) const fn device_bytes(&self) -> u64 {
+        if self.is_on_host { 0 } else { self.bytes }
+    }
 }
 
 /// Where a resource is created.
@@ -194,7 +201,7 @@ impl<D: Device> Item<D> {
         }
         let is_filled = self.present.as_ref().is_none_or(|present| has_passed(shared, present.filled_at));
         let is_settled = is_filled && !matches!(self.host.state, HostState::Arriving(_));
-        let lost_bytes = present.filter(|present| !present.is_on_host).map_or(0, |present| present.bytes);
+        let lost_bytes = present.as_ref().map_or(0, Present::device_bytes);
         Settled { is_settled, lost_bytes }
     }
 
@@ -333,12 +340,13 @@ impl<D: Device> Item<D> {
     /// `uses` has all submissions that use the resource.
     pub(crate) unsafe fn leave(&mut self) -> u64 {
         let Some(present) = self.present.take() else { return 0 };
+        let device_bytes = present.device_bytes();
         let mut points = SyncSet::new();
         self.uses.iter().for_each(|point| points.insert(*point));
         // SAFETY: the caller promises it.
         unsafe { present.body.retire_after(&points) };
         self.generation += 1;
-        if present.is_on_host { 0 } else { present.bytes }
+        device_bytes
     }
 }
 
@@ -369,9 +377,13 @@ fn made(error: CommandError) -> PagingError {
     }
 }
 
-/// Returns `true` if the error says that memory is short, so that it may help if other resources leave.
-pub(crate) fn is_shortage(error: &PagingError) -> bool {
-    matches!(error, PagingError::Memory(Error::OverBudget { .. } | Error::OutOfMemory { .. }))
+/// Returns `true` if device memory is short, so that it may help if other resources leave.
+pub(crate) fn is_shortage(error: &Error) -> bool {
+    match error {
+        Error::OverBudget { .. } => true,
+        Error::OutOfMemory { cause, .. } => *cause != DeviceError::OutOfHostMemory,
+        _ => false,
+    }
 }
 
 /// Location of the first contents.

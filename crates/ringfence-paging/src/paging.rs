@@ -53,6 +53,8 @@ pub struct Paging<D: Device> {
     now: u64,
     /// Bytes of the resources on the device.
     device_bytes: u64,
+    /// Bytes of the largest resource so far.
+    largest_bytes: u64,
     /// Objects that were exchanged while they were used: bytes, and the point after which they are freed.
     retiring: Vec<(u64, SyncPoint)>,
     /// Resources with copies under way.
@@ -137,6 +139,7 @@ impl<D: Device> Paging<D> {
             heap: None,
             now: 0,
             device_bytes: 0,
+            largest_bytes: 0,
             retiring: Vec::new(),
             unsettled: Vec::new(),
             without_kept: Vec::new(),
@@ -236,6 +239,7 @@ impl<D: Device> Paging<D> {
         let (serial, alive) = (self.serials, Alive::new(&self.dropped));
         self.totals.resource_count += 1;
         self.totals.content_bytes += layout.tight_bytes;
+        self.largest_bytes = self.largest_bytes.max(layout.tight_bytes);
         let item = Item {
             serial,
             alive: Arc::clone(&alive),

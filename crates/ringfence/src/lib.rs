@@ -180,10 +180,10 @@ pub use ringfence_commands as commands;
 #[doc(inline)]
 pub use ringfence_contents as contents;
 pub use ringfence_hal as device;
+#[doc(inline)]
+pub use ringfence_memory::{debugging, defrag, residency, sharing, trace};
 #[cfg(feature = "paging")]
 #[doc(inline)]
 pub use ringfence_paging as paging;
-#[doc(inline)]
-pub use ringfence_memory::{debugging, defrag, residency, sharing, trace};
 #[doc(inline)]
 pub use ringfence_sparse as sparse;

@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use ringfence_commands::Commands;
 use ringfence_hal::transfer::{Transfer, TransferSupport};
 use ringfence_hal::{Device, Priority};
-use ringfence_memory::Frame;
+use ringfence_memory::{Error, Frame};
 
 use super::{Paging, PagingStep};
 use crate::PagingError;
@@ -32,7 +32,8 @@ use crate::host_copy::{HostCopy, HostState};
 use crate::item::{Body, Item, Target, has_passed, is_shortage};
 use crate::policy::{Candidate, order};
 
-/// Written resources are copied to the host while less than this part of the limit is free.
+/// Written resources are copied to the host while less than this part of the limit is free, or too little for the largest
+/// resource.
 const SPARE_PART: u64 = 8;
 
 impl<D: Device> Paging<D> {
@@ -236,16 +237,14 @@ impl<D: TransferSupport> Paging<D> {
 
     /// Brings the mip levels that stay on the device, of resources that have none there yet.
     fn bring_kept<R: Transfer<D>>(&mut self, work: &mut Work<'_, '_, D, R>) -> Result<(), PagingError> {
-        for index in std::mem::take(&mut self.without_kept) {
-            let Some(item) = &self.items[index as usize] else { continue };
-            let Some(level) = item.kept_level().filter(|level| !item.has(*level)) else { continue };
-            match self.bring(work, index, level) {
-                Ok(()) => {}
-                Err(PagingError::NoRoom { .. }) => self.without_kept.push(index),
-                Err(error) => {
-                    self.without_kept.push(index);
-                    return Err(error);
-                }
+        let mut at = 0;
+        while let Some(index) = self.without_kept.get(at).copied() {
+            let item = self.items[index as usize].as_ref();
+            let level = item.and_then(|item| item.kept_level().filter(|level| !item.has(*level)));
+            match level.map_or(Ok(()), |level| self.bring(work, index, level)) {
+                Ok(()) => drop(self.without_kept.swap_remove(at)),
+                Err(PagingError::NoRoom { .. }) => at += 1,
+                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -261,19 +260,19 @@ impl<D: TransferSupport> Paging<D> {
         let item = self.items[index as usize].as_ref().expect("the caller has it");
         let (bytes, from_host) = (item.bytes_from(first_mip), item.when_away == WhenAway::UseFromHost);
         let is_present = item.present.is_some();
-        let mut has_room = self.make_room(work, bytes);
+        let (mut has_room, mut refused) = (self.make_room(work, bytes), None);
         loop {
             let is_on_host = !has_room && from_host && self.host_types != 0;
             if !has_room && (!is_on_host || is_present) {
-                return Err(self.no_room(work, index, bytes));
+                return Err(self.no_room(work, index, bytes, refused));
             }
             let memory_types = if is_on_host { self.host_types } else { u32::MAX };
             let is_evictable = self.residency.is_some();
             match self.bring_to(work, index, Target { first_mip, memory_types, is_on_host, is_evictable }) {
                 // The estimate was wrong: free ranges are too small, or another process takes memory.
-                Err(error) if is_shortage(&error) && !is_on_host => {
+                Err(PagingError::Memory(error)) if is_shortage(&error) && !is_on_host => {
                     work.limit = work.limit.min(self.device_bytes + self.retiring_bytes());
-                    has_room = self.make_room(work, bytes);
+                    (has_room, refused) = (self.make_room(work, bytes), Some(error));
                 }
                 other => return other,
             }
@@ -286,22 +285,18 @@ impl<D: TransferSupport> Paging<D> {
         index: u32,
         target: Target,
     ) -> Result<(), PagingError> {
-        let shared = self.memory.shared();
         let item = self.items[index as usize].as_mut().expect("the caller has it");
-        let before = item.present.as_ref().map(|present| (present.bytes, present.is_on_host));
-        // The exchange of a texture changes its layout, so work on other queues must be over.
-        let others = item.uses.iter().filter(|point| point.timeline != work.frame.point().timeline);
-        others.filter(|point| !has_passed(shared, **point)).for_each(|point| self.waits.insert(*point));
+        let on_device = |item: &Item<D>| item.present.as_ref().map_or(0, |present| present.device_bytes());
+        // Until it returns, the resource counts as away: if a recorder panics, it is.
+        let before = on_device(item);
+        self.device_bytes -= before;
+        let generation = item.generation;
         let brought = item.bring(&self.memory, work.commands, work.frame, target);
-        // On failure too: the object of a resource that could not be filled is gone.
-        let freed = before.filter(|_| brought.is_ok() || item.present.is_none());
-        if let Some((bytes, false)) = freed {
-            self.device_bytes -= bytes;
-            self.retiring.push((bytes, work.frame.point()));
+        self.device_bytes += on_device(item);
+        if before > 0 && (item.generation != generation || item.present.is_none()) {
+            self.retiring.push((before, work.frame.point()));
         }
         let copied = brought?;
-        let present = item.present.as_ref().expect("it was brought");
-        self.device_bytes += if present.is_on_host { 0 } else { present.bytes };
         work.step.brought_count += 1;
         work.step.brought_bytes += copied;
         self.changed.push(item.user_data);
@@ -372,7 +367,7 @@ impl<D: TransferSupport> Paging<D> {
             }
             let target = Target::on_device(item.demand);
             match self.bring_to(work, index, target) {
-                Err(error) if is_shortage(&error) => return Ok(()),
+                Err(PagingError::Memory(error)) if is_shortage(&error) => return Ok(()),
                 other => other?,
             }
         }
@@ -385,7 +380,8 @@ impl<D: TransferSupport> Paging<D> {
             let written = self.items[*index as usize].as_mut().filter(|item| item.is_written);
             written.into_iter().for_each(|item| item.host.state = HostState::Stale);
         }
-        let is_nearly_full = self.device_bytes + self.retiring_bytes() > work.limit - work.limit / SPARE_PART;
+        let ahead = (work.limit / SPARE_PART).max(self.largest_bytes);
+        let is_nearly_full = (self.device_bytes + self.retiring_bytes()).saturating_add(ahead) > work.limit;
         if self.residency.is_some() || !(is_nearly_full || work.was_short) {
             return Ok(());
         }
@@ -405,7 +401,13 @@ impl<D: TransferSupport> Paging<D> {
         Ok(())
     }
 
-    fn no_room<R: Transfer<D>>(&self, work: &Work<'_, '_, D, R>, index: u32, missing_bytes: u64) -> PagingError {
+    fn no_room<R: Transfer<D>>(
+        &self,
+        work: &Work<'_, '_, D, R>,
+        index: u32,
+        missing_bytes: u64,
+        cause: Option<Error>,
+    ) -> PagingError {
         let (shared, here) = (self.memory.shared(), work.frame.point());
         let present = self.items.iter().flatten().filter(|item| item.present.is_some() && !item.is_pinned);
         let idle = present.filter(|item| item.rhythm.last() != self.now);
@@ -415,6 +417,7 @@ impl<D: TransferSupport> Paging<D> {
             missing_bytes,
             device_bytes: self.device_bytes + self.retiring_bytes(),
             limit_bytes: work.limit,
+            cause,
             waits_for: pending
                 .chain(self.retiring.iter().map(|(_, point)| *point))
                 .filter(|point| *point != here)

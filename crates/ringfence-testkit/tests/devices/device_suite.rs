@@ -25,6 +25,7 @@ mod debugging;
 mod devices;
 mod formats;
 mod manager;
+mod paging;
 mod placement;
 mod recycled;
 mod released;
@@ -126,6 +127,9 @@ macro_rules! suite {
         );
         suite!(@ $open, compaction:
             blocks_are_emptied_in_the_frames_of_a_program,
+        );
+        suite!(@ $open, paging:
+            a_scene_of_three_times_its_memory_has_the_same_texels,
         );
         suite!(@ $open, contents:
             a_vector_on_the_device_equals_its_model,

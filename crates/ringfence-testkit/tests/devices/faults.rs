@@ -15,9 +15,10 @@ mod moving;
 mod upload;
 
 use ringfence::device::BufferUsage;
+use ringfence::device::transfer::TransferSupport;
 use ringfence::sim::{Profile, SimOptions};
 use ringfence_testkit::Gpu;
-use ringfence_testkit::faults::{Lose, Outcome, Stage, Table, Walk};
+use ringfence_testkit::faults::{Behind, Lose, Outcome, Stage, Table, Walk};
 use ringfence_testkit::sim::SimGpu;
 
 const KIB: u64 = 1 << 10;
@@ -28,7 +29,10 @@ const COPIED: BufferUsage = BufferUsage::COPY_SRC.union(BufferUsage::COPY_DST);
 type Scenario<G> = fn(&mut Stage<G>) -> Outcome;
 
 /// Returns the scenarios for one kind of device.
-fn scenarios<G: Gpu>() -> Vec<(&'static str, Scenario<G>)> {
+fn scenarios<G: Gpu>() -> Vec<(&'static str, Scenario<G>)>
+where
+    Behind<G>: TransferSupport,
+{
     vec![
         ("buffers", memory::buffers),
         ("textures", memory::textures),
@@ -59,6 +63,7 @@ fn scenarios<G: Gpu>() -> Vec<(&'static str, Scenario<G>)> {
         ("sparse tiles", foreign::sparse_tiles),
         ("defragmentation", moving::defragmentation),
         ("residency", moving::residency),
+        ("paging", moving::paging),
         ("debugging", looking::debugging),
         ("teardown", frames::teardown),
         ("progress", frames::progress),

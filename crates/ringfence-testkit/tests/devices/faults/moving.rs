@@ -1,14 +1,17 @@
 //! Scenarios of defragmentation and residency.
 
 use ringfence::defrag::{Defrag, DefragDesc, MoveError};
+use ringfence::device::transfer::TransferSupport;
 use ringfence::device::{BufferDesc, Buffers, Create, Native};
 use ringfence::memory::PoolDesc;
+use ringfence::paging::{PageDesc, PageUses, Paging, PagingDesc};
 use ringfence::residency::ResidencyError;
 use ringfence::{AllocationDesc, Dedicated, Location};
+use ringfence_testkit::transfers::Transfers;
 use ringfence_testkit::{Command, Gpu};
 
 use crate::faults::COPIED;
-use ringfence_testkit::faults::{Outcome, Stage, copy, pattern};
+use ringfence_testkit::faults::{Behind, Outcome, Stage, copy, pattern};
 
 const SIZE: u64 = 64 << 10;
 
@@ -79,6 +82,40 @@ pub fn residency<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
                 stage.expect_back(&back, &bytes)?;
             }
         }
+    }
+    Ok(())
+}
+
+/// Of three written resources, two have room on the device. A commit that fails is repeated with the same frame.
+pub fn paging<G: Gpu>(stage: &mut Stage<G>) -> Outcome
+where
+    Behind<G>: TransferSupport,
+{
+    let trial = stage.trial();
+    let limits = PagingDesc { device_bytes_max: 2 * SIZE + SIZE / 2, ..Default::default() };
+    // SAFETY: every frame is committed before its submission.
+    let mut paging = unsafe { Paging::new(&stage.memory, limits) };
+    let desc = BufferDesc { size: SIZE, usage: COPIED };
+    let mut held = Vec::new();
+    for number in 0..3 {
+        let bytes = pattern(number, SIZE);
+        held.push(trial.run(|| paging.add_buffer(&desc, &bytes, PageDesc::default()))?);
+    }
+    let back = stage.buffer(SIZE, Location::Readback)?;
+    for round in 0..9 {
+        let number = round % 3;
+        let mut uses = PageUses::new();
+        uses.add_written(&held[number]);
+        let (frame, mut list) = (stage.timelines[0].begin(), Transfers::default());
+        // SAFETY: the list is submitted as this frame; all work is on one queue.
+        trial.run(|| unsafe { paging.commit(&uses, &frame, &mut list) })?;
+        let src = paging.buffer(&held[number]).expect("the commit has brought it").object().clone();
+        let dst = back.object().clone();
+        let read = Command::CopyBuffer { src, src_offset: 0, dst, dst_offset: 0, size: SIZE };
+        let value = stage.submit(frame, &[Command::Transfers(list), read])?;
+        stage.wait(value)?;
+        stage.memory.reclaim();
+        stage.expect_back(&back, &pattern(number as u64, SIZE))?;
     }
     Ok(())
 }
