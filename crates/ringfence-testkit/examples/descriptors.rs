@@ -10,7 +10,7 @@ use ringfence::device::descriptors::{BufferView, BufferViewKind, DescriptorModel
 use ringfence::device::{BufferDesc, BufferUsage, Buffers, Capabilities, Create, Driver};
 use ringfence::vulkan::Device;
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, BindlessTable, Buffer, Location, ShaderVisibleHeap};
-use ringfence_testkit::through::{Job, Slot, Through};
+use ringfence_testkit::descriptor_work::{DescriptorWork, Job, Slot};
 use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Command, Gpu, Options};
 
@@ -88,8 +88,8 @@ fn measure(mut gpu: VulkanGpu) -> Result<(), Failure> {
             Job::Copy { from: slot(index, 0), constants: false, to: slot(1, 1), words: WORDS },
         ];
         let mut binding = time(&mut bind, || heap.bind(&frame))?;
-        let (value, through) = (frame.value(), Through { binding: &mut binding, slots: heap.slots(), jobs: &jobs });
-        gpu.submit_through(0, &[], through, value)?;
+        let (value, work) = (frame.value(), DescriptorWork { binding: &mut binding, slots: heap.slots(), jobs: &jobs });
+        gpu.submit_descriptor_work(0, &[], work, value)?;
         timeline.submitted(frame)?;
         drop(binding);
         let frame = timeline.begin();

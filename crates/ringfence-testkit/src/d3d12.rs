@@ -25,7 +25,7 @@ use windows::Win32::Graphics::Dxgi::{
 use windows::core::Interface;
 
 use self::queue::Queue;
-use crate::through::Through;
+use crate::descriptor_work::DescriptorWork;
 use crate::{Command, GateOpener, Gpu, OpenError, Options, Validation};
 
 /// Time for which dropping a device waits for its work. After that, the device is released although work may still run.
@@ -212,19 +212,19 @@ impl Gpu for D3d12Gpu {
         self.queues[queue].submit(&self.device, commands, signal)
     }
 
-    fn can_copy_through(&self) -> bool {
+    fn can_copy_through_descriptors(&self) -> bool {
         false
     }
 
-    fn submit_through(
+    fn submit_descriptor_work(
         &mut self,
         queue: usize,
         waits: &[(usize, u64)],
-        through: Through<'_, Device>,
+        work: DescriptorWork<'_, Device>,
         signal: u64,
     ) -> Result<(), DeviceError> {
         self.wait_for(queue, waits)?;
-        self.queues[queue].submit_through(&self.device, through, signal)
+        self.queues[queue].submit_descriptor_work(&self.device, work, signal)
     }
 
     fn wait_idle(&mut self) -> Result<(), DeviceError> {

@@ -28,7 +28,7 @@
 //! | [`submit`](Gpu::submit), [`fence`](Gpu::fence), [`wait_idle`](Gpu::wait_idle) | required; each [`Command`] in order |
 //! | [`open_gate`](Gpu::open_gate), [`gate_opener`](Gpu::gate_opener) | required; tests control with it which work is complete |
 //! | [`take_messages`](Gpu::take_messages), [`validation`](Gpu::validation) | returns no messages, [`Validation::Off`] |
-//! | [`submit_through`](Gpu::submit_through) | returns `false` from [`can_copy_through`](Gpu::can_copy_through); tests report it and skip |
+//! | [`submit_descriptor_work`](Gpu::submit_descriptor_work) | returns `false` from [`can_copy_through_descriptors`](Gpu::can_copy_through_descriptors); tests report it and skip |
 //! | [`Command::Draw`] | returns `false` from [`can_draw`](Gpu::can_draw) |
 //! | [`bind_queue`](Gpu::bind_queue) | returns `None`; sparse resources are not tested |
 //! | [`SHARE_KINDS`](Gpu::SHARE_KINDS) | has an empty list; shared memory is not tested |
@@ -40,7 +40,7 @@
 //! use ringfence::device::sharing::ShareKind;
 //! use ringfence::device::sparse::Sparse;
 //! use ringfence::device::{DeviceError, Driver, TextureDesc, TextureInfo};
-//! use ringfence_testkit::through::Through;
+//! use ringfence_testkit::descriptor_work::DescriptorWork;
 //! use ringfence_testkit::{Command, GateOpener, Gpu, OpenError, Options, Validation, rig, sim::SimGpu};
 //!
 //! struct OwnGpu(SimGpu);
@@ -102,14 +102,14 @@
 //!     fn can_draw(&self) -> bool {
 //!         false
 //!     }
-//!     fn can_copy_through(&self) -> bool {
+//!     fn can_copy_through_descriptors(&self) -> bool {
 //!         false
 //!     }
-//!     fn submit_through(
+//!     fn submit_descriptor_work(
 //!         &mut self,
 //!         _: usize,
 //!         _: &[(usize, u64)],
-//!         _: Through<'_, Self::Device>,
+//!         _: DescriptorWork<'_, Self::Device>,
 //!         _: u64,
 //!     ) -> Result<(), DeviceError> {
 //!         Err(DeviceError::unsupported("work through descriptors"))
@@ -142,12 +142,12 @@ pub mod conformance;
 pub mod counting_allocator;
 #[cfg(all(windows, feature = "d3d12"))]
 pub mod d3d12;
+pub mod descriptor_work;
 pub mod faults;
 pub mod fixture;
 pub mod report;
 pub mod rig;
 pub mod sim;
-pub mod through;
 pub mod transfers;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
@@ -160,7 +160,7 @@ use ringfence::device::sharing::{Share, ShareKind};
 use ringfence::device::sparse::Sparse;
 use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture, TextureAspect, TextureDesc, TextureInfo};
 
-use through::Through;
+use descriptor_work::DescriptorWork;
 use transfers::Transfers;
 
 /// A function that opens the gate; see [`Gpu::gate_opener`]. Once the device is destroyed, it does nothing.
@@ -329,18 +329,18 @@ pub trait Gpu: Sized + Send + 'static {
         signal: u64,
     ) -> Result<(), DeviceError>;
 
-    /// Returns `true` if the device supports [`through::Job::Copy`].
-    fn can_copy_through(&self) -> bool;
+    /// Returns `true` if the device supports [`descriptor_work::Job::Copy`].
+    fn can_copy_through_descriptors(&self) -> bool;
 
     /// [`Gpu::submit`] for work that uses descriptors.
     ///
     /// # Errors
     /// The device is lost, memory ran out, or the device does not support a job.
-    fn submit_through(
+    fn submit_descriptor_work(
         &mut self,
         queue: usize,
         waits: &[(usize, u64)],
-        through: Through<'_, Self::Device>,
+        work: DescriptorWork<'_, Self::Device>,
         signal: u64,
     ) -> Result<(), DeviceError>;
 

@@ -15,7 +15,7 @@ use ringfence::sim::{
     Memory, Profile, SimOptions, TextureId as SimTexture, TextureRegion as SimRegion,
 };
 
-use crate::through::{Job, Through};
+use crate::descriptor_work::{DescriptorWork, Job};
 use crate::{
     Command, Disc, GateOpener, Gpu, OpenError, Options, Subresource, TextureRegion, Validation, draw_reference,
 };
@@ -315,21 +315,21 @@ impl Gpu for SimGpu {
         Ok(())
     }
 
-    fn can_copy_through(&self) -> bool {
+    fn can_copy_through_descriptors(&self) -> bool {
         true
     }
 
-    fn submit_through(
+    fn submit_descriptor_work(
         &mut self,
         queue: usize,
         waits: &[(usize, u64)],
-        through: Through<'_, Device>,
+        work: DescriptorWork<'_, Device>,
         signal: u64,
     ) -> Result<(), DeviceError> {
-        let bound = through.binding.set_once().ok().and_then(|mut bound| bound.next().copied());
+        let bound = work.binding.set_once().ok().and_then(|mut bound| bound.next().copied());
         let heap = bound.ok_or(DeviceError::invalid("a binding that is empty or already set on another list"))?;
         let uses = |slot: u32, writes| DescriptorUse { heap, slot, writes };
-        let commands = through.jobs.iter().map(|job| SimCommand::Kernel(kernel(job, &uses))).collect();
+        let commands = work.jobs.iter().map(|job| SimCommand::Kernel(kernel(job, &uses))).collect();
         let waits = self.fences_of(waits);
         self.device.submit(queue, &waits, commands, (self.fences[queue], signal))?;
         self.submitted[queue] = signal;

@@ -12,6 +12,7 @@
 //! queues than requested, the device opens with those that it has. After its first use, a texture stays in the layout
 //! `GENERAL`.
 
+mod descriptor_work;
 mod draw;
 mod enumerate;
 mod instance;
@@ -20,7 +21,6 @@ mod open;
 mod queue;
 mod record;
 mod texels;
-mod through;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,7 +32,7 @@ use ringfence::device::sharing::ShareKind;
 use ringfence::device::{DeviceError, Driver, TextureDesc};
 use ringfence::vulkan::{Device, Features, TextureInfo, device_error};
 
-use crate::through::Through;
+use crate::descriptor_work::DescriptorWork;
 use crate::{Command, GateOpener, Gpu, OpenError, Options, Validation};
 use draw::Painter;
 pub use enumerate::{DeviceSummary, enumerate};
@@ -52,7 +52,7 @@ pub struct VulkanGpu {
     copy_family: u32,
     /// `Some` if the device supports [`Command::Draw`].
     painter: Option<Painter>,
-    pipelines: through::Pipelines,
+    pipelines: descriptor_work::Pipelines,
     device: Device,
     /// Declared last, because the device must be destroyed before its instance.
     instance: Instance,
@@ -198,27 +198,27 @@ impl Gpu for VulkanGpu {
         self.queues[queue].submit(raw, &waits, signal, |batch| record::commands(raw, painter, commands, batch))
     }
 
-    fn can_copy_through(&self) -> bool {
+    fn can_copy_through_descriptors(&self) -> bool {
         true
     }
 
-    fn submit_through(
+    fn submit_descriptor_work(
         &mut self,
         queue: usize,
         waits: &[(usize, u64)],
-        through: Through<'_, Device>,
+        work: DescriptorWork<'_, Device>,
         signal: u64,
     ) -> Result<(), DeviceError> {
         let missing = DeviceError::invalid("a binding without a heap of resource views");
-        let bound = *through.binding.bound(HeapKind::Resources).ok_or(missing)?;
+        let bound = *work.binding.bound(HeapKind::Resources).ok_or(missing)?;
         let raw = self.device.raw();
         self.pipelines
-            .prepare(raw, &bound, (through.slots, through.jobs))
+            .prepare(raw, &bound, (work.slots, work.jobs))
             .map_err(|error| device_error(error, "creating pipelines"))?;
         self.note_gate(waits);
         let waits: Vec<_> = waits.iter().map(|&(queue, value)| (self.fence_of(queue), value)).collect();
         let (raw, device, pipelines) = (self.device.raw(), &self.device, &self.pipelines);
-        self.queues[queue].submit(raw, &waits, signal, |batch| pipelines.record(device, batch, through))
+        self.queues[queue].submit(raw, &waits, signal, |batch| pipelines.record(device, batch, work))
     }
 
     fn wait_idle(&mut self) -> Result<(), DeviceError> {

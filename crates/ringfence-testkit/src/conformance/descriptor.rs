@@ -2,8 +2,8 @@
 
 use std::sync::Barrier;
 
+use crate::descriptor_work::{DescriptorWork, Job, Slot};
 use crate::fixture::Recording;
-use crate::through::{Job, Slot, Through};
 use crate::{Command, Gpu};
 use ringfence::algorithms::range::{Allocate, FreeError};
 use ringfence::descriptor::{
@@ -99,8 +99,8 @@ fn submit<G: Gpu>(
 ) -> u64 {
     let mut binding = heap.bind(&frame).expect("there is room for a set");
     let value = frame.value();
-    let through = Through { binding: &mut binding, slots: heap.slots(), jobs };
-    rig.gpu.submit_through(0, waits, through, value).expect("the device is not lost");
+    let work = DescriptorWork { binding: &mut binding, slots: heap.slots(), jobs };
+    rig.gpu.submit_descriptor_work(0, waits, work, value).expect("the device is not lost");
     rig.timelines[0].submitted(frame).expect("in order");
     value
 }
@@ -300,7 +300,7 @@ pub fn work_goes_through_bindless_persistent_and_table_descriptors<G: Gpu>(rig: 
 }
 
 pub fn work_reads_through_a_bindless_index<G: Gpu>(rig: &mut Rig<G>) {
-    if !rig.gpu.can_copy_through() {
+    if !rig.gpu.can_copy_through_descriptors() {
         return skipped("the test kit cannot copy through descriptors here");
     }
     let (heap, cpu) = (visible(rig), cpu(rig));
@@ -322,7 +322,7 @@ pub fn work_reads_through_a_bindless_index<G: Gpu>(rig: &mut Rig<G>) {
 
 /// Small buffers, staged bytes and fast constants are ranges of shared buffers. A view of each shows its own bytes.
 pub fn a_view_of_a_range_of_a_shared_buffer_shows_that_range<G: Gpu>(rig: &mut Rig<G>) {
-    if !rig.gpu.can_copy_through() {
+    if !rig.gpu.can_copy_through_descriptors() {
         return skipped("the test kit cannot copy through descriptors here");
     }
     let (heap, cpu) = (visible(rig), cpu(rig));
@@ -898,7 +898,7 @@ pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
             buffer: target.object().clone(),
         };
         let (from, to) = (at(0, view.cpu_handle()), at(1, shown.cpu_handle(0)));
-        if rig.gpu.can_copy_through() {
+        if rig.gpu.can_copy_through_descriptors() {
             run(rig, &heap, frame, &[Job::Copy { from, constants: true, to, words: WORDS }]);
             assert!(holds(rig, &target, value), "{value}");
         } else {
@@ -929,7 +929,7 @@ pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
 
 /// A view of dynamic constants is valid for the whole frame that bound it, even if the pool grows or shrinks meanwhile.
 pub fn constants_are_read_where_they_were_bound_after_their_pool_was_exchanged<G: Gpu>(rig: &mut Rig<G>) {
-    if !rig.gpu.can_copy_through() {
+    if !rig.gpu.can_copy_through_descriptors() {
         return skipped("the test kit cannot copy through descriptors here");
     }
     let types = ViewTypes::CONSTANTS | ViewTypes::STORAGE_BUFFER;

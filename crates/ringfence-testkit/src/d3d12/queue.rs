@@ -8,7 +8,7 @@ use windows::core::Interface;
 use super::device_error;
 use super::record::Recorder;
 use crate::Command;
-use crate::through::Through;
+use crate::descriptor_work::DescriptorWork;
 
 pub(super) struct Queue {
     raw: ID3D12CommandQueue,
@@ -69,13 +69,13 @@ impl Queue {
         self.submit_list(device, signal, |recorder| commands.iter().try_for_each(|command| recorder.record(command)))
     }
 
-    pub(super) fn submit_through(
+    pub(super) fn submit_descriptor_work(
         &mut self,
         device: &Device,
-        through: Through<'_, Device>,
+        work: DescriptorWork<'_, Device>,
         signal: u64,
     ) -> Result<(), DeviceError> {
-        self.submit_list(device, signal, |recorder| recorder.go_through(through))
+        self.submit_list(device, signal, |recorder| recorder.record_descriptor_work(work))
     }
 
     fn submit_list(

@@ -18,7 +18,7 @@ use ringfence::device::{
 use windows::Win32::Graphics::Direct3D12::*;
 
 use super::device_error;
-use crate::through::{Job, Through};
+use crate::descriptor_work::{DescriptorWork, Job};
 use crate::{Command, Subresource, TextureRegion};
 
 /// Maximum size of the buffer that a fill copies repeatedly, in bytes.
@@ -103,10 +103,10 @@ impl<'a> Recorder<'a> {
     }
 
     /// Binds the heap and clears buffers through its descriptors. Without a shader, only clears can use a descriptor.
-    pub(super) fn go_through(&mut self, through: Through<'_, Device>) -> Result<(), DeviceError> {
+    pub(super) fn record_descriptor_work(&mut self, work: DescriptorWork<'_, Device>) -> Result<(), DeviceError> {
         // SAFETY: the list is open and empty.
-        unsafe { through.binding.set(self.list) }.map_err(|_| DeviceError::invalid("a binding that was set before"))?;
-        for job in through.jobs {
+        unsafe { work.binding.set(self.list) }.map_err(|_| DeviceError::invalid("a binding that was set before"))?;
+        for job in work.jobs {
             let Job::Fill { to, value, .. } = job else {
                 return Err(DeviceError::unsupported("copies through descriptors on Direct3D 12"));
             };

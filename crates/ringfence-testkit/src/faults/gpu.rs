@@ -12,7 +12,7 @@ use ringfence::device::sharing::ShareKind;
 use ringfence::device::sparse::Sparse;
 use ringfence::device::{Device, DeviceError, Driver, RawBuffer, RawTexture, TextureDesc, TextureInfo};
 
-use crate::through::Through;
+use crate::descriptor_work::DescriptorWork;
 use crate::transfers::Transfers;
 use crate::{Command, GateOpener, Gpu, OpenError, Options, Validation};
 
@@ -197,16 +197,16 @@ impl<G: Gpu> Gpu for FaultyGpu<G> {
         self.inner.submit(queue, waits, &unwrapped, signal)
     }
 
-    fn can_copy_through(&self) -> bool {
+    fn can_copy_through_descriptors(&self) -> bool {
         false
     }
 
     /// Returns an error: a binding belongs to the injected device, but such work would run on the wrapped one.
-    fn submit_through(
+    fn submit_descriptor_work(
         &mut self,
         _queue: usize,
         _waits: &[(usize, u64)],
-        _through: Through<'_, Self::Device>,
+        _work: DescriptorWork<'_, Self::Device>,
         _signal: u64,
     ) -> Result<(), DeviceError> {
         Err(DeviceError::unsupported("work through descriptors behind a fault injector"))

@@ -35,15 +35,15 @@ pub(super) fn commands(
                 let draw = Draw { discs, discs_offset, disc_count, target, width, height };
                 painter.expect("the device can draw").record(device, batch, &draw)?;
             }
-            ref copy => record_copy(device, batch.commands, copy),
+            ref transfer => record_transfer(device, batch.commands, transfer),
         }
     }
     host_barrier(device, batch.commands);
     Ok(())
 }
 
-/// Records any command except a draw.
-fn record_copy(device: &ash::Device, commands: vk::CommandBuffer, command: &Command<Device>) {
+/// Records a transfer command: any [`Command`] except a draw.
+fn record_transfer(device: &ash::Device, commands: vk::CommandBuffer, command: &Command<Device>) {
     // SAFETY: the resources belong to the device. The creator of the command promises that its ranges are inside them.
     unsafe {
         match *command {

@@ -10,7 +10,7 @@ use super::super::outcome::{Step, granted, staged, stop, wrong};
 use super::super::thing::{Check, needs};
 use super::steps::copy_whole;
 use super::{Program, Recording};
-use crate::through::{Job, Slot, Through};
+use crate::descriptor_work::{DescriptorWork, Job, Slot};
 use crate::{Command, Gpu};
 
 impl Program {
@@ -67,7 +67,7 @@ impl Program {
     }
 
     /// Fills a buffer through its bindless descriptor, in a separate submission of the first queue.
-    pub fn fill_through(&mut self, at: usize) -> Step {
+    pub fn fill_through_descriptor(&mut self, at: usize) -> Step {
         self.submit(0)?;
         let thing = &self.things[at];
         let Some(buffer) = thing.buffer().filter(|_| !thing.is_upload && thing.bytes.len() >= 64) else {
@@ -101,8 +101,8 @@ impl Program {
         let gpu = self.heap.gpu_handle(index.slot(), &frame);
         let to = Slot { index: index.slot(), gpu, cpu: CpuHandle(0), buffer: object };
         let jobs = [Job::Fill { to, words: 16, value }];
-        let through = Through { binding: &mut binding, slots: self.heap.slots(), jobs: &jobs };
-        self.gpu.submit_through(0, &waits, through, frame.value()).map_err(stop)?;
+        let work = DescriptorWork { binding: &mut binding, slots: self.heap.slots(), jobs: &jobs };
+        self.gpu.submit_descriptor_work(0, &waits, work, frame.value()).map_err(stop)?;
         self.submitted(0, frame, by.value)?;
         let thing = &mut self.things[at];
         thing.bytes[..64].chunks_mut(4).for_each(|word| word.copy_from_slice(&value.to_le_bytes()));

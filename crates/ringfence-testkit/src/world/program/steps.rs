@@ -28,7 +28,7 @@ impl Program {
             65..=70 => self.create_texture(),
             71..=73 => self.draw(),
             74..=79 => self.transient_frame(),
-            80..=85 => self.pick_and(Self::fill_through),
+            80..=85 => self.pick_and(Self::fill_through_descriptor),
             86..=88 => self.constants(),
             89..=94 => self.rewrite(),
             95..=105 => self.submit_some(),

@@ -14,7 +14,7 @@ use ringfence::device::descriptors::{
 use ringfence::device::{BufferUsage, TextureDesc, TextureUsage};
 use ringfence::{AllocationDesc, BindlessTable, Buffer, Frame, Location, ShaderVisibleHeap, Texture};
 use ringfence_testkit::Gpu;
-use ringfence_testkit::through::{Job, Slot, Through};
+use ringfence_testkit::descriptor_work::{DescriptorWork, Job, Slot};
 
 use crate::device_suite::rig::{PATIENCE, Rig, buffer};
 
@@ -48,9 +48,9 @@ fn submit<G: Gpu>(
     let mut binding = heap.bind(&frame).expect("there is room for a set");
     let value = frame.value();
     let jobs = [Job::Fill { to, words: (BYTES / 4) as u32, value: fill }];
-    let through = Through { binding: &mut binding, slots: heap.slots(), jobs: &jobs };
+    let work = DescriptorWork { binding: &mut binding, slots: heap.slots(), jobs: &jobs };
     let gate = (rig.gpu.gate(), gate);
-    rig.gpu.submit_through(0, &[gate], through, value).expect("the device is not lost");
+    rig.gpu.submit_descriptor_work(0, &[gate], work, value).expect("the device is not lost");
     rig.timelines[0].submitted(frame).expect("in order");
     value
 }

@@ -1,4 +1,4 @@
-//! The compute pipelines for [`Through`]: one per heap size, created when it is first needed.
+//! The compute pipelines for [`DescriptorWork`]: one per heap size, created when it is first needed.
 
 use ash::vk;
 use naga::back::spv;
@@ -8,11 +8,11 @@ use ringfence::vulkan::{Bound, Device};
 
 use super::queue::Batch;
 use super::record;
-use crate::through::{Job, Through};
+use crate::descriptor_work::{DescriptorWork, Job};
 
-/// Number of invocations in a workgroup; must match `through.wgsl`.
+/// Number of invocations in a workgroup; must match `descriptor_work.wgsl`.
 const GROUP: u32 = 64;
-/// Size of `Job` in `through.wgsl`, in bytes.
+/// Size of `Job` in `descriptor_work.wgsl`, in bytes.
 const JOB_BYTES: u32 = 16;
 
 #[derive(Default)]
@@ -74,19 +74,19 @@ impl Pipelines {
         &self,
         device: &Device,
         batch: &Batch,
-        through: Through<'_, Device>,
+        work: DescriptorWork<'_, Device>,
     ) -> Result<(), vk::Result> {
-        let bound = *through.binding.bound(HeapKind::Resources).expect("a heap of resources is bound");
+        let bound = *work.binding.bound(HeapKind::Resources).expect("a heap of resources is bound");
         let (raw, commands, point) = (device.raw(), batch.commands, vk::PipelineBindPoint::COMPUTE);
-        for (number, job) in through.jobs.iter().enumerate() {
-            let pipeline = self.find(Key::of(&bound, through.slots, job)).expect("the pipeline was prepared");
+        for (number, job) in work.jobs.iter().enumerate() {
+            let pipeline = self.find(Key::of(&bound, work.slots, job)).expect("the pipeline was prepared");
             // SAFETY: the command buffer is being recorded. Pipeline, layout and heap match.
             unsafe {
                 raw.cmd_bind_pipeline(commands, point, pipeline.raw);
                 if number == 0 {
-                    through.binding.set(device, commands, point, pipeline.layout, 0).expect("set once");
+                    work.binding.set(device, commands, point, pipeline.layout, 0).expect("set once");
                 } else {
-                    through.binding.set_offsets(device, commands, point, pipeline.layout, 0);
+                    work.binding.set_offsets(device, commands, point, pipeline.layout, 0);
                 }
             }
             record::barrier(raw, commands, None);
@@ -165,7 +165,7 @@ fn make_pipeline(
 /// # Panics
 /// If the shader, which is part of this program, is invalid. A test checks that it is valid.
 fn compile(slots: u32, constants: bool) -> Vec<u32> {
-    let source = if constants { include_str!("through_constants.wgsl") } else { include_str!("through.wgsl") };
+    let source = if constants { include_str!("constant_copy.wgsl") } else { include_str!("descriptor_work.wgsl") };
     let source = source.replace("SLOTS", &slots.to_string());
     let module = naga::front::wgsl::parse_str(&source).expect("it is WGSL");
     let mut validator = Validator::new(ValidationFlags::all(), Capabilities::all());

@@ -1,12 +1,12 @@
-//! Work that accesses buffers through descriptors, as a shader with a bindless index does.
+//! GPU work that accesses buffers through descriptors, as a shader with a bindless index does.
 
 use ringfence::descriptor::Binding;
 use ringfence::device::RawBuffer;
 use ringfence::device::descriptors::{CpuHandle, Descriptors, GpuHandle};
 
-/// One command list that binds a shader-visible heap of resource views.
+/// The content of one command list: it binds a shader-visible heap of resource views and executes jobs.
 #[derive(Debug)]
-pub struct Through<'a, D: Descriptors> {
+pub struct DescriptorWork<'a, D: Descriptors> {
     /// The binding of the heap. It must not be set on a list yet.
     pub binding: &'a mut Binding<D>,
     /// Number of slots of the heap. The arrays in the shaders have this length.
@@ -27,7 +27,7 @@ pub enum Job<D: Descriptors> {
         /// The new value of each word.
         value: u32,
     },
-    /// Copies words from the view in one slot to the view in another; see [`crate::Gpu::can_copy_through`].
+    /// Copies words between the views in two slots. Requires [`crate::Gpu::can_copy_through_descriptors`].
     Copy {
         /// The source slot.
         from: Slot<D>,
