@@ -39,7 +39,7 @@ use crate::Gpu;
 use crate::sim::SimGpu;
 
 pub use gpu::FaultyGpu;
-pub use stage::{Behind, Failure, FaultyBuffer, Outcome, Stage, Trial, copy, pattern};
+pub use stage::{Failure, FaultyBuffer, FaultyDevice, Outcome, Stage, Trial, copy, pattern};
 
 /// The function of a scenario.
 pub type Scenario<'a, G> = &'a dyn Fn(&mut Stage<G>) -> Outcome;
@@ -129,7 +129,7 @@ impl Walk<'_> {
         if only.is_some_and(|(wanted, _)| wanted != name) {
             return 0;
         }
-        let calls = self.calm(open().0, scenario);
+        let calls = self.run_without_fault(open().0, scenario);
         assert!(calls > 0, "scenario '{name}' makes no driver call that can fail");
         for nth in (0..calls).step_by(self.step) {
             if only.is_some_and(|(_, wanted)| wanted != nth.to_string()) {
@@ -149,7 +149,7 @@ impl Walk<'_> {
     }
 
     /// Runs a scenario without a fault. Returns the number of its calls that can fail.
-    fn calm<G: Gpu>(&self, gpu: G, scenario: Scenario<'_, G>) -> u64 {
+    fn run_without_fault<G: Gpu>(&self, gpu: G, scenario: Scenario<'_, G>) -> u64 {
         let mut stage = Stage::new(gpu, self.allocator, None);
         let before = stage.faults.calls();
         scenario(&mut stage).expect("nothing fails without a fault");

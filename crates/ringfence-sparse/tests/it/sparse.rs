@@ -53,10 +53,10 @@ fn program(world: &FaultyFixture) -> Result<(), Box<dyn std::error::Error>> {
 #[test]
 fn each_call_fails_once_and_nothing_is_leaked() {
     for debug in [DebugDesc::default(), DebugDesc::everything()] {
-        let calm = world(debug);
-        program(&calm).expect("only requested calls fail");
-        let calls = calm.faults.calls();
-        calm.finish();
+        let without_faults = world(debug);
+        program(&without_faults).expect("only requested calls fail");
+        let calls = without_faults.faults.calls();
+        without_faults.finish();
         assert!(calls > 8, "the program makes {calls} calls that can fail");
         for nth in 0..calls {
             let world = world(debug);

@@ -59,14 +59,14 @@ pub fn unused_memory_is_evicted_under_pressure_and_comes_back_with_its_bytes<G: 
     let held: Vec<_> = (0..6).map(|_| make(rig)).collect();
     let has = can_evict(rig.memory.device().capabilities(), held[0].memory_type());
     // SAFETY: the tests list the evictable resources that their submissions use.
-    let calm = unsafe { rig.memory.residency() };
+    let residency = unsafe { rig.memory.residency() };
     let mut upload = rig.buffer(SIZE, Location::Upload, "upload");
     for (number, buffer) in held.iter().enumerate() {
         upload.write(0, &pattern(number as u64, SIZE as usize)).expect("upload memory is mapped");
-        use_one(rig, &calm, &upload, buffer);
+        use_one(rig, &residency, &upload, buffer);
     }
     let objects = if has { 6 } else { 0 };
-    assert_eq!((calm.object_count() >= objects, calm.absent_bytes()), (true, 0), "{calm:?}");
+    assert_eq!((residency.object_count() >= objects, residency.absent_bytes()), (true, 0), "{residency:?}");
     let pressed = pressed(rig);
     let back = rig.buffer(SIZE, Location::Readback, "back");
     for round in 0..3 {

@@ -15,11 +15,11 @@ use super::FaultyGpu;
 use crate::rig::PATIENCE;
 use crate::{Command, Gpu, TextureRegion};
 
-/// The device that the library sees.
-pub type Behind<G> = FaultInjector<<G as Gpu>::Device>;
+/// The device of a [`Stage`], with a fault injector.
+pub type FaultyDevice<G> = FaultInjector<<G as Gpu>::Device>;
 
 /// A buffer of a [`Stage`].
-pub type FaultyBuffer<G> = Buffer<Behind<G>>;
+pub type FaultyBuffer<G> = Buffer<FaultyDevice<G>>;
 
 /// The error that ends a scenario: a typed error of the library, as text.
 pub struct Failure(pub String);
@@ -42,9 +42,9 @@ pub type Outcome = Result<(), Failure>;
 /// An open device with a fault injector, an allocator, and a timeline per queue.
 pub struct Stage<G: Gpu> {
     /// Allocator over the injector.
-    pub memory: Allocator<Behind<G>>,
+    pub memory: Allocator<FaultyDevice<G>>,
     /// One timeline per queue.
-    pub timelines: Vec<Timeline<Behind<G>>>,
+    pub timelines: Vec<Timeline<FaultyDevice<G>>>,
     /// The fault injector.
     pub faults: FaultInjector,
     /// The device. It must outlive all other objects.
@@ -57,7 +57,7 @@ pub struct Stage<G: Gpu> {
 
 /// Runs a fallible call, and runs it again if it fails. Does not borrow the stage.
 pub struct Trial<G: Gpu> {
-    memory: Allocator<Behind<G>>,
+    memory: Allocator<FaultyDevice<G>>,
     faults: FaultInjector,
     texts: Rc<RefCell<BTreeSet<String>>>,
     errors_seen: Rc<Cell<u64>>,
@@ -197,7 +197,7 @@ impl<G: Gpu> Stage<G> {
     ///
     /// # Errors
     /// The call failed twice.
-    pub fn texture(&self, desc: TextureDesc, how: AllocationDesc<'_>) -> Result<Texture<Behind<G>>, Failure> {
+    pub fn texture(&self, desc: TextureDesc, how: AllocationDesc<'_>) -> Result<Texture<FaultyDevice<G>>, Failure> {
         self.trial().run(|| self.memory.create_texture(&desc, how))
     }
 
@@ -215,7 +215,7 @@ impl<G: Gpu> Stage<G> {
     ///
     /// # Errors
     /// The device is lost.
-    pub fn submit(&mut self, frame: Frame, commands: &[Command<Behind<G>>]) -> Result<u64, Failure> {
+    pub fn submit(&mut self, frame: Frame, commands: &[Command<FaultyDevice<G>>]) -> Result<u64, Failure> {
         let value = frame.value();
         self.gpu.submit(0, &[], commands, value)?;
         self.timelines[0].submitted(frame)?;
@@ -239,7 +239,7 @@ impl<G: Gpu> Stage<G> {
     ///
     /// # Errors
     /// A call failed twice, or the device is lost.
-    pub fn run(&mut self, commands: &[Command<Behind<G>>]) -> Outcome {
+    pub fn run(&mut self, commands: &[Command<FaultyDevice<G>>]) -> Outcome {
         let frame = self.timelines[0].begin();
         let value = self.submit(frame, commands)?;
         self.wait(value)
@@ -263,7 +263,7 @@ impl<G: Gpu> Stage<G> {
     ///
     /// # Panics
     /// The panics of [`Stage::expect`].
-    pub fn expect_at(&mut self, (src, src_offset): (RawBuffer<Behind<G>>, u64), bytes: &[u8]) -> Outcome {
+    pub fn expect_at(&mut self, (src, src_offset): (RawBuffer<FaultyDevice<G>>, u64), bytes: &[u8]) -> Outcome {
         let size = bytes.len() as u64;
         let back = self.buffer(size, Location::Readback)?;
         let dst = back.object().clone();
@@ -314,7 +314,7 @@ impl<G: Gpu> Stage<G> {
 
 /// Returns a copy of the first `size` bytes of one buffer to the start of another.
 #[must_use]
-pub fn copy<G: Gpu>(from: &FaultyBuffer<G>, to: &FaultyBuffer<G>, size: u64) -> Command<Behind<G>> {
+pub fn copy<G: Gpu>(from: &FaultyBuffer<G>, to: &FaultyBuffer<G>, size: u64) -> Command<FaultyDevice<G>> {
     let (src, dst) = (from.object().clone(), to.object().clone());
     Command::CopyBuffer { src, src_offset: 0, dst, dst_offset: 0, size }
 }

@@ -8,11 +8,11 @@ mod upload;
 use ringfence::AllocatorDesc;
 use ringfence::device::{DeviceError, RawBuffer};
 use ringfence::sim::{Profile, SimOptions};
-use ringfence_testkit::faults::{Behind, Lasting, Outcome, Stage, Table, Walk};
+use ringfence_testkit::faults::{FaultyDevice, Lasting, Outcome, Stage, Table, Walk};
 use ringfence_testkit::sim::SimGpu;
 
 /// The simulated device behind an injector of faults.
-type Device = Behind<SimGpu>;
+type Device = FaultyDevice<SimGpu>;
 type World = Stage<SimGpu>;
 type Command = ringfence_testkit::Command<Device>;
 

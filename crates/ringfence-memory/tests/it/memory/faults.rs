@@ -55,10 +55,10 @@ fn program(world: &FaultyFixture) -> Result<(), Error> {
 fn each_call_fails_once_and_nothing_is_leaked() {
     for profile in Profile::all() {
         let name = profile.name;
-        let calm = world(profile.clone(), AllocatorDesc::default());
-        program(&calm).expect("only requested calls fail");
-        let calls = calm.faults.calls();
-        calm.finish();
+        let without_faults = world(profile.clone(), AllocatorDesc::default());
+        program(&without_faults).expect("only requested calls fail");
+        let calls = without_faults.faults.calls();
+        without_faults.finish();
         assert!(calls > 50, "the program makes {calls} calls that can fail");
         for error in [DeviceError::OutOfDeviceMemory, DeviceError::Other(-7)] {
             for nth in 0..calls {

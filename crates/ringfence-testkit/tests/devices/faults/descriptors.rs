@@ -9,7 +9,7 @@ use ringfence::{AllocationDesc, BindlessTable, ShaderVisibleHeap};
 use ringfence_testkit::Gpu;
 
 use crate::faults::KIB;
-use ringfence_testkit::faults::{Behind, Failure, FaultyBuffer, Outcome, Stage};
+use ringfence_testkit::faults::{Failure, FaultyBuffer, FaultyDevice, Outcome, Stage};
 
 const TYPES: ViewTypes = ViewTypes::STORAGE_BUFFER;
 const CPU: CpuHeapDesc<'static> = CpuHeapDesc {
@@ -30,7 +30,7 @@ fn storage<G: Gpu>(stage: &Stage<G>) -> Result<FaultyBuffer<G>, Failure> {
     stage.buffer_for(KIB, BufferUsage::STORAGE | BufferUsage::COPY_DST, AllocationDesc::default())
 }
 
-fn words<G: Gpu>(of: &FaultyBuffer<G>) -> Result<View<'_, Behind<G>>, Failure> {
+fn words<G: Gpu>(of: &FaultyBuffer<G>) -> Result<View<'_, FaultyDevice<G>>, Failure> {
     let kind = BufferViewKind::Storage { stride: 0, writes: true };
     Ok(View::buffer(of, BufferView { kind, offset: 0, size: 256 })?)
 }
@@ -38,7 +38,7 @@ fn words<G: Gpu>(of: &FaultyBuffer<G>) -> Result<View<'_, Behind<G>>, Failure> {
 pub fn cpu_heaps<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let shown = storage(stage)?;
     let trial = stage.trial();
-    let heap = trial.run(|| CpuDescriptorHeap::<Behind<G>>::new(&stage.memory, CPU))?;
+    let heap = trial.run(|| CpuDescriptorHeap::<FaultyDevice<G>>::new(&stage.memory, CPU))?;
     let mut held = Vec::new();
     for count in [1, 2, 4, 9] {
         let mut descriptors = trial.run(|| heap.allocate(count))?;
@@ -57,8 +57,8 @@ pub fn cpu_heaps<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
 pub fn tables_and_bindless<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let shown = storage(stage)?;
     let trial = stage.trial();
-    let heap = trial.run(|| ShaderVisibleHeap::<Behind<G>>::new(&stage.memory, visible()))?;
-    let cpu = trial.run(|| CpuDescriptorHeap::<Behind<G>>::new(&stage.memory, CPU))?;
+    let heap = trial.run(|| ShaderVisibleHeap::<FaultyDevice<G>>::new(&stage.memory, visible()))?;
+    let cpu = trial.run(|| CpuDescriptorHeap::<FaultyDevice<G>>::new(&stage.memory, CPU))?;
     let mut slots = trial.run(|| cpu.allocate(2))?;
     for index in 0..2 {
         trial.run(|| slots.write(index, &words::<G>(&shown).expect("made for it")))?;
@@ -99,7 +99,7 @@ pub fn heap_that_grows<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let trial = stage.trial();
     // Together with the growth, every driver has as many slots.
     let desc = ShaderVisibleDesc { frame_slots: 12, slots_max: 28, ..visible() };
-    let heap = trial.run(|| ShaderVisibleHeap::<Behind<G>>::new(&stage.memory, desc))?;
+    let heap = trial.run(|| ShaderVisibleHeap::<FaultyDevice<G>>::new(&stage.memory, desc))?;
     let mut persistent = trial.run(|| heap.allocate(8))?;
     let view = words::<G>(&shown)?;
     trial.run(|| persistent.write(3, &view))?;
@@ -119,7 +119,7 @@ pub fn heap_that_grows<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
 pub fn samplers<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
     let trial = stage.trial();
     let desc = ShaderVisibleDesc { kind: HeapKind::Samplers, persistent_slots: 8, frame_slots: 0, ..visible() };
-    let heap = trial.run(|| ShaderVisibleHeap::<Behind<G>>::new(&stage.memory, desc))?;
+    let heap = trial.run(|| ShaderVisibleHeap::<FaultyDevice<G>>::new(&stage.memory, desc))?;
     let table =
         trial.run(|| SamplerTable::new(&stage.memory, &heap, BindlessDesc { capacity: 4, clear_freed: true }))?;
     let desc = |bias: f32| SamplerDesc { level_bias: bias, ..Default::default() };

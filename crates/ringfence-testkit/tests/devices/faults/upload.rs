@@ -9,15 +9,15 @@ use ringfence::{AllocationDesc, ConstantBuffers, FastConstants, Location, Readba
 use ringfence_testkit::{Command, Gpu};
 
 use crate::faults::KIB;
-use ringfence_testkit::faults::{Behind, Failure, FaultyBuffer, Outcome, Stage, pattern};
+use ringfence_testkit::faults::{Failure, FaultyBuffer, FaultyDevice, Outcome, Stage, pattern};
 use ringfence_testkit::rig::PATIENCE;
 
-fn ring<G: Gpu>(stage: &Stage<G>, capacity: u64, when_full: WhenFull) -> Result<UploadRing<Behind<G>>, Failure> {
+fn ring<G: Gpu>(stage: &Stage<G>, capacity: u64, when_full: WhenFull) -> Result<UploadRing<FaultyDevice<G>>, Failure> {
     let desc = UploadDesc { capacity, when_full, name: "ring", ..Default::default() };
     stage.trial().run(|| UploadRing::new(&stage.memory, desc))
 }
 
-fn copy_staged<G: Gpu>(staged: &Staged<Behind<G>>, to: &FaultyBuffer<G>, at: u64) -> Command<Behind<G>> {
+fn copy_staged<G: Gpu>(staged: &Staged<FaultyDevice<G>>, to: &FaultyBuffer<G>, at: u64) -> Command<FaultyDevice<G>> {
     Command::CopyBuffer {
         src: staged.buffer.clone(),
         src_offset: staged.offset,
