@@ -247,7 +247,7 @@ impl<D: Device> RingState<D> {
             if is_first {
                 books.past_high_water = books.high_water();
                 books.ring = Ring::for_frames(capacity);
-                books.calm = ShrinkTimer::default();
+                books.shrink_timer = ShrinkTimer::default();
                 self.generation.store(generation + 1, Ordering::Release);
                 std::mem::swap(&mut books.segment, &mut segment);
             }
@@ -284,9 +284,9 @@ impl<D: Device> ReclaimRing for RingState<D> {
         books.release(&mut has_passed);
         let are_over = books.exchanged.note(&mut has_passed);
         let (capacity, used) = (books.ring.capacity(), books.ring.used());
-        books.calm.note(used);
-        let is_calm = !is_short && books.calm.tick(&self.config, capacity);
-        is_calm || are_over
+        books.shrink_timer.note(used);
+        let should_shrink = !is_short && books.shrink_timer.tick(&self.config, capacity);
+        should_shrink || are_over
     }
 
     fn upkeep(&self) {
@@ -297,8 +297,8 @@ impl<D: Device> ReclaimRing for RingState<D> {
         }
         let exchanged = || self.books.lock().exchanged.take();
         std::iter::from_fn(exchanged).for_each(drop);
-        let is_calm = self.books.lock().calm.is_over(&self.config);
-        if is_calm {
+        let should_shrink = self.books.lock().shrink_timer.is_over(&self.config);
+        if should_shrink {
             self.shrink();
         }
     }

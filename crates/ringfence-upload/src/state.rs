@@ -52,7 +52,7 @@ pub(super) struct Locked<D: Device> {
     pub(super) pins: Pins,
     /// Largest high-water mark of the ring's earlier buffers, in bytes.
     pub(super) past_high_water: u64,
-    pub(super) calm: ShrinkTimer,
+    pub(super) shrink_timer: ShrinkTimer,
 }
 
 /// Count of the consecutive calls of `reclaim` during which at most a quarter of a ring was in use.
@@ -132,7 +132,7 @@ impl<D: Device> RingState<D> {
             exchanged: Exchanged::new(),
             pins: Pins::default(),
             past_high_water: 0,
-            calm: ShrinkTimer::default(),
+            shrink_timer: ShrinkTimer::default(),
         };
         let state = Arc::new(Self {
             memory: memory.clone(),
@@ -276,7 +276,7 @@ impl<D: Device> Locked<D> {
         let alignment = request.alignment;
         let alignment = if alignment.is_power_of_two() { alignment.max(atom) } else { alignment };
         let range = self.ring.allocate(padded, alignment, users)?;
-        self.calm.note(self.ring.used());
+        self.shrink_timer.note(self.ring.used());
         let pin = match pin {
             Some(pin) => {
                 pin.set(range.position());

@@ -107,7 +107,7 @@ macro_rules! suite {
         );
         suite!(@ $open, rings:
             seed_001_11_every_wait_of_a_write_is_counted,
-            a_ring_grows_to_its_cap_and_shrinks_when_it_is_calm,
+            a_ring_grows_to_its_cap_and_shrinks_when_it_is_little_used,
             seed_001_11_a_ring_that_was_exchanged_keeps_its_high_water,
         );
         suite!(@ $open, streaming:

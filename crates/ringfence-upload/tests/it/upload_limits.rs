@@ -342,5 +342,5 @@ fn a_ring_in_use_is_not_halved_however_often_is_reclaimed() {
     program.submit(frame);
     assert!(program.device.run_until_idle());
     (0..20).for_each(|_| _ = program.memory.reclaim());
-    assert!(ring.capacity() < capacity, "it is calm now");
+    assert!(ring.capacity() < capacity, "it is little used now");
 }

@@ -44,7 +44,7 @@ pub fn seed_001_11_a_ring_that_was_exchanged_keeps_its_high_water<G: Gpu>(rig: &
     assert_eq!((shrunk.shrink_count, shrunk.high_water_bytes), (1, 4096), "of the previous one");
 }
 
-pub fn a_ring_grows_to_its_cap_and_shrinks_when_it_is_calm<G: Gpu>(rig: &mut Rig<G>) {
+pub fn a_ring_grows_to_its_cap_and_shrinks_when_it_is_little_used<G: Gpu>(rig: &mut Rig<G>) {
     let when_full = WhenFull::Grow { capacity_max: 64 << 10, timeout: PATIENCE, shrink_after: 5 };
     let ring = ring(rig, 8 << 10, when_full);
     let target = rig.buffer(64 << 10, Location::Device, "target");
