@@ -42,12 +42,12 @@ pub(super) fn open(options: &Options) -> Result<VulkanGpu, OpenError> {
         VulkanGpu { queues, gate, gate_values, queue_family, copy_family, painter, pipelines, device, instance };
     // Number of queues of the test kit. They share the `queue_count` queues of the device.
     let wanted = if options.shared_queues { options.queues.max(1) as u32 } else { queue_count };
-    furnish(&mut gpu, physical, (wanted, queue_count))?;
+    create_objects(&mut gpu, physical, (wanted, queue_count))?;
     Ok(gpu)
 }
 
 /// Creates the objects that the device needs to run commands. On failure, dropping `gpu` destroys those that exist.
-fn furnish(
+fn create_objects(
     gpu: &mut VulkanGpu,
     physical: vk::PhysicalDevice,
     (wanted, queue_count): (u32, u32),

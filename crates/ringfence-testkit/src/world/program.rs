@@ -123,11 +123,11 @@ impl Program {
             unsafe { memory.timeline(fence) }.map_err(|error| error.to_string())
         });
         let timelines = timelines.collect::<Result<Vec<_>, _>>()?;
-        Self::furnish(*options, desc, dice, gpu, memory, timelines, ahead).map_err(|error| error.to_string())
+        Self::create_objects(*options, desc, dice, gpu, memory, timelines, ahead).map_err(|error| error.to_string())
     }
 
     /// Creates the objects with which every world starts.
-    fn furnish(
+    fn create_objects(
         options: WorldOptions,
         desc: AllocatorDesc,
         mut dice: Dice,

@@ -39,7 +39,7 @@ struct Image {
 impl Filler {
     pub(super) fn new(device: &Device, desc: &HeapDesc<'_>) -> Result<Self, DeviceError> {
         let mut filler = Self::default();
-        match filler.furnish(device, desc) {
+        match filler.create_placeholders(device, desc) {
             Ok(()) => Ok(filler),
             Err(error) => {
                 // SAFETY: no work uses the placeholders. Null handles are ignored.
@@ -49,7 +49,8 @@ impl Filler {
         }
     }
 
-    fn furnish(&mut self, device: &Device, desc: &HeapDesc<'_>) -> Result<(), DeviceError> {
+    /// Creates the placeholders that the heap needs. On failure, the caller destroys those that exist.
+    fn create_placeholders(&mut self, device: &Device, desc: &HeapDesc<'_>) -> Result<(), DeviceError> {
         if desc.kind == HeapKind::Samplers {
             // SAFETY: the description is valid.
             self.sampler = unsafe { device.create_sampler(&vk::SamplerCreateInfo::default()) }?;
