@@ -10,11 +10,11 @@ use ringfence_hal::{
     TexelFormat, TextureAspect, TextureDesc, TextureUsage, Textures,
 };
 
-/// Alignment that suffices for every view of a buffer: the alignment of constant-buffer views, in bytes.
-pub(super) const EVERY_VIEW: u64 = D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT as u64;
-/// Alignment that suffices for every use of a buffer except constant-buffer views, including reads of indices and
-/// vertices, in bytes.
-const OTHER_VIEWS: u64 = D3D12_RAW_UAV_SRV_BYTE_ALIGNMENT as u64;
+/// Alignment of constant-buffer views, in bytes. It suffices for every view of a buffer.
+pub(super) const CONSTANT_VIEW_ALIGNMENT: u64 = D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT as u64;
+/// Alignment of raw views of a buffer, in bytes. It suffices for every use of a buffer except constant-buffer views,
+/// including reads of indices and vertices.
+const RAW_VIEW_ALIGNMENT: u64 = D3D12_RAW_UAV_SRV_BYTE_ALIGNMENT as u64;
 
 mod sealed {
     pub trait Sealed {}
@@ -22,9 +22,9 @@ mod sealed {
     impl Sealed for super::Textures {}
 }
 
-/// The differences between descriptions of buffers and of textures. The trait is sealed: only [`Buffers`] and
-/// [`Textures`] implement it.
-pub trait Shape: Kind + sealed::Sealed {
+/// A kind of resource, with the conversions between its portable description and the description of Direct3D 12. The
+/// trait is sealed: only [`Buffers`] and [`Textures`] implement it.
+pub trait ResourceKind: Kind + sealed::Sealed {
     /// Returns Direct3D 12's description for a portable one.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ pub trait Shape: Kind + sealed::Sealed {
 
     /// Returns the minimum alignment for the uses of the resource, in bytes; 0 if there is no minimum. It applies if
     /// the driver reports a smaller alignment.
-    fn floor(desc: &Self::Desc) -> u64 {
+    fn alignment_min(desc: &Self::Desc) -> u64 {
         let _ = desc;
         0
     }
@@ -81,18 +81,18 @@ pub trait Shape: Kind + sealed::Sealed {
         None
     }
 
-    /// Returns `true` if a description has this kind of resource.
-    fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool;
+    /// Returns `true` if a description is for this kind of resource.
+    fn is_described_by(desc: &D3D12_RESOURCE_DESC) -> bool;
 }
 
-impl Shape for Buffers {
+impl ResourceKind for Buffers {
     /// Only two usages affect the description. Storage usage sets the flag for unordered access. Constant usage rounds
     /// the size up to a multiple of 256 bytes, because constant-buffer views end at such multiples and must end inside
     /// the buffer.
     fn resource_desc(desc: &BufferDesc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
         let storage = desc.usage.contains(BufferUsage::STORAGE);
         let constants = desc.usage.contains(BufferUsage::CONSTANT);
-        let whole = || desc.size.checked_next_multiple_of(EVERY_VIEW);
+        let whole = || desc.size.checked_next_multiple_of(CONSTANT_VIEW_ALIGNMENT);
         let width = if constants { whole().ok_or(DeviceError::OutOfDeviceMemory)? } else { desc.size };
         Ok(D3D12_RESOURCE_DESC {
             Dimension: D3D12_RESOURCE_DIMENSION_BUFFER,
@@ -113,27 +113,28 @@ impl Shape for Buffers {
     /// - Storage usage requires the flag for unordered access.
     /// - Device-address usage requires an alignment that suffices for every view.
     /// - Constant usage requires that alignment, and a size that is a multiple of 256 bytes: with another size,
-    ///   [`Shape::resource_desc`] would describe a larger buffer.
+    ///   [`ResourceKind::resource_desc`] would describe a larger buffer.
     fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<BufferDesc> {
-        let is_aligned = desc.Alignment == 0 || desc.Alignment >= EVERY_VIEW;
+        let is_aligned = desc.Alignment == 0 || desc.Alignment >= CONSTANT_VIEW_ALIGNMENT;
         let mut usage = BufferUsage::all();
         usage.set(BufferUsage::STORAGE, desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS));
         usage.set(BufferUsage::DEVICE_ADDRESS, is_aligned);
-        usage.set(BufferUsage::CONSTANT, is_aligned && desc.Width.is_multiple_of(EVERY_VIEW));
-        Self::is_shape_of(desc).then_some(BufferDesc { size: desc.Width, usage })
+        usage.set(BufferUsage::CONSTANT, is_aligned && desc.Width.is_multiple_of(CONSTANT_VIEW_ALIGNMENT));
+        Self::is_described_by(desc).then_some(BufferDesc { size: desc.Width, usage })
     }
 
-    /// Returns 0, which stands for `EVERY_VIEW`, if the buffer may be used for constants or by its device address.
-    fn floor(desc: &BufferDesc) -> u64 {
-        if desc.usage.intersects(BufferUsage::CONSTANT | BufferUsage::DEVICE_ADDRESS) { 0 } else { OTHER_VIEWS }
+    /// Returns 0, which stands for `CONSTANT_VIEW_ALIGNMENT`, if the buffer may be used for constants or by its device
+    /// address.
+    fn alignment_min(desc: &BufferDesc) -> u64 {
+        if desc.usage.intersects(BufferUsage::CONSTANT | BufferUsage::DEVICE_ADDRESS) { 0 } else { RAW_VIEW_ALIGNMENT }
     }
 
-    fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool {
+    fn is_described_by(desc: &D3D12_RESOURCE_DESC) -> bool {
         desc.Dimension == D3D12_RESOURCE_DIMENSION_BUFFER
     }
 }
 
-impl Shape for Textures {
+impl ResourceKind for Textures {
     /// A cube is described as an array of two-dimensional layers. Only views distinguish cubes from arrays.
     fn resource_desc(desc: &TextureDesc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
         let (dimension, depth_or_layers) = match desc.dimension {
@@ -224,7 +225,7 @@ impl Shape for Textures {
         parts(desc)
     }
 
-    fn is_shape_of(desc: &D3D12_RESOURCE_DESC) -> bool {
+    fn is_described_by(desc: &D3D12_RESOURCE_DESC) -> bool {
         [D3D12_RESOURCE_DIMENSION_TEXTURE1D, D3D12_RESOURCE_DIMENSION_TEXTURE2D, D3D12_RESOURCE_DIMENSION_TEXTURE3D]
             .contains(&desc.Dimension)
     }
@@ -508,7 +509,7 @@ fn texture_flags(usage: TextureUsage) -> D3D12_RESOURCE_FLAGS {
 /// structures.
 pub(super) fn initial_state(info: &ResourceInfo) -> D3D12_RESOURCE_STATES {
     let is_structure = info.initial_state == D3D12_RESOURCE_STATE_RAYTRACING_ACCELERATION_STRUCTURE;
-    let decays = if Buffers::is_shape_of(&info.desc) {
+    let decays = if Buffers::is_described_by(&info.desc) {
         !is_structure
     } else {
         info.desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_SIMULTANEOUS_ACCESS)
@@ -604,7 +605,7 @@ mod tests {
         let flags = [D3D12_RESOURCE_FLAG_NONE, D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS];
         for (size, alignment, flags) in [1, 16, 255, 256, 257, 65_536, 100_000]
             .into_iter()
-            .flat_map(|size| [0, OTHER_VIEWS].map(|alignment| (size, alignment)))
+            .flat_map(|size| [0, RAW_VIEW_ALIGNMENT].map(|alignment| (size, alignment)))
             .flat_map(|(size, alignment)| flags.map(|flags| (size, alignment, flags)))
         {
             let plain = BufferDesc { size, usage: BufferUsage::COPY_DST };
@@ -613,7 +614,7 @@ mod tests {
             let said = Buffers::portable_desc(&native).expect("a buffer");
             // The description that the device makes if the driver supports tight alignment.
             let again = D3D12_RESOURCE_DESC {
-                Alignment: Buffers::floor(&said),
+                Alignment: Buffers::alignment_min(&said),
                 ..Buffers::resource_desc(&said).expect("the portable description converts back")
             };
             assert!(key(&again.into()) == key(&native.into()), "{size}, {alignment}, {flags:?}");

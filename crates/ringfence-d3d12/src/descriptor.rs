@@ -24,7 +24,7 @@ use windows::Win32::Graphics::Direct3D12::*;
 
 use super::device::{Device, name_object};
 use super::error;
-use null::Shapes;
+use null::ViewKinds;
 use ringfence_hal::descriptors::{
     BufferViewKind, CpuHandle, DescriptorModel, DescriptorSupport, Descriptors, GpuHandle, HeapDesc, HeapKind,
     HeapStart, PortableView, ViewCopy, ViewTypes,
@@ -40,7 +40,7 @@ pub struct DescriptorHeap {
     /// CPU address of the first slot.
     start: usize,
     increment: usize,
-    shapes: Shapes,
+    view_kinds: ViewKinds,
 }
 
 impl DescriptorHeap {
@@ -144,8 +144,8 @@ unsafe impl Descriptors for Device {
             (raw.GetCPUDescriptorHandleForHeapStart().ptr, increment as usize, gpu)
         };
         let at = HeapStart { cpu: start as u64, gpu, increment: increment as u64 };
-        let shapes = Shapes::new(if kind == HeapKind::Resources { desc.slots } else { 0 });
-        Ok((DescriptorHeap { raw, kind, start, increment, shapes }, at))
+        let view_kinds = ViewKinds::new(if kind == HeapKind::Resources { desc.slots } else { 0 });
+        Ok((DescriptorHeap { raw, kind, start, increment, view_kinds }, at))
     }
 
     unsafe fn destroy_heap(&self, heap: DescriptorHeap) {
@@ -163,12 +163,12 @@ unsafe impl Descriptors for Device {
         }
         // SAFETY: the caller promises that the heap has the slot and that the view is valid.
         unsafe { view.write(self.raw(), heap.handle(slot)) };
-        heap.shapes.note(slot, view);
+        heap.view_kinds.note(slot, view);
         Ok(None)
     }
 
     unsafe fn clear_view(&self, heap: &DescriptorHeap, slot: u32) -> Option<Self::Leftover> {
-        let null = heap.shapes.null(slot).unwrap_or_else(|| View::null(heap.kind));
+        let null = heap.view_kinds.null(slot).unwrap_or_else(|| View::null(heap.kind));
         // SAFETY: the caller promises that the heap has the slot; a null descriptor is valid everywhere.
         unsafe { null.write(self.raw(), heap.handle(slot)) };
         None
@@ -186,7 +186,7 @@ unsafe impl Descriptors for Device {
         // them.
         unsafe { self.raw().CopyDescriptors(ranges, targets, counts, ranges, sources, counts, of_type) };
         for copy in copies {
-            copy.dst.shapes.copy(copy.dst_start, &copy.src.shapes, copy.src_start, copy.count);
+            copy.dst.view_kinds.copy(copy.dst_start, &copy.src.view_kinds, copy.src_start, copy.count);
         }
     }
 

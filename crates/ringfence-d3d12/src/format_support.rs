@@ -3,7 +3,7 @@
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 
-use super::describe::{Shape, depth_format, shader_format};
+use super::describe::{ResourceKind, depth_format, shader_format};
 use super::device::Device;
 use super::error;
 use super::measure::measure;

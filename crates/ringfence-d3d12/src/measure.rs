@@ -20,7 +20,7 @@ use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 
 use super::capabilities::Features;
-use super::describe::EVERY_VIEW;
+use super::describe::CONSTANT_VIEW_ALIGNMENT;
 use super::device::Device;
 use ringfence_hal::{DeviceError, Numbers};
 
@@ -35,10 +35,10 @@ pub(super) fn measure(
     device: &Device,
     desc: &D3D12_RESOURCE_DESC,
 ) -> Result<(D3D12_RESOURCE_DESC, D3D12_RESOURCE_ALLOCATION_INFO), DeviceError> {
-    let floor = buffer_floor(desc)?;
-    let desc = &D3D12_RESOURCE_DESC { Alignment: if floor > 0 { 0 } else { desc.Alignment }, ..*desc };
+    let alignment_min = buffer_alignment_min(desc)?;
+    let desc = &D3D12_RESOURCE_DESC { Alignment: if alignment_min > 0 { 0 } else { desc.Alignment }, ..*desc };
     let raised = |info: D3D12_RESOURCE_ALLOCATION_INFO| D3D12_RESOURCE_ALLOCATION_INFO {
-        Alignment: info.Alignment.max(floor),
+        Alignment: info.Alignment.max(alignment_min),
         ..info
     };
     if let Some(tight) = tight_candidate(device.features(), desc)
@@ -56,13 +56,14 @@ pub(super) fn measure(
     Ok((*desc, raised(info)))
 }
 
-/// Returns the minimum alignment of a buffer, in bytes; 0 for a texture.
-fn buffer_floor(desc: &D3D12_RESOURCE_DESC) -> Result<u64, DeviceError> {
+/// Returns the minimum alignment of a buffer, in bytes: the alignment of its description, or that of constant-buffer
+/// views if the description has none. Returns 0 for a texture.
+fn buffer_alignment_min(desc: &D3D12_RESOURCE_DESC) -> Result<u64, DeviceError> {
     match desc.Alignment {
         _ if desc.Dimension != D3D12_RESOURCE_DIMENSION_BUFFER => Ok(0),
-        0 => Ok(EVERY_VIEW),
-        floor if floor.is_power_of_two() => Ok(floor),
-        floor => Err(DeviceError::invalid("an alignment that is not a power of two").with(Numbers::Given(floor))),
+        0 => Ok(CONSTANT_VIEW_ALIGNMENT),
+        alignment if alignment.is_power_of_two() => Ok(alignment),
+        given => Err(DeviceError::invalid("an alignment that is not a power of two").with(Numbers::Given(given))),
     }
 }
 
@@ -242,12 +243,13 @@ mod tests {
             Dimension: D3D12_RESOURCE_DIMENSION_BUFFER,
             ..texture(100, 1, D3D12_RESOURCE_FLAG_NONE)
         };
-        assert_eq!(buffer_floor(&buffer), Ok(256), "any view");
-        for floor in [8, 16, 64, 256, 4096, 64 << 10] {
-            assert_eq!(buffer_floor(&D3D12_RESOURCE_DESC { Alignment: floor, ..buffer }), Ok(floor));
+        assert_eq!(buffer_alignment_min(&buffer), Ok(256), "any view");
+        for alignment in [8, 16, 64, 256, 4096, 64 << 10] {
+            let aligned = D3D12_RESOURCE_DESC { Alignment: alignment, ..buffer };
+            assert_eq!(buffer_alignment_min(&aligned), Ok(alignment));
         }
-        assert!(buffer_floor(&D3D12_RESOURCE_DESC { Alignment: 100, ..buffer }).is_err());
-        assert_eq!(buffer_floor(&texture(64, 1, D3D12_RESOURCE_FLAG_NONE)), Ok(0));
+        assert!(buffer_alignment_min(&D3D12_RESOURCE_DESC { Alignment: 100, ..buffer }).is_err());
+        assert_eq!(buffer_alignment_min(&texture(64, 1, D3D12_RESOURCE_FLAG_NONE)), Ok(0));
     }
 
     #[test]

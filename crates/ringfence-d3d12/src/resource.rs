@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 use windows::Win32::Graphics::Direct3D12::*;
 
 use super::backing::{Backing, mark};
-use super::describe::{self, Shape};
+use super::describe::{self, ResourceKind};
 use super::device::{Device, name_object};
 use super::error;
 use super::info::ResourceInfo;
@@ -32,7 +32,7 @@ use ringfence_hal::{
 
 // SAFETY: a buffer in host-visible memory is mapped when it is created, and stays mapped until the driver destroys it.
 // The driver has returned each object with success.
-unsafe impl<K: Shape> Create<K> for Device {
+unsafe impl<K: ResourceKind> Create<K> for Device {
     type Info<'a> = ResourceInfo;
     type Unplaced = ResourceInfo;
     type Object = ID3D12Resource;
@@ -49,7 +49,7 @@ unsafe impl<K: Shape> Create<K> for Device {
             self.supported_uses(desc.format).check(desc.usage, desc.samples)?;
         }
         if self.features().tight_alignment {
-            described.Alignment = K::floor(desc);
+            described.Alignment = K::alignment_min(desc);
         }
         let (clear_value, is_cube) = (K::clear_value(desc), K::is_cube(desc));
         let castable = K::as_texture(desc).filter(|desc| !desc.view_formats.is_empty());
@@ -194,7 +194,7 @@ unsafe impl<K: Shape> Create<K> for Device {
     }
 
     fn has_address(&self, info: &ResourceInfo) -> bool {
-        Buffers::is_shape_of(&info.desc)
+        Buffers::is_described_by(&info.desc)
     }
 
     unsafe fn address(&self, object: &ID3D12Resource) -> u64 {
@@ -216,7 +216,7 @@ impl Device {
     ///
     /// # Safety
     /// The rules of [`Create::dedicate`].
-    unsafe fn place_alone<K: Shape>(
+    unsafe fn place_alone<K: ResourceKind>(
         &self,
         unplaced: &ResourceInfo,
         desc: &MemoryDesc<'_>,
@@ -230,7 +230,7 @@ impl Device {
 
     /// Returns the memory types that may contain a resource with this description, as a bit mask.
     fn memory_type_bits(&self, desc: &D3D12_RESOURCE_DESC) -> u32 {
-        let is_buffer = Buffers::is_shape_of(desc);
+        let is_buffer = Buffers::is_described_by(desc);
         let written = desc.Flags.contains(D3D12_RESOURCE_FLAG_ALLOW_UNORDERED_ACCESS);
         let may_hold = |heap_type: &D3D12_HEAP_TYPE| match *heap_type {
             D3D12_HEAP_TYPE_DEFAULT => true,
@@ -294,8 +294,8 @@ fn map_error(failed: windows::core::Error) -> DeviceError {
 }
 
 /// Checks rules whose violation would remove the device or would be reported only by the debug layer.
-pub(super) fn check<K: Shape>(desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
-    if !K::is_shape_of(desc) {
+pub(super) fn check<K: ResourceKind>(desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
+    if !K::is_described_by(desc) {
         let dimension = Numbers::Given(desc.Dimension.0 as u32 as u64);
         return Err(DeviceError::invalid("the dimension belongs to another kind of resource").with(dimension));
     }
@@ -308,7 +308,7 @@ pub(super) fn check<K: Shape>(desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceEr
 
 pub(super) fn class(desc: &D3D12_RESOURCE_DESC) -> ResourceClass {
     match desc {
-        desc if Buffers::is_shape_of(desc) => ResourceClass::Buffer,
+        desc if Buffers::is_described_by(desc) => ResourceClass::Buffer,
         desc if is_target(desc.Flags) => ResourceClass::RenderTarget,
         _ => ResourceClass::Texture,
     }

@@ -28,21 +28,21 @@ const CONSTANTS: u32 = 3;
 
 /// Kind of a view, packed into 32 bits; 0 if it is not known.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-struct Shape(u32);
+struct ViewKind(u32);
 
 /// For each slot of a heap of resource views, the kind of its last view. Heaps of other kinds have an empty list.
 /// Clones share one list.
 #[derive(Clone, Debug)]
-pub(super) struct Shapes(Arc<[AtomicU32]>);
+pub(super) struct ViewKinds(Arc<[AtomicU32]>);
 
-impl Shapes {
+impl ViewKinds {
     pub(super) fn new(slots: u32) -> Self {
         Self((0..slots).map(|_| AtomicU32::new(0)).collect())
     }
 
     pub(super) fn note(&self, slot: u32, view: &View) {
         if let Some(held) = self.0.get(slot as usize) {
-            held.store(Shape::of(view).0, Ordering::Relaxed);
+            held.store(ViewKind::of(view).0, Ordering::Relaxed);
         }
     }
 
@@ -58,11 +58,11 @@ impl Shapes {
 
     /// Returns the null descriptor for a slot; `None` if its last view is unknown.
     pub(super) fn null(&self, slot: u32) -> Option<View> {
-        Shape(self.0.get(slot as usize)?.load(Ordering::Relaxed)).null()
+        ViewKind(self.0.get(slot as usize)?.load(Ordering::Relaxed)).null()
     }
 }
 
-impl Shape {
+impl ViewKind {
     fn new(class: u32, dimension: i32, raw: bool, format: DXGI_FORMAT, stride: u32) -> Self {
         Self(
             class
@@ -205,8 +205,8 @@ mod tests {
 
     #[test]
     fn a_cleared_slot_keeps_the_kind_of_its_last_view() {
-        let (shapes, others) = (Shapes::new(4), Shapes::new(4));
-        assert!(shapes.null(0).is_none(), "no view was written yet");
+        let (view_kinds, others) = (ViewKinds::new(4), ViewKinds::new(4));
+        assert!(view_kinds.null(0).is_none(), "no view was written yet");
         for (dimension, format, stride, raw) in [
             (D3D12_SRV_DIMENSION_TEXTURECUBE, DXGI_FORMAT_BC7_UNORM_SRGB, 0, false),
             (D3D12_SRV_DIMENSION_TEXTURE2DMSARRAY, DXGI_FORMAT_R8G8B8A8_UNORM, 0, false),
@@ -214,14 +214,15 @@ mod tests {
             (D3D12_SRV_DIMENSION_BUFFER, DXGI_FORMAT_R32_TYPELESS, 0, true),
         ] {
             let view = srv(dimension, format, stride, raw);
-            shapes.note(1, &view);
-            others.copy(2, &shapes, 1, 1);
+            view_kinds.note(1, &view);
+            others.copy(2, &view_kinds, 1, 1);
             let null = others.null(2).expect("it was noted and copied");
-            assert_eq!(Shape::of(&null), Shape::of(&view), "{dimension:?}");
+            assert_eq!(ViewKind::of(&null), ViewKind::of(&view), "{dimension:?}");
             let View::ShaderResource(None, Some(desc)) = null else { panic!("another class") };
             assert_eq!((desc.ViewDimension, desc.Format), (dimension, format));
         }
-        shapes.note(3, &View::Constants(D3D12_CONSTANT_BUFFER_VIEW_DESC { BufferLocation: 4096, SizeInBytes: 512 }));
-        assert!(matches!(shapes.null(3), Some(View::Constants(desc)) if desc.BufferLocation == 0));
+        view_kinds
+            .note(3, &View::Constants(D3D12_CONSTANT_BUFFER_VIEW_DESC { BufferLocation: 4096, SizeInBytes: 512 }));
+        assert!(matches!(view_kinds.null(3), Some(View::Constants(desc)) if desc.BufferLocation == 0));
     }
 }

@@ -649,10 +649,10 @@ fn constants_and_addresses_are_aligned_in_memory() {
         for usage in [BufferUsage::CONSTANT, BufferUsage::DEVICE_ADDRESS, BufferUsage::VERTEX] {
             let info = Create::<Buffers>::describe(&device, &BufferDesc { size, usage }).unwrap();
             let buffer = memory.create_buffer(&info, AllocationDesc::default()).unwrap();
-            let floor = if usage == BufferUsage::VERTEX { 16 } else { 256 };
+            let alignment_min = if usage == BufferUsage::VERTEX { 16 } else { 256 };
             // SAFETY: a call without arguments on a live object.
             let address = unsafe { buffer.raw().GetGPUVirtualAddress() };
-            assert_eq!((buffer.offset() % floor, address % floor), (0, 0));
+            assert_eq!((buffer.offset() % alignment_min, address % alignment_min), (0, 0));
             let constants = BufferView { kind: BufferViewKind::Constants, offset: 0, size: 16 };
             if usage == BufferUsage::CONSTANT {
                 View::buffer(&buffer, constants).expect("a view of it ends inside");
