@@ -92,11 +92,11 @@ impl<D: Device> Staging<D> {
     fn run(&mut self, frame: &Frame, jobs: &[Job]) -> Result<Vec<Held<D>>, StreamError> {
         let takes_turns = self.takes_turns;
         // A thread gets consecutive jobs, so that adjacent bytes are adjacent in the ring and are copied as one.
-        let shares = jobs.chunks(jobs.len().div_ceil(THREADS).max(1));
+        let chunks = jobs.chunks(jobs.len().div_ceil(THREADS).max(1));
         std::thread::scope(|scope| {
             let mut running = Vec::new();
-            for (writer, jobs) in self.writers.iter_mut().zip(shares) {
-                let thread = scope.spawn(move || share(frame, writer, jobs));
+            for (writer, jobs) in self.writers.iter_mut().zip(chunks) {
+                let thread = scope.spawn(move || write_jobs(frame, writer, jobs));
                 running.push(if takes_turns { Ok(thread.join()) } else { Err(thread) });
             }
             let mut held = Vec::with_capacity(jobs.len());
@@ -121,7 +121,11 @@ impl<D: Device> Staging<D> {
 }
 
 /// Writes the bytes of the jobs of one thread to the ring.
-fn share<D: Device>(frame: &Frame, writer: &mut UploadWriter<D>, jobs: &[Job]) -> Result<Vec<Held<D>>, UploadError> {
+fn write_jobs<D: Device>(
+    frame: &Frame,
+    writer: &mut UploadWriter<D>,
+    jobs: &[Job],
+) -> Result<Vec<Held<D>>, UploadError> {
     writer.begin(frame)?;
     let held = jobs.iter().map(|job| match job.side {
         Some(side) => writer.write_texels(&Texels::new(side, side, 4, &job.bytes)).map(Held::Texels),

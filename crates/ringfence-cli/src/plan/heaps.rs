@@ -90,7 +90,7 @@ pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
     let found = HeapProblem::new(&heaps, &items).and_then(|problem| {
         let is_apart = options.capacity.is_none() && items.iter().all(|item| item.classes.len() == 1);
         if is_apart && (input.owners.is_empty() || is_plain(&heaps[0], &items)) {
-            return plan_apart(input, &heaps, &items, options.time_limit);
+            return plan_heaps_separately(input, &heaps, &items, options.time_limit);
         }
         let is_low = |progress: &Progress| options.capacity.is_some_and(|capacity| progress.height <= capacity);
         let go_on = |progress: &Progress| !is_low(progress) && started.elapsed() < options.time_limit;
@@ -137,7 +137,12 @@ pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
 }
 
 /// If each row may use only one heap, plans one heap after the other: each has its own bound and a share of the time.
-fn plan_apart(input: &Input, heaps: &[Heap], items: &[HeapItem], time_limit: Duration) -> Result<HeapPlan, HeapError> {
+fn plan_heaps_separately(
+    input: &Input,
+    heaps: &[Heap],
+    items: &[HeapItem],
+    time_limit: Duration,
+) -> Result<HeapPlan, HeapError> {
     let started = Instant::now();
     let nowhere = HeapOffset { heap: 0, offset: 0 };
     let (offsets, heights) = (vec![nowhere; items.len()], Vec::new());
@@ -154,8 +159,8 @@ fn plan_apart(input: &Input, heaps: &[Heap], items: &[HeapItem], time_limit: Dur
             continue;
         }
         let (begun, left) = (Instant::now(), time_limit.saturating_sub(started.elapsed()));
-        let share = left / (heaps.len() - place) as u32;
-        let go_on = || begun.elapsed() < share;
+        let heap_time = left / (heaps.len() - place) as u32;
+        let go_on = || begun.elapsed() < heap_time;
         let plan = if is_plain(heap, &part) {
             plan_plain(input, heap, &own, go_on)
         } else {

@@ -273,10 +273,10 @@ impl Histogram {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// Returns a value that at least `share` of all values do not exceed, rounded up to the end of its class; 0 if
+    /// Returns a value that at least `fraction` of all values do not exceed, rounded up to the end of its class; 0 if
     /// there are no values.
-    fn quantile(&self, share: f64) -> u64 {
-        let rank = (self.count as f64 * share).ceil() as u64;
+    fn quantile(&self, fraction: f64) -> u64 {
+        let rank = (self.count as f64 * fraction).ceil() as u64;
         let mut below = 0;
         let class = self.counts.iter().position(|count| {
             below += count;
