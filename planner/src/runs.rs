@@ -115,34 +115,34 @@ impl Tree {
             }
         };
         self.visit(span, |tree, node| meet(tree, any(node)), |tree, node| meet(tree, whole(node)));
-        let (mut floor, mut best, mut looks) = (0_u64, None::<(u64, u64)>, LOOKS_A_LIST * self.parts_of(span));
+        let (mut gap_start, mut best, mut looks) = (0_u64, None::<(u64, u64)>, LOOKS_A_LIST * self.parts_of(span));
         loop {
-            let (start, next) = self.gap(&mut floor, size, mask, &mut looks);
+            let (start, next) = self.gap(&mut gap_start, size, mask, &mut looks);
             if fit == Fit::First || next == u64::MAX {
                 let start = best.map_or(start, |(_, start)| start);
                 return (start, looks);
             }
-            let left_over = next - floor - size;
+            let left_over = next - gap_start - size;
             if best.is_none_or(|(least, _)| left_over < least) {
                 best = Some((left_over, start));
             }
-            floor = next + 1;
+            gap_start = next + 1;
         }
     }
 
-    /// Returns the lowest gap of this size from `floor` on, and the start of the run above it. Raises `floor` to the
-    /// start of the gap.
-    fn gap(&mut self, floor: &mut u64, size: u64, mask: u64, looks: &mut u64) -> (u64, u64) {
+    /// Returns the aligned start of the lowest gap of this size from `gap_start` on, and the start of the run above it.
+    /// Raises `gap_start` to the start of the gap.
+    fn gap(&mut self, gap_start: &mut u64, size: u64, mask: u64, looks: &mut u64) -> (u64, u64) {
         let mut next = u64::MAX;
         // Number of consecutive lists without a run in the gap.
         let (mut free, mut turn) = (0, 0);
-        let mut start = (*floor + mask) & !mask;
+        let mut start = (*gap_start + mask) & !mask;
         while free < self.cursors.len() {
             let cursor = &mut self.cursors[turn];
             let runs = &self.lists[cursor.list as usize];
             let mut at = cursor.at as usize;
-            if at < runs.len() && runs[at].end <= *floor {
-                at = beyond(runs, at, *floor);
+            if at < runs.len() && runs[at].end <= *gap_start {
+                at = beyond(runs, at, *gap_start);
                 cursor.at = at as u32;
             }
             *looks += 1;
@@ -155,7 +155,7 @@ impl Tree {
                     continue;
                 }
                 Some(run) if run.offset < start + size => {
-                    *floor = run.end;
+                    *gap_start = run.end;
                     start = (run.end + mask) & !mask;
                     (free, next) = (0, u64::MAX);
                     cursor.at += 1;
@@ -184,15 +184,15 @@ impl Tree {
     }
 }
 
-/// Returns the first run from `at` on that ends above `floor`: by doubling steps, then by bisection.
-fn beyond(runs: &[Run], at: usize, floor: u64) -> usize {
+/// Returns the first run from `at` on that ends above `offset`: by doubling steps, then by bisection.
+fn beyond(runs: &[Run], at: usize, offset: u64) -> usize {
     let (mut low, mut step) = (at, 1);
-    while low + step < runs.len() && runs[low + step].end <= floor {
+    while low + step < runs.len() && runs[low + step].end <= offset {
         low += step;
         step *= 2;
     }
     let high = (low + step).min(runs.len());
-    low + runs[low..high].partition_point(|run| run.end <= floor)
+    low + runs[low..high].partition_point(|run| run.end <= offset)
 }
 
 /// Inserts a run, merged with the runs that it touches.

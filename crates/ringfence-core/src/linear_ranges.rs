@@ -154,8 +154,8 @@ impl LinearRanges {
             return None;
         }
         let offset = self.ceiling().checked_sub(size)? & !(alignment - 1);
-        let floor = self.low.entries.back().map_or(0, Entry::end);
-        (offset >= floor).then_some(offset)
+        let low_end = self.low.entries.back().map_or(0, Entry::end);
+        (offset >= low_end).then_some(offset)
     }
 
     /// Allocates from the high end downwards, as the second stack.

@@ -53,16 +53,16 @@ impl<S: Shape, U: Unit> Search<'_, S, U> {
         eligible.min_by_key(|&item| self.rank[item as usize]).unwrap_or(0) as usize
     }
 
-    /// Returns the section with the least slack. The height of the floor counts half, so that low sections come first.
+    /// Returns the section with the least slack. The least `low` counts half, so that low sections come first.
     fn tightest(&self, list: Range<usize>) -> usize {
         let (first, last) = self.hull(list);
         let slack = |section: usize| {
-            let (floor, left) = (self.floor[section], self.left[section]);
-            if floor >= self.capacity {
+            let (low, left) = (self.least_low[section], self.left[section]);
+            if low >= self.capacity {
                 return U::FAR;
             }
-            let slack = self.capacity - floor - left;
-            slack + slack + floor
+            let slack = self.capacity - low - left;
+            slack + slack + low
         };
         (first..last).min_by_key(|&section| slack(section)).unwrap_or(first)
     }

@@ -142,15 +142,15 @@ impl<S: Shape, U: Unit> Search<'_, S, U> {
         }
     }
 
-    /// Returns `true` if the recorded supporter of `item` is still open, and its lowest end is at or below the `low` of
+    /// Returns `true` if the supporting item of `item` is still open, and its lowest end is at or below the `low` of
     /// `item`. Then [`Search::least_end`] could not raise `item`, and need not be called.
     fn is_supported(&self, item: usize) -> bool {
-        let other = self.supporter[item] as usize;
+        let other = self.supporting_item[item] as usize;
         let open = self.open[other / 64] >> (other % 64) & 1 == 1;
         open && other != item && self.low[other] + self.size[other] <= self.low[item]
     }
 
-    /// Returns the least end of an open item that clashes with this one, and records that item as the supporter.
+    /// Returns the least end of an open item that clashes with this one, and records that item as the supporting item.
     fn least_end(&mut self, item: usize) -> U {
         let mut least = U::FAR;
         for (word, (&near, &open)) in self.near.row(item).iter().zip(&self.open).enumerate() {
@@ -161,7 +161,7 @@ impl<S: Shape, U: Unit> Search<'_, S, U> {
                 let end = self.low[other] + self.size[other];
                 if end < least {
                     least = end;
-                    self.supporter[item] = other as u32;
+                    self.supporting_item[item] = other as u32;
                 }
             }
         }
@@ -171,7 +171,7 @@ impl<S: Shape, U: Unit> Search<'_, S, U> {
     /// Checks that the open items of each section fit.
     fn fits(&mut self, list: Range<usize>) -> bool {
         let (first, last) = self.hull(list.clone());
-        self.floor[first..last].fill(self.capacity);
+        self.least_low[first..last].fill(self.capacity);
         for &item in &self.lists[list.clone()] {
             let low = self.low[item as usize];
             if low > self.limit[item as usize] {
@@ -180,15 +180,15 @@ impl<S: Shape, U: Unit> Search<'_, S, U> {
                 self.conflict.copy_from_slice(&self.reasons[item as usize * words..][..words]);
                 return false;
             }
-            self.shape.lower(item as usize, &mut self.floor, low);
+            self.shape.lower(item as usize, &mut self.least_low, low);
         }
         let capacity = self.capacity;
-        let over = |floor: U, left: U| floor + left > capacity && floor < capacity;
-        let pairs = || self.floor[first..last].iter().zip(&self.left[first..last]);
-        if !pairs().fold(false, |any, (&floor, &left)| any | over(floor, left)) {
+        let over = |low: U, left: U| low + left > capacity && low < capacity;
+        let pairs = || self.least_low[first..last].iter().zip(&self.left[first..last]);
+        if !pairs().fold(false, |any, (&low, &left)| any | over(low, left)) {
             return true;
         }
-        let failed = pairs().position(|(&floor, &left)| over(floor, left));
+        let failed = pairs().position(|(&low, &left)| over(low, left));
         self.last = failed.map_or(self.last, |place| first + place);
         self.failures[self.last] += 1;
         self.explain_section(list);

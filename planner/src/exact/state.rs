@@ -53,8 +53,9 @@ pub(crate) struct Search<'a, S: Shape, U: Unit> {
     pub(super) low: Vec<U>,
     /// `true` if the item must be on top of an item that is open, unless a placed one ends at its `low`.
     pub(super) postponed: Vec<bool>,
-    /// For each postponed item, the clashing item that had the lowest end when last examined; or the item itself.
-    pub(super) supporter: Vec<u32>,
+    /// For each postponed item, the item on which it could rest: the clashing item that had the lowest end when last
+    /// examined. The item itself if none was examined.
+    pub(super) supporting_item: Vec<u32>,
     changes: Vec<Change<U>>,
     /// For each item, the placed items that its `low` follows from, as a row of bits.
     pub(super) reasons: Vec<u64>,
@@ -67,7 +68,7 @@ pub(crate) struct Search<'a, S: Shape, U: Unit> {
     /// Sum of the sizes of the open items in each section.
     pub(super) left: Vec<U>,
     /// Least `low` of the open items in each section, as of the last inference; the capacity if there are none.
-    pub(super) floor: Vec<U>,
+    pub(super) least_low: Vec<U>,
     pub(super) capacity: U,
     /// Lists of the open items of all frames, one after another.
     pub(super) lists: Vec<u32>,
@@ -107,14 +108,14 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
             open: vec![0; count.div_ceil(64)],
             low: vec![U::default(); count],
             postponed: vec![false; count],
-            supporter: (0..count as u32).collect(),
+            supporting_item: (0..count as u32).collect(),
             changes: Vec::new(),
             reasons: vec![0; count * count.div_ceil(64)],
             replaced: Vec::new(),
             conflict: vec![0; count.div_ceil(64)],
             row: vec![0; count.div_ceil(64)],
             left: vec![U::default(); sections],
-            floor: vec![U::default(); sections],
+            least_low: vec![U::default(); sections],
             capacity: U::default(),
             lists: Vec::new(),
             reach: vec![0; sections],

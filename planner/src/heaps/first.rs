@@ -77,10 +77,10 @@ fn above_pins(
 ) -> Option<Vec<u64>> {
     let items = whole_pages(problem, heap, inside, seed as usize);
     let most = items.iter().map(|item| item.alignment).max().unwrap_or(1).max(problem.heaps[heap].granularity);
-    let floor = problem.pinned_ends()[heap].checked_next_multiple_of(most)?;
+    let pinned_end = problem.pinned_ends()[heap].checked_next_multiple_of(most)?;
     // Sizes rounded up to whole pages may exceed 63 bits.
     let own = Problem::new(&items).ok()?;
-    let room = problem.capacity(heap).saturating_sub(floor);
+    let room = problem.capacity(heap).saturating_sub(pinned_end);
     // The last page of an item may end above the capacity; only the item's own size must fit.
     let height = |offsets: &[u64]| {
         let ends = inside.iter().zip(offsets).map(|(&item, offset)| offset + problem.flat[item].size);
@@ -107,8 +107,8 @@ fn above_pins(
         return None;
     }
     let offsets = fitting.unwrap_or(found.offsets);
-    found.height.checked_add(floor)?;
-    Some(offsets.into_iter().map(|offset| floor + offset).collect())
+    found.height.checked_add(pinned_end)?;
+    Some(offsets.into_iter().map(|offset| pinned_end + offset).collect())
 }
 
 #[cfg(test)]

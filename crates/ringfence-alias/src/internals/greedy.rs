@@ -58,14 +58,14 @@ pub fn place<S: Shape>(
 
 fn find<S: Shape>(shape: &S, placed: &[Placed<S::Key>], size: u64, alignment: u64, key: S::Key, fit: Fit) -> u64 {
     let mask = alignment - 1;
-    let (mut floor, mut best) = (0_u64, None);
+    let (mut gap_start, mut best) = (0_u64, None);
     for other in placed {
         if !shape.clash(other.key, key) {
             continue;
         }
-        let start = (floor + mask) & !mask;
+        let start = (gap_start + mask) & !mask;
         if start + size <= other.offset {
-            let left_over = other.offset - floor - size;
+            let left_over = other.offset - gap_start - size;
             if fit == Fit::First {
                 return start;
             }
@@ -73,7 +73,7 @@ fn find<S: Shape>(shape: &S, placed: &[Placed<S::Key>], size: u64, alignment: u6
                 best = Some((left_over, start));
             }
         }
-        floor = other.end.max(floor);
+        gap_start = other.end.max(gap_start);
     }
-    best.map_or((floor + mask) & !mask, |(_, start)| start)
+    best.map_or((gap_start + mask) & !mask, |(_, start)| start)
 }

@@ -407,11 +407,11 @@ impl<'a, S: Shape> Repair<'a, S> {
 
 /// Returns the lowest gap, or the one that leaves the least over.
 fn gap(blocked: &[Taken], size: u64, mask: u64, tightest: bool) -> u64 {
-    let (mut floor, mut best) = (0_u64, None);
+    let (mut gap_start, mut best) = (0_u64, None);
     for other in blocked {
-        let start = (floor + mask) & !mask;
+        let start = (gap_start + mask) & !mask;
         if start + size <= other.offset {
-            let left_over = other.offset - floor - size;
+            let left_over = other.offset - gap_start - size;
             if !tightest {
                 return start;
             }
@@ -419,7 +419,7 @@ fn gap(blocked: &[Taken], size: u64, mask: u64, tightest: bool) -> u64 {
                 best = Some((left_over, start));
             }
         }
-        floor = other.end.max(floor);
+        gap_start = other.end.max(gap_start);
     }
-    best.map_or((floor + mask) & !mask, |(_, start)| start)
+    best.map_or((gap_start + mask) & !mask, |(_, start)| start)
 }

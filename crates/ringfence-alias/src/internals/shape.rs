@@ -55,9 +55,9 @@ pub trait Shape {
         self.sections(item).for_each(|section| sums[section] -= size);
     }
 
-    /// Lowers every section of an item to at most `low`.
-    fn lower<U: Copy + Ord>(&self, item: usize, floors: &mut [U], low: U) {
-        self.sections(item).for_each(|section| floors[section] = floors[section].min(low));
+    /// Lowers the entry of every section of an item to at most `low`.
+    fn lower<U: Copy + Ord>(&self, item: usize, lows: &mut [U], low: U) {
+        self.sections(item).for_each(|section| lows[section] = lows[section].min(low));
     }
 
     /// Returns the sum of the sizes in every section.
@@ -119,8 +119,8 @@ impl Shape for Intervals {
         sums[self.spans[item].range()].iter_mut().for_each(|sum| *sum -= size);
     }
 
-    fn lower<U: Copy + Ord>(&self, item: usize, floors: &mut [U], low: U) {
-        floors[self.spans[item].range()].iter_mut().for_each(|floor| *floor = (*floor).min(low));
+    fn lower<U: Copy + Ord>(&self, item: usize, lows: &mut [U], low: U) {
+        lows[self.spans[item].range()].iter_mut().for_each(|least| *least = (*least).min(low));
     }
 
     fn loads(&self, sizes: &[u64]) -> Vec<u64> {
