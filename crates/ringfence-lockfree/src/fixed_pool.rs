@@ -51,7 +51,7 @@
 //! is empty, later allocations fail, and `allocate` has no additional cost. During a call of `close` that fails, an
 //! allocation can fail although a block is free.
 
-use crate::primitive::{Apart, AtomicU32, AtomicU64, Ordering, fence_in_model, shrunk, thread_hint};
+use crate::primitive::{AtomicU32, AtomicU64, CachePadded, Ordering, fence_in_model, shrunk, thread_hint};
 use crate::serials::SharedSerials;
 use alloc::boxed::Box;
 use core::fmt;
@@ -91,17 +91,17 @@ pub struct FixedPool {
     group_log2: u32,
     /// A bit is 1 if and only if its block is free: below `offered`, and neither allocated nor claimed by
     /// [`FixedPool::close`].
-    groups: Box<[Apart<AtomicU64>]>,
+    groups: Box<[CachePadded<AtomicU64>]>,
     /// Indices of the groups at which searches start. They affect only speed.
-    cursors: Box<[Apart<AtomicU32>]>,
+    cursors: Box<[CachePadded<AtomicU32>]>,
     /// A bit for each group. A bit is 0 only if its group is full, or if a thread is about to set the bit. If a bit is
     /// 1, its group can have a free block or be full.
-    rooms: Box<[Apart<AtomicU64>]>,
+    rooms: Box<[CachePadded<AtomicU64>]>,
     /// A number for each block. While the block is allocated, it is the serial of its range, an even number; while the
     /// block is free, it is an odd number. It is written by the thread that has claimed the block, and by the thread
     /// that frees it, in one compare-exchange.
     serials: Box<[Line]>,
-    runs: Apart<SharedSerials>,
+    runs: CachePadded<SharedSerials>,
     /// Number of blocks of the open pool, allocated ones included: the blocks `0..offered`. 0 if and only if the pool
     /// is closed.
     offered: AtomicU32,
@@ -140,7 +140,7 @@ impl FixedPool {
         let group_log2 = wanted.clamp(GROUP_LOG2_MIN, GROUP_LOG2_MAX);
         let groups = capacity.div_ceil(1 << group_log2);
         let cursors = groups.min(CURSORS_MAX);
-        let word = || Apart(AtomicU64::new(0));
+        let word = || CachePadded(AtomicU64::new(0));
         let runs = SharedSerials::new(capacity);
         let serials = (0..capacity.div_ceil(LINE as u32)).map(|line| {
             let number = |at: usize| runs.first_of(line * LINE as u32 + at as u32) + 1;
@@ -151,10 +151,10 @@ impl FixedPool {
             capacity,
             group_log2,
             groups: (0..groups).map(|_| word()).collect(),
-            cursors: (0..cursors).map(|cursor| Apart(AtomicU32::new(cursor * (groups / cursors)))).collect(),
+            cursors: (0..cursors).map(|cursor| CachePadded(AtomicU32::new(cursor * (groups / cursors)))).collect(),
             rooms: (0..groups.div_ceil(64)).map(|_| word()).collect(),
             serials: serials.collect(),
-            runs: Apart(runs),
+            runs: CachePadded(runs),
             offered: AtomicU32::new(0),
         }
     }
@@ -567,7 +567,7 @@ mod tests {
         let mut pool = FixedPool::new(1, 8);
         let range = pool.allocate_near(0).expect("it is empty");
         pool.free(range).expect("live");
-        pool.runs = Apart(SharedSerials::new(1));
+        pool.runs = CachePadded(SharedSerials::new(1));
         let (offset, size) = (range.offset(), range.size());
         assert_eq!(pool.free(range), Err(FreeError::Stale { offset, size }));
         let of_another = FixedPool::new(1, 9).allocate_near(0).expect("it is empty").serial();

@@ -42,7 +42,7 @@ pub use crate::fixed_pool::slot::{PoolAllocation, PoolView, RefusedFree};
 
 use crate::fixed_pool::FixedPool;
 use crate::fixed_pool::slot::{OnceBox, PoolSlot};
-use crate::primitive::{Apart, AtomicU64, Ordering, fence_in_model, thread_hint};
+use crate::primitive::{AtomicU64, CachePadded, Ordering, fence_in_model, thread_hint};
 use alloc::boxed::Box;
 use core::fmt;
 use ringfence_core::range::{FreeError, Invalid};
@@ -90,7 +90,7 @@ pub struct PoolChain<H> {
     pools: Box<[OnceBox<PoolSlot<H>>]>,
     /// A bit for each pool. A bit is 0 only if its pool is not open or is full, or if a thread is about to set the bit.
     /// If a bit is 1, its pool can have a free block, be full, or not be open.
-    rooms: Box<[Apart<AtomicU64>]>,
+    rooms: Box<[CachePadded<AtomicU64>]>,
 }
 
 /// Numbers of the pools and blocks of a chain.
@@ -127,7 +127,7 @@ impl<H> PoolChain<H> {
         Self {
             block_size,
             pools: (0..pool_count_max).map(|_| OnceBox::new()).collect(),
-            rooms: (0..pool_count_max.div_ceil(64)).map(|_| Apart(AtomicU64::new(0))).collect(),
+            rooms: (0..pool_count_max.div_ceil(64)).map(|_| CachePadded(AtomicU64::new(0))).collect(),
         }
     }
 

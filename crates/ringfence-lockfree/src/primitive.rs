@@ -89,7 +89,7 @@ pub fn yield_now() {
 /// line.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(crate) struct Apart<T>(pub(crate) T);
+pub(crate) struct CachePadded<T>(pub(crate) T);
 
 /// Returns a number that is usually the same for all calls of a thread and usually differs between threads.
 ///

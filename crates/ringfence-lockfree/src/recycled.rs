@@ -42,7 +42,7 @@ use core::num::NonZero;
 use std::sync::{OnceLock, PoisonError};
 
 use crate::primitive::{
-    Apart, AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, fence, shrunk, shrunk_under_miri_too,
+    AtomicBool, AtomicU32, AtomicU64, CachePadded, Mutex, MutexGuard, Ordering, fence, shrunk, shrunk_under_miri_too,
 };
 use crate::thread_cache::{self, Account, BATCH_MAX, ROOM_MAX, ThreadCaches, batch};
 use ringfence_core::range::Invalid;
@@ -218,7 +218,7 @@ struct Class<T> {
     /// `true` if objects were kept after the objects of the class were last taken out.
     is_kept: AtomicBool,
     /// The list is on its own cache lines, because each request reads the fields above.
-    list: Apart<List<T>>,
+    list: CachePadded<List<T>>,
 }
 
 /// Kept objects of a class that are in no thread cache. Host memory is allocated and freed outside of the lock.
@@ -288,7 +288,7 @@ struct Store<T, O> {
     classes: Box<[Class<T>]>,
     thread_caches: ThreadCaches<T, O, CLASSES>,
     /// Bytes of all kept objects, plus free bytes of all accounts: at most `bytes_max`.
-    reserved: Apart<AtomicU64>,
+    reserved: CachePadded<AtomicU64>,
     bytes_max: u64,
     /// Number of objects that were refused because of the limit, wrapping.
     refused: AtomicU32,
@@ -622,7 +622,7 @@ impl<T> Class<T> {
             live: AtomicU32::new(0),
             room: AtomicU32::new(0),
             is_kept: AtomicBool::new(false),
-            list: Apart(List(Mutex::new(Vec::new()))),
+            list: CachePadded(List(Mutex::new(Vec::new()))),
         }
     }
 
@@ -648,7 +648,7 @@ impl<T: Recyclable, O> Store<T, O> {
             tags: (0..LINES).map(|_| core::array::from_fn(|_| AtomicU64::new(0))).collect(),
             classes: (0..CLASSES).map(|_| Class::new()).collect(),
             thread_caches: ThreadCaches::new([ROOM_MAX; CLASSES]),
-            reserved: Apart(AtomicU64::new(0)),
+            reserved: CachePadded(AtomicU64::new(0)),
             bytes_max,
             refused: AtomicU32::new(0),
             taken: AtomicU64::new(0),

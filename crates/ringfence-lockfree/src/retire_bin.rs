@@ -55,7 +55,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::primitive::{Apart, AtomicUsize, Ordering, yield_now};
+use crate::primitive::{AtomicUsize, CachePadded, Ordering, yield_now};
 use crate::spsc_queue::{Batch, Head, Key, SpscQueue};
 use crate::thread_slot::{THREAD_SLOTS, cached_number, thread_number};
 use crate::try_cell::{Taken, TryCell};
@@ -102,7 +102,7 @@ struct Shard<T> {
     /// `true` if threads must take the door to add items; `false` if only the thread with the thread slot adds items.
     is_shared: bool,
     door: TryCell<()>,
-    collector: Apart<TryCell<Collector<T>>>,
+    collector: CachePadded<TryCell<Collector<T>>>,
     /// Number of items that were given out, wrapping. Written by the thread with the collector.
     gone: AtomicUsize,
     /// Number of further calls of [`RetireBin::release_unspared`] that skip the shard, because its own thread releases
@@ -502,7 +502,7 @@ impl<T> Shard<T> {
             queues: [SpscQueue::new(), SpscQueue::new()],
             is_shared,
             door: TryCell::new(()),
-            collector: Apart(TryCell::new(collector)),
+            collector: CachePadded(TryCell::new(collector)),
             gone: AtomicUsize::new(0),
             spared: AtomicUsize::new(0),
         }

@@ -48,7 +48,7 @@ use core::num::NonZero;
 use core::{array, mem};
 use std::sync::OnceLock;
 
-use crate::primitive::{Apart, shrunk_under_miri_too};
+use crate::primitive::{CachePadded, shrunk_under_miri_too};
 use crate::thread_slot::thread_place;
 use crate::try_cell::TryCell;
 use ringfence_core::range::Invalid;
@@ -116,7 +116,7 @@ pub struct ThreadCache<T, O = (), const CLASSES: usize = 1> {
 }
 
 /// A thread cache, on its own cache lines.
-type OwnLines<T, O, const CLASSES: usize> = Box<Apart<TryCell<ThreadCache<T, O, CLASSES>>>>;
+type PaddedCache<T, O, const CLASSES: usize> = Box<CachePadded<TryCell<ThreadCache<T, O, CLASSES>>>>;
 
 /// All thread caches of a pool, for items of `CLASSES` classes.
 ///
@@ -145,7 +145,7 @@ type OwnLines<T, O, const CLASSES: usize> = Box<Apart<TryCell<ThreadCache<T, O, 
 pub struct ThreadCaches<T, O = (), const CLASSES: usize = 1> {
     /// One entry per thread cache; their number is a power of two. A thread cache is created at the first request of
     /// its thread.
-    places: Box<[OnceLock<OwnLines<T, O, CLASSES>>]>,
+    places: Box<[OnceLock<PaddedCache<T, O, CLASSES>>]>,
     /// Set before the first thread cache is created. A sweep reads only this flag if there is no thread cache, as in
     /// most pools.
     any: OnceLock<()>,
@@ -176,7 +176,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 
     #[inline]
-    fn place(&self) -> &OnceLock<OwnLines<T, O, CLASSES>> {
+    fn place(&self) -> &OnceLock<PaddedCache<T, O, CLASSES>> {
         &self.places[thread_place() & (self.places.len() - 1)]
     }
 
@@ -185,12 +185,12 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     pub fn mine(&self) -> Option<&TryCell<ThreadCache<T, O, CLASSES>>> {
         // With one class, the code that follows is so short that a call is faster than the inlined code, which needs
         // more registers (measured).
-        let place = if const { CLASSES > 1 } { self.place() } else { self.place_apart() };
+        let place = if const { CLASSES > 1 } { self.place() } else { self.place_out_of_line() };
         place.get().map(|thread_cache| &thread_cache.0)
     }
 
     #[inline(never)]
-    fn place_apart(&self) -> &OnceLock<OwnLines<T, O, CLASSES>> {
+    fn place_out_of_line(&self) -> &OnceLock<PaddedCache<T, O, CLASSES>> {
         self.place()
     }
 
@@ -270,7 +270,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     pub fn wanted(&self, class: usize) -> usize {
         let make = || {
             self.any.get_or_init(|| ());
-            Box::new(Apart(TryCell::new(ThreadCache::new())))
+            Box::new(CachePadded(TryCell::new(ThreadCache::new())))
         };
         let thread_cache = &self.place().get_or_init(make).0;
         let next = || {
@@ -280,7 +280,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
             })
         };
         next().unwrap_or_else(|| {
-            self.furnish(thread_cache, class);
+            self.allocate_room(thread_cache, class);
             next().unwrap_or(0)
         })
     }
@@ -369,14 +369,14 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         };
         let older = taken.with(|thread_cache| (!thread_cache.needs_room(class)).then(|| older(thread_cache)));
         older.unwrap_or_else(|| {
-            self.furnish(thread_cache, class);
+            self.allocate_room(thread_cache, class);
             batch([])
         })
     }
 
     /// Allocates host memory for the items of a class, if the class has none yet. Host memory is allocated and freed
     /// while the cache is not taken.
-    fn furnish(&self, thread_cache: &TryCell<ThreadCache<T, O, CLASSES>>, class: usize) {
+    fn allocate_room(&self, thread_cache: &TryCell<ThreadCache<T, O, CLASSES>>, class: usize) {
         let mut room = Vec::with_capacity(self.rooms[class]);
         if let Some(taken) = thread_cache.try_take() {
             taken.with(|thread_cache| {
