@@ -89,7 +89,7 @@ pub use growth::Maintenance;
 pub use memory_budgets::MemoryBudgets;
 pub use memory_object::{Memory, RawObject};
 pub use place::Place;
-pub(crate) use place::{ArenaRef, Common, Hold, SharedBuffer};
+pub(crate) use place::{ArenaRef, PlaceKind, SharedBuffer, SharedPlace};
 pub use placed_object::ResourceKind;
 pub(crate) use placed_object::{Item, PlacedObject, PlacedSmallBuffer};
 pub use placing::Made;

@@ -309,8 +309,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// of the pass. Does nothing if the move was made or given up.
     ///
     /// # Panics
-    /// If `index` is not the index of a move.
-    /// If there is no such move.
+    /// If `index` is not the index of a move of this pass.
     pub fn ignore(&mut self, index: usize) {
         if let Some(room) = self.run.rooms[index].take() {
             self.moves[index].outcome = MoveOutcome::Ignored;

@@ -51,8 +51,8 @@ pub(crate) use compact::{BlockFacts, Compact, Destinations, PassLimits, Reserved
 struct Block<D: Device> {
     memory: Arc<Memory<D>>,
     /// By the slot number of the range in the block.
-    notes: HashMap<u32, RangeInfo>,
-    /// Number of notes that have a ticket.
+    infos: HashMap<u32, RangeInfo>,
+    /// Number of `infos` that have a ticket.
     movable_count: usize,
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     pub(crate) desc: ArenaDesc,
     pub(crate) slots: Slots<BlockMemory<D>, O>,
     /// Name, user data and flags of the slots that have any, by size class, pool and index of the slot.
-    slot_notes: Lock<HashMap<(u32, u32, u32), RangeInfo>>,
+    slot_infos: Lock<HashMap<(u32, u32, u32), RangeInfo>>,
     state: Lock<State<D, A>>,
     /// Held while a block is created.
     pub(super) growth: Lock<()>,
@@ -209,7 +209,7 @@ struct Dedicated {
     /// The memory object's number in a trace.
     block: u64,
     size: u64,
-    note: RangeInfo,
+    info: RangeInfo,
 }
 
 struct State<D: Device, A> {
@@ -270,7 +270,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Self {
             desc,
             slots: Slots::default(),
-            slot_notes: Lock::new(HashMap::new()),
+            slot_infos: Lock::new(HashMap::new()),
             state: Lock::new(state),
             growth: Lock::new(()),
             chunks: Lock::new(()),
@@ -304,10 +304,10 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     #[inline(always)]
     pub(crate) fn found(&self, class: Class, ready: Ready<BlockMemory<D>>, request: &Request<'_>) -> Found<D> {
-        let note = RangeInfo::of(request);
-        let named = note.is_some();
-        if let Some(note) = note {
-            self.slot_notes.lock().insert(key_of(class.index, &ready.slot), note);
+        let info = RangeInfo::of(request);
+        let named = info.is_some();
+        if let Some(info) = info {
+            self.slot_infos.lock().insert(key_of(class.index, &ready.slot), info);
         }
         Found::Slot { class: class.index, named, ready }
     }
@@ -549,8 +549,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         let mut state = self.state.lock();
         state.dedicated_made += 1;
         let number = state.dedicated_made;
-        let note = RangeInfo::of(request).unwrap_or_default();
-        state.dedicated.insert(number, Dedicated { block, size: request.size, note });
+        let info = RangeInfo::of(request).unwrap_or_default();
+        state.dedicated.insert(number, Dedicated { block, size: request.size, info });
         state.counts.dedicated_count += 1;
         state.counts.dedicated_bytes += request.size;
         number
@@ -564,28 +564,28 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
-    pub(crate) fn renote(&self, allocation: &BlockAllocation, change: &dyn Fn(&mut RangeInfo)) {
+    pub(crate) fn change_info(&self, allocation: &BlockAllocation, change: &dyn Fn(&mut RangeInfo)) {
         if let Some(block) = self.state.lock().blocks.heap_mut(allocation.block()) {
-            change(block.notes.entry(allocation.range().slot()).or_default());
+            change(block.infos.entry(allocation.range().slot()).or_default());
         }
     }
 
     /// Changes the record of a slot, which from now on has a record to remove when it is freed.
-    pub(crate) fn renote_slot(&self, class: u32, slot: &PoolAllocation, change: &dyn Fn(&mut RangeInfo)) {
-        change(self.slot_notes.lock().entry(key_of(class, slot)).or_default());
+    pub(crate) fn change_slot_info(&self, class: u32, slot: &PoolAllocation, change: &dyn Fn(&mut RangeInfo)) {
+        change(self.slot_infos.lock().entry(key_of(class, slot)).or_default());
     }
 
     /// Frees a slot, bypassing the thread caches.
     pub(crate) fn free_slot(&self, class: u32, named: bool, slot: PoolAllocation) {
         if named {
-            self.slot_notes.lock().remove(&key_of(class, &slot));
+            self.slot_infos.lock().remove(&key_of(class, &slot));
         }
         self.slots.free(class, slot);
     }
 
-    pub(crate) fn renote_dedicated(&self, number: u64, change: &dyn Fn(&mut RangeInfo)) {
-        if let Some(Dedicated { note, .. }) = self.state.lock().dedicated.get_mut(&number) {
-            change(note);
+    pub(crate) fn change_dedicated_info(&self, number: u64, change: &dyn Fn(&mut RangeInfo)) {
+        if let Some(Dedicated { info, .. }) = self.state.lock().dedicated.get_mut(&number) {
+            change(info);
         }
     }
 
@@ -600,13 +600,13 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     pub(crate) fn snapshot(&self, pool: &str, is_free: &dyn Fn(Cached) -> bool, into: &mut Vec<BlockSnapshot>) {
         let mut chunks = HashMap::new();
-        let notes = self.slot_notes.lock();
+        let infos = self.slot_infos.lock();
         self.slots.for_each_chunk(|chunk, live| {
-            let note_of = |slot: &Live| notes.get(&(slot.class, slot.pool, slot.block));
-            let ranges = live.iter().map(|slot| range_snapshot(slot.offset, slot.bytes, note_of(slot)));
+            let info_of = |slot: &Live| infos.get(&(slot.class, slot.pool, slot.block));
+            let ranges = live.iter().map(|slot| range_snapshot(slot.offset, slot.bytes, info_of(slot)));
             chunks.insert((chunk.block(), chunk.range().slot()), ranges.collect::<Vec<_>>());
         });
-        drop(notes);
+        drop(infos);
         let state = self.state.lock();
         let snapshot = |number: u64, dedicated: bool, bytes: u64, ranges: Vec<RangeSnapshot>| BlockSnapshot {
             number,
@@ -624,7 +624,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
                 match (chunks.remove(&(id, slot)), ranges.taken(slot, span.size)) {
                     (Some(slots), _) => held.extend(slots),
                     (None, 0) => {} // freed, and not free space yet
-                    (None, size) => held.push(range_snapshot(span.offset, size, block.notes.get(&slot))),
+                    (None, size) => held.push(range_snapshot(span.offset, size, block.infos.get(&slot))),
                 }
             });
             held.retain(|range| !is_free(Cached::Range { block: block.memory.block, offset: range.offset }));
@@ -632,9 +632,9 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
         let mut dedicated: Vec<_> = state.dedicated.iter().collect();
         dedicated.sort_by_key(|(number, _)| **number);
-        into.extend(dedicated.into_iter().map(|(number, Dedicated { block, size, note })| {
+        into.extend(dedicated.into_iter().map(|(number, Dedicated { block, size, info })| {
             let is_used = !is_free(Cached::Dedicated { number: *number });
-            let range = is_used.then(|| range_snapshot(0, *size, Some(note)));
+            let range = is_used.then(|| range_snapshot(0, *size, Some(info)));
             snapshot(*block, is_used, *size, range.into_iter().collect())
         }));
     }
@@ -647,7 +647,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         let (counts, rule) = (&state.counts, Invalid::unless);
         let (mut bytes, mut used, mut count) = (0, 0, 0);
         for (_, block, ranges) in state.blocks.iter() {
-            let movable = block.notes.values().filter(|note| note.ticket.is_some()).count();
+            let movable = block.infos.values().filter(|info| info.ticket.is_some()).count();
             rule(block.movable_count == movable, "movable_count counts the tickets", movable as u64)?;
             bytes += block.memory.size;
             ranges.for_each_span(&mut |span| used += span.slot.map_or(0, |slot| ranges.taken(slot, span.size)));
@@ -690,7 +690,7 @@ impl<D: Device, A: Cutter> State<D, A> {
         self.counts.block_bytes_high_water = self.counts.block_bytes_high_water.max(self.counts.block_bytes);
         self.update_ahead();
         self.empty_limits.created(size, tick, self.blocks.desc().grace_ticks);
-        let block = Block { memory: Arc::new(memory), notes: HashMap::new(), movable_count: 0 };
+        let block = Block { memory: Arc::new(memory), infos: HashMap::new(), movable_count: 0 };
         self.blocks.insert(block, ranges)
     }
 
@@ -704,13 +704,13 @@ impl<D: Device, A: Cutter> State<D, A> {
         if !request.evictable {
             block.memory.pin();
         }
-        if let Some(mut note) = RangeInfo::of(&request) {
+        if let Some(mut info) = RangeInfo::of(&request) {
             if request.moves != Moves::Never {
                 ticket = Some(Arc::new(Ticket::new(allocation, request.alignment, request.user_data, request.moves)));
-                note.ticket.clone_from(&ticket);
+                info.ticket.clone_from(&ticket);
                 block.movable_count += 1;
             }
-            block.notes.insert(allocation.range().slot(), note);
+            block.infos.insert(allocation.range().slot(), info);
         }
         // SAFETY: a range is live in the block as long as copies of this reference are used.
         InBlock { memory: unsafe { BlockMemory::new(&block.memory) }, allocation, ticket }
@@ -720,11 +720,11 @@ impl<D: Device, A: Cutter> State<D, A> {
         let slot = allocation.range().slot();
         if let Some((block, ranges)) = self.blocks.get_mut(allocation.block()) {
             self.counts.range_bytes -= ranges.taken(slot, allocation.size());
-            let note = if block.notes.is_empty() { None } else { block.notes.remove(&slot) };
-            if note.as_ref().is_none_or(|note| !note.evictable) {
+            let info = if block.infos.is_empty() { None } else { block.infos.remove(&slot) };
+            if info.as_ref().is_none_or(|info| !info.evictable) {
                 block.memory.unpin();
             }
-            block.movable_count -= usize::from(note.is_some_and(|note| note.ticket.is_some()));
+            block.movable_count -= usize::from(info.is_some_and(|info| info.ticket.is_some()));
         }
         // The owner is move-only, so its range is live: a failure is a defect of this library.
         self.blocks.free(&allocation).expect("a resource's range is live until it is freed");

@@ -7,7 +7,7 @@ use ringfence_observe::Call;
 use ringfence_trace::{DriverCalls, HeapSnapshot, Snapshot, Statistics, TypeSnapshot, TypeStatistics};
 
 use super::arena::Cached;
-use super::place::{ArenaRef, Hold};
+use super::place::{ArenaRef, PlaceKind};
 use super::recycle::memory_of_kind;
 use super::shared::{CLASSES, OwnArena, Shared};
 use crate::device::Device;
@@ -35,8 +35,8 @@ impl<D: Device> Shared<D> {
         let mut recycled = HashSet::new();
         self.recycled.each(|item| {
             let (place, block) = (item.place(), self.memory_of(item.place()).block);
-            recycled.extend(match (&place.arena, &place.hold) {
-                (ArenaRef::Own(index), Hold::Dedicated { number, .. }) => {
+            recycled.extend(match (&place.arena, &place.kind) {
+                (ArenaRef::Own(index), PlaceKind::Dedicated { number, .. }) => {
                     Some((Some(*index), Cached::Dedicated { number: *number }))
                 }
                 _ => place.is_own_range().then(|| (None, Cached::Range { block, offset: self.range_offset(place) })),

@@ -20,7 +20,7 @@ pub struct Place<D: Device> {
     /// Offset of the first byte in its memory object, in bytes.
     pub offset: u64,
     pub(crate) arena: ArenaRef<D>,
-    pub(crate) hold: Hold<D>,
+    pub(crate) kind: PlaceKind<D>,
 }
 
 pub(crate) enum ArenaRef<D: Device> {
@@ -41,7 +41,7 @@ impl<D: Device> Clone for ArenaRef<D> {
 }
 
 /// The kind of allocation of a place.
-pub(crate) enum Hold<D: Device> {
+pub(crate) enum PlaceKind<D: Device> {
     /// A range of a block.
     Range { memory: BlockMemory<D>, allocation: BlockAllocation, ticket: Option<Arc<Ticket>> },
     /// One of many equal slots in a range of a block.
@@ -53,7 +53,7 @@ pub(crate) enum Hold<D: Device> {
     /// A part of another place, which is freed with the last of its parts.
     Aliased(Arc<Place<D>>),
     /// A place that several resources own, with a reference count.
-    Common(Arc<Common<D>>),
+    Shared(Arc<SharedPlace<D>>),
     /// A range of a buffer that small buffers share.
     Small { owner: Arc<dyn SharedBuffers<D>>, buffer: Arc<SharedBuffer<D>>, allocation: BlockAllocation },
 }
@@ -66,51 +66,51 @@ impl<D: Device> Place<D> {
         owner: Arc<dyn RangeOwner<D>>,
         allocation: BlockAllocation,
     ) -> Self {
-        Self { offset, arena: ArenaRef::Own(0), hold: Hold::Pooled { memory, owner, allocation } }
+        Self { offset, arena: ArenaRef::Own(0), kind: PlaceKind::Pooled { memory, owner, allocation } }
     }
 
     /// Creates a place for a memory object that no arena suballocates. The arena counts it under `number`.
     pub fn heap(memory: Arc<Memory<D>>, arena: u32, number: u64) -> Self {
-        Self { offset: 0, arena: ArenaRef::Own(arena.into()), hold: Hold::Dedicated { memory, number } }
+        Self { offset: 0, arena: ArenaRef::Own(arena.into()), kind: PlaceKind::Dedicated { memory, number } }
     }
 
     /// Creates a place for a slot of an arena, without a name.
     #[inline(always)]
     pub(crate) fn slot(arena: u32, class: Class, ready: Ready<BlockMemory<D>>) -> Self {
         let Ready { slot: allocation, memory, offset } = ready;
-        let hold = Hold::Slot { class: class.index, named: false, memory, allocation };
-        Self { offset, arena: ArenaRef::Own(arena.into()), hold }
+        let kind = PlaceKind::Slot { class: class.index, named: false, memory, allocation };
+        Self { offset, arena: ArenaRef::Own(arena.into()), kind }
     }
 
     /// Creates a place for memory that an arena allocated, without its first `front` bytes, which are a guard.
     #[inline]
     pub(crate) fn found(arena: ArenaRef<D>, found: Found<D>, front: u64) -> Self {
-        let (offset, hold) = match found {
+        let (offset, kind) = match found {
             Found::Range(InBlock { memory, allocation, ticket }) => {
-                (allocation.offset(), Hold::Range { memory, allocation, ticket })
+                (allocation.offset(), PlaceKind::Range { memory, allocation, ticket })
             }
             Found::Slot { class, named, ready: Ready { slot, memory, offset } } => {
-                (offset, Hold::Slot { class, named, memory, allocation: slot })
+                (offset, PlaceKind::Slot { class, named, memory, allocation: slot })
             }
         };
-        Self { offset: offset + front, arena, hold }
+        Self { offset: offset + front, arena, kind }
     }
 
     /// Creates a place for a range of a block that an arena allocated. It cannot be moved.
     pub(crate) fn in_block(arena: ArenaRef<D>, memory: BlockMemory<D>, allocation: BlockAllocation) -> Self {
-        Self { offset: allocation.offset(), arena, hold: Hold::Range { memory, allocation, ticket: None } }
+        Self { offset: allocation.offset(), arena, kind: PlaceKind::Range { memory, allocation, ticket: None } }
     }
 
     /// Sets the ticket of a range, by which it can be moved.
     pub(crate) fn set_ticket(&mut self, renewed: Arc<Ticket>) {
-        if let Hold::Range { ticket, .. } = &mut self.hold {
+        if let PlaceKind::Range { ticket, .. } = &mut self.kind {
             *ticket = Some(renewed);
         }
     }
 
     pub(crate) fn block_allocation(&self) -> Option<&BlockAllocation> {
-        match &self.hold {
-            Hold::Range { allocation, .. } => Some(allocation),
+        match &self.kind {
+            PlaceKind::Range { allocation, .. } => Some(allocation),
             _ => None,
         }
     }
@@ -118,31 +118,31 @@ impl<D: Device> Place<D> {
     /// Creates a place for bytes of `whole` from `offset` on. Other places may use the same bytes.
     pub fn aliased(whole: &Arc<Self>, offset: u64) -> Self {
         let arena = whole.arena.clone();
-        Self { offset: whole.offset + offset, arena, hold: Hold::Aliased(Arc::clone(whole)) }
+        Self { offset: whole.offset + offset, arena, kind: PlaceKind::Aliased(Arc::clone(whole)) }
     }
 
     /// Creates a place from the caller's reference to `whole`. The caller must keep no other reference: dropping it
     /// after the last place would not free the memory.
     pub fn share_of(whole: Arc<Self>) -> Self {
-        Self { offset: whole.offset, arena: whole.arena.clone(), hold: Hold::Aliased(whole) }
+        Self { offset: whole.offset, arena: whole.arena.clone(), kind: PlaceKind::Aliased(whole) }
     }
 
     /// Returns the number of allocated bytes, without rounding; 0 for a part of another place.
     pub(crate) fn size(&self) -> u64 {
-        match &self.hold {
-            Hold::Range { allocation, .. } | Hold::Pooled { allocation, .. } | Hold::Small { allocation, .. } => {
-                allocation.size()
-            }
-            Hold::Slot { allocation, .. } => allocation.size(),
-            Hold::Dedicated { memory, .. } => memory.size,
-            Hold::Common(_) | Hold::Aliased(_) => 0,
+        match &self.kind {
+            PlaceKind::Range { allocation, .. }
+            | PlaceKind::Pooled { allocation, .. }
+            | PlaceKind::Small { allocation, .. } => allocation.size(),
+            PlaceKind::Slot { allocation, .. } => allocation.size(),
+            PlaceKind::Dedicated { memory, .. } => memory.size,
+            PlaceKind::Shared(_) | PlaceKind::Aliased(_) => 0,
         }
     }
 
     /// Returns the ticket of the range, which is the permission to move it; `None` if the range may not be moved.
     pub(crate) fn ticket(&self) -> Option<&Arc<Ticket>> {
-        match &self.hold {
-            Hold::Range { ticket, .. } => ticket.as_ref(),
+        match &self.kind {
+            PlaceKind::Range { ticket, .. } => ticket.as_ref(),
             _ => None,
         }
     }
@@ -156,24 +156,24 @@ impl<D: Device> Place<D> {
 
     /// Returns `true` if its bytes were allocated from an arena for this place alone.
     pub(crate) fn is_own_range(&self) -> bool {
-        matches!(self.hold, Hold::Range { .. } | Hold::Slot { .. } | Hold::Dedicated { .. })
+        matches!(self.kind, PlaceKind::Range { .. } | PlaceKind::Slot { .. } | PlaceKind::Dedicated { .. })
     }
 
     /// Returns `true` if its memory object was created for this place alone.
     pub(crate) fn is_tied(&self) -> bool {
-        matches!(self.hold, Hold::Dedicated { .. })
+        matches!(self.kind, PlaceKind::Dedicated { .. })
     }
 
     pub(crate) fn is_dedicated(&self) -> bool {
-        match &self.hold {
-            Hold::Common(common) => common.place.is_dedicated(),
-            hold => matches!(hold, Hold::Dedicated { .. }),
+        match &self.kind {
+            PlaceKind::Shared(shared) => shared.place.is_dedicated(),
+            kind => matches!(kind, PlaceKind::Dedicated { .. }),
         }
     }
 }
 
 /// A place that several resources own.
-pub(crate) struct Common<D: Device> {
+pub(crate) struct SharedPlace<D: Device> {
     pub(crate) place: Place<D>,
     pub(crate) size: u64,
 }

@@ -29,7 +29,7 @@ use ringfence_observe::{Call, Event, Margins, SlowPath};
 
 use super::arena::ArenaDesc;
 use super::memory_object::Memory;
-use super::place::{ArenaRef, Hold, Place};
+use super::place::{ArenaRef, Place, PlaceKind};
 use super::pool::PoolState;
 use super::request::Request;
 use super::self_placed::Unbound;
@@ -252,14 +252,14 @@ impl<D: Device> Shared<D> {
             }
         }
         // A borrowed value must be in memory. A copy is lent: the original stays in registers.
-        self.find_place_otherwise(resource, &PlacementRequest { ..request }, move |bound, place| {
+        self.find_place_without_cached_slot(resource, &PlacementRequest { ..request }, move |bound, place| {
             made(bound, place, Origin::Elsewhere)
         })
     }
 
     /// As [`Shared::find_place`], if this thread's cache has no slot for the request.
     #[inline(never)]
-    fn find_place_otherwise<R: Unplaced<D>, T>(
+    fn find_place_without_cached_slot<R: Unplaced<D>, T>(
         &self,
         resource: &R,
         request: &PlacementRequest<'_, '_, D>,
@@ -547,7 +547,7 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
             memory.pin();
         }
         let number = shared.add_dedicated(&arena, &memory, 0, &request.of_range(size, alignment));
-        let place = Place { offset: 0, arena, hold: Hold::Dedicated { memory, number } };
+        let place = Place { offset: 0, arena, kind: PlaceKind::Dedicated { memory, number } };
         shared.note_made(&place, request.desc, Margins::default(), size, R::mapped(&made));
         Ok((made, place))
     }

@@ -10,7 +10,7 @@ use ringfence_lockfree::delivery::Losses;
 use ringfence_observe::{Debugger, Event, Key, Margins, NewPlace, NewRange, Numbered, RangeId};
 
 use super::memory_object::Memory;
-use super::place::{ArenaRef, Hold, Place};
+use super::place::{ArenaRef, Place, PlaceKind};
 use super::request::{RangeInfo, Request};
 use super::shared::Shared;
 use crate::debugging::{Finding, GuardCheck, Leak, MemoryAddress, Operation};
@@ -193,16 +193,16 @@ impl<D: Device> Shared<D> {
 
     /// Returns the offset at which the range of a place begins in its memory: with its guard, if it has one.
     pub(super) fn range_offset(&self, place: &Place<D>) -> u64 {
-        match &place.hold {
-            Hold::Range { allocation, .. } => allocation.offset(),
-            Hold::Slot { class, allocation, .. } => self.slot_arena(&place.arena).slots.offset(*class, allocation),
+        match &place.kind {
+            PlaceKind::Range { allocation, .. } => allocation.offset(),
+            PlaceKind::Slot { class, allocation, .. } => self.slot_arena(&place.arena).slots.offset(*class, allocation),
             _ => place.offset,
         }
     }
 
     /// Returns the key of [`Shared::range_id`], which identifies the place's own bytes, without the guard.
     pub(crate) fn key_of(&self, place: &Place<D>) -> Option<Key> {
-        let is_small = matches!(place.hold, Hold::Small { .. });
+        let is_small = matches!(place.kind, PlaceKind::Small { .. });
         let is_known = is_small || place.is_own_range();
         is_known.then(|| Key { block: self.memory_of(place).block, offset: place.offset, is_small })
     }
@@ -302,7 +302,7 @@ impl<D: Device> Shared<D> {
     }
 
     #[inline]
-    fn note(&self, place: &Place<D>, event: fn(RangeId) -> Event<'static, Memory<D>>) {
+    fn notify_range(&self, place: &Place<D>, event: fn(RangeId) -> Event<'static, Memory<D>>) {
         if let Some(range) = self.watched(place) {
             self.notify(event(range));
         }
@@ -312,46 +312,46 @@ impl<D: Device> Shared<D> {
     #[inline]
     pub(super) fn note_retired(&self, place: &Place<D>) {
         place.never_move();
-        self.note(place, Event::Retired);
+        self.notify_range(place, Event::Retired);
     }
 
     /// Records that the device is done with the place's bytes, and that its owner has released them.
     #[inline]
     pub(super) fn note_released(&self, place: &Place<D>) {
-        self.note(place, Event::Released);
+        self.notify_range(place, Event::Released);
     }
 
     #[inline]
     pub(super) fn note_freed(&self, place: &Place<D>) {
         place.never_move();
-        self.note(place, Event::Freed);
+        self.notify_range(place, Event::Freed);
     }
 
     /// Renames a place, unless it is a part of another place or in a pool outside the arenas: those have no name.
     pub(crate) fn rename(&self, place: &mut Place<D>, name: &str) {
-        self.renote(place, name, None);
+        self.change_info(place, name, None);
     }
 
     /// As [`Shared::rename`], and sets other user data.
-    pub(crate) fn renote(&self, place: &mut Place<D>, name: &str, user_data: Option<u64>) {
-        let change = &|note: &mut RangeInfo| {
-            note.name = name.into();
-            note.user_data = user_data.unwrap_or(note.user_data);
+    pub(crate) fn change_info(&self, place: &mut Place<D>, name: &str, user_data: Option<u64>) {
+        let change = &|info: &mut RangeInfo| {
+            info.name = name.into();
+            info.user_data = user_data.unwrap_or(info.user_data);
         };
-        match &mut place.hold {
-            Hold::Range { allocation, .. } => match &place.arena {
-                ArenaRef::Own(index) => self.arenas[*index as usize].renote(allocation, change),
-                ArenaRef::Pool(pool) => pool.arena.renote(allocation, change),
+        match &mut place.kind {
+            PlaceKind::Range { allocation, .. } => match &place.arena {
+                ArenaRef::Own(index) => self.arenas[*index as usize].change_info(allocation, change),
+                ArenaRef::Pool(pool) => pool.arena.change_info(allocation, change),
             },
-            Hold::Dedicated { number, .. } => match &place.arena {
-                ArenaRef::Own(index) => self.arenas[*index as usize].renote_dedicated(*number, change),
-                ArenaRef::Pool(pool) => pool.arena.renote_dedicated(*number, change),
+            PlaceKind::Dedicated { number, .. } => match &place.arena {
+                ArenaRef::Own(index) => self.arenas[*index as usize].change_dedicated_info(*number, change),
+                ArenaRef::Pool(pool) => pool.arena.change_dedicated_info(*number, change),
             },
-            Hold::Slot { class, named, allocation, .. } => {
+            PlaceKind::Slot { class, named, allocation, .. } => {
                 *named = true;
-                self.slot_arena(&place.arena).renote_slot(*class, allocation, change);
+                self.slot_arena(&place.arena).change_slot_info(*class, allocation, change);
             }
-            Hold::Pooled { .. } | Hold::Aliased(_) | Hold::Common(_) | Hold::Small { .. } => return,
+            PlaceKind::Pooled { .. } | PlaceKind::Aliased(_) | PlaceKind::Shared(_) | PlaceKind::Small { .. } => return,
         }
         if let Some(range) = self.watched(place) {
             self.notify(Event::Named { range, name });

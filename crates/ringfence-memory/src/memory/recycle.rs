@@ -219,7 +219,7 @@ impl<D: Device> Shared<D> {
     {
         // SAFETY: the object is alive, and its handle is not returned yet.
         unsafe { Create::<K>::set_name(&self.device, &bound.placed.object, desc.name) };
-        self.renote(&mut bound.place, desc.name, Some(desc.user_data));
+        self.change_info(&mut bound.place, desc.name, Some(desc.user_data));
     }
 
     /// Recycles an item that the device is done with, or destroys it.

@@ -37,7 +37,7 @@ use ringfence_timeline::{Passed, RetireBin, WaitError};
 
 use super::arena::{Arena, ArenaDesc, Compact};
 use super::memory_object::RawObject;
-use super::place::{ArenaRef, Common, Hold, Place};
+use super::place::{ArenaRef, Place, PlaceKind, SharedPlace};
 use super::placed_object::Item;
 use super::retired::{Reclaimed, Retired, ShutdownError};
 use super::rings::Seen;
@@ -474,7 +474,7 @@ impl<D: Device> Shared<D> {
             // Slot and reference are cached together, by one exchange.
             Place {
                 arena: ArenaRef::Own(arena),
-                hold: Hold::Slot { class, named: false, memory, allocation: slot },
+                kind: PlaceKind::Slot { class, named: false, memory, allocation: slot },
                 offset,
             } if !owner.is_watched() => {
                 let ready = || Ready { slot, memory, offset };
@@ -534,7 +534,7 @@ impl<D: Device> Shared<D> {
             // With guards the offset is not that of the slot.
             Place {
                 arena: ArenaRef::Own(arena),
-                hold: Hold::Slot { class, named: false, memory, allocation: slot },
+                kind: PlaceKind::Slot { class, named: false, memory, allocation: slot },
                 offset,
             } if !self.is_watched() => {
                 self.arenas[arena as usize].slots.free_cached(class, Ready { slot, memory, offset });
@@ -545,38 +545,40 @@ impl<D: Device> Shared<D> {
 
     fn free_place_of_any_kind(&self, place: Place<D>) {
         self.note_freed(&place);
-        let Place { arena, hold, .. } = place;
-        match hold {
-            Hold::Range { memory: _, allocation, ticket: _ } => match arena {
+        let Place { arena, kind, .. } = place;
+        match kind {
+            PlaceKind::Range { memory: _, allocation, ticket: _ } => match arena {
                 ArenaRef::Own(index) => self.free_range(index, allocation),
                 ArenaRef::Pool(pool) => self.free_range_of(&pool.arena, allocation),
             },
-            Hold::Slot { class, named, allocation, .. } => self.slot_arena(&arena).free_slot(class, named, allocation),
-            Hold::Dedicated { memory, number } => {
+            PlaceKind::Slot { class, named, allocation, .. } => {
+                self.slot_arena(&arena).free_slot(class, named, allocation)
+            }
+            PlaceKind::Dedicated { memory, number } => {
                 match arena {
                     ArenaRef::Own(index) => self.arenas[index as usize].remove_dedicated(number),
                     ArenaRef::Pool(pool) => pool.arena.remove_dedicated(number),
                 }
                 self.free_memory(Arc::into_inner(memory).expect("dedicated memory has one owner"));
             }
-            Hold::Pooled { memory, owner, allocation } => {
+            PlaceKind::Pooled { memory, owner, allocation } => {
                 // Dropped before the range is freed, so that the thread that takes out the empty block has the last
                 // reference.
                 drop(memory);
                 owner.free(&allocation);
             }
-            Hold::Aliased(whole) => {
+            PlaceKind::Aliased(whole) => {
                 if let Some(whole) = Arc::into_inner(whole) {
                     self.free_place(whole);
                 }
             }
-            Hold::Common(common) => {
-                if let Some(Common { place, size }) = Arc::into_inner(common) {
+            PlaceKind::Shared(shared) => {
+                if let Some(SharedPlace { place, size }) = Arc::into_inner(shared) {
                     self.device.note_aliasing(&self.memory_of(&place).object, place.offset, size, false);
                     self.free_place(place);
                 }
             }
-            Hold::Small { owner, buffer, allocation } => {
+            PlaceKind::Small { owner, buffer, allocation } => {
                 drop(buffer);
                 if let Some(buffer) = owner.free(allocation) {
                     self.destroy_shared_buffer(buffer);

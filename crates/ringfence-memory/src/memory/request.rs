@@ -53,7 +53,7 @@ impl RangeInfo {
 }
 
 /// Returns the snapshot of a range in use, with its name and user data.
-pub(crate) fn range_snapshot(offset: u64, bytes: u64, note: Option<&RangeInfo>) -> RangeSnapshot {
-    let (name, user_data) = note.map_or((String::new(), 0), |note| (note.name.to_string(), note.user_data));
+pub(crate) fn range_snapshot(offset: u64, bytes: u64, info: Option<&RangeInfo>) -> RangeSnapshot {
+    let (name, user_data) = info.map_or((String::new(), 0), |info| (info.name.to_string(), info.user_data));
     RangeSnapshot { offset, bytes, name, user_data }
 }

@@ -18,7 +18,7 @@ use super::arena::{Arena, ArenaDesc, Wake};
 use super::box_cache::BoxCache;
 use super::descriptor_heaps::DescriptorHeaps;
 use super::memory_object::Memory;
-use super::place::{ArenaRef, Hold, Place, RangeOwner};
+use super::place::{ArenaRef, Place, PlaceKind, RangeOwner};
 use super::pool::PoolState;
 use super::recycle::RecycledItems;
 use super::residency_state::Residents;
@@ -155,31 +155,31 @@ impl<D: Device> Shared<D> {
     /// Returns the memory object of a place.
     #[inline(always)]
     pub(crate) fn memory_of<'a>(&'a self, place: &'a Place<D>) -> &'a Memory<D> {
-        match &place.hold {
-            Hold::Range { memory, .. } | Hold::Slot { memory, .. } => memory,
+        match &place.kind {
+            PlaceKind::Range { memory, .. } | PlaceKind::Slot { memory, .. } => memory,
             _ => self.memory_of_other(place),
         }
     }
 
     /// As [`Shared::memory_of`], for the kinds of allocation that the inlined part does not handle.
     fn memory_of_other<'a>(&'a self, place: &'a Place<D>) -> &'a Memory<D> {
-        match &place.hold {
-            Hold::Range { memory, .. } | Hold::Slot { memory, .. } => memory,
-            Hold::Dedicated { memory, .. } | Hold::Pooled { memory, .. } => memory,
-            Hold::Aliased(whole) => self.memory_of(whole),
-            Hold::Common(common) => self.memory_of(&common.place),
-            Hold::Small { buffer, .. } => self.memory_of(&buffer.place),
+        match &place.kind {
+            PlaceKind::Range { memory, .. } | PlaceKind::Slot { memory, .. } => memory,
+            PlaceKind::Dedicated { memory, .. } | PlaceKind::Pooled { memory, .. } => memory,
+            PlaceKind::Aliased(whole) => self.memory_of(whole),
+            PlaceKind::Shared(shared) => self.memory_of(&shared.place),
+            PlaceKind::Small { buffer, .. } => self.memory_of(&buffer.place),
         }
     }
 
     /// Returns the memory object of a place, for an owner that suballocates it. Drop it before the place is freed.
     pub(crate) fn shared_memory_of(&self, place: &Place<D>) -> Arc<Memory<D>> {
-        match &place.hold {
-            Hold::Range { memory, .. } | Hold::Slot { memory, .. } => memory.share(),
-            Hold::Dedicated { memory, .. } | Hold::Pooled { memory, .. } => Arc::clone(memory),
-            Hold::Common(common) => self.shared_memory_of(&common.place),
-            Hold::Aliased(whole) => self.shared_memory_of(whole),
-            Hold::Small { buffer, .. } => self.shared_memory_of(&buffer.place),
+        match &place.kind {
+            PlaceKind::Range { memory, .. } | PlaceKind::Slot { memory, .. } => memory.share(),
+            PlaceKind::Dedicated { memory, .. } | PlaceKind::Pooled { memory, .. } => Arc::clone(memory),
+            PlaceKind::Shared(shared) => self.shared_memory_of(&shared.place),
+            PlaceKind::Aliased(whole) => self.shared_memory_of(whole),
+            PlaceKind::Small { buffer, .. } => self.shared_memory_of(&buffer.place),
         }
     }
 

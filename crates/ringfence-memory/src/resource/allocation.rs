@@ -4,7 +4,7 @@
 //!   Allocation ── sole ──▶ Place                      as it was created
 //!       │ the first aliasing resource
 //!       ▼
-//!   Allocation ─┬─▶ common Place ◀─┬─ Buffer          freed when the last of them is released
+//!   Allocation ─┬─▶ shared Place ◀─┬─ Buffer          freed when the last of them is released
 //!               └──────────────────┴─ Texture         and the device is done with it
 //! ```
 
@@ -29,8 +29,8 @@ use crate::device::{
     Textures,
 };
 use crate::memory::{
-    AllocationDesc, ArenaRef, Bytes, BytesFor, Common, Hold, Location, Origin, Place, PlacementRequest, Prepared,
-    Shared, Unplaced,
+    AllocationDesc, ArenaRef, Bytes, BytesFor, Location, Origin, Place, PlaceKind, PlacementRequest, Prepared, Shared,
+    SharedPlace, Unplaced,
 };
 
 /// A range of memory, owned by the holder of this value; move-only.
@@ -311,7 +311,7 @@ impl<D: Device> Allocation<D> {
         let shared = Arc::clone(&self.shared);
         let unplaced = Prepared::<D, K>::new(&shared.device, unplaced);
         self.check_aliasing(&needs, offset)?;
-        self.make_common();
+        self.share_place();
         // SAFETY: type, class, size and alignment were just checked.
         let placed =
             unsafe { Create::<K>::place(&shared.device, unplaced.get(), self.memory(), self.place.offset + offset) };
@@ -324,9 +324,9 @@ impl<D: Device> Allocation<D> {
         }
         // Two owners of the same mapped bytes would be a data race in safe code.
         placed.mapped = None;
-        let Hold::Common(common) = &self.place.hold else { unreachable!("it was made common just now") };
-        let hold = Hold::Common(Arc::clone(common));
-        let place = Place { offset: self.place.offset + offset, arena: self.place.arena.clone(), hold };
+        let PlaceKind::Shared(place) = &self.place.kind else { unreachable!("the place was just shared") };
+        let kind = PlaceKind::Shared(Arc::clone(place));
+        let place = Place { offset: self.place.offset + offset, arena: self.place.arena.clone(), kind };
         // SAFETY: the object was just created from `info`, and bound to the place.
         Ok(unsafe { Resource::new(shared, placed, place, needs.size, self.location).made_as(info) })
     }
@@ -361,8 +361,8 @@ impl<D: Device> Allocation<D> {
     }
 
     /// Converts the place to one that several resources can own.
-    fn make_common(&mut self) {
-        if matches!(self.place.hold, Hold::Common(_)) {
+    fn share_place(&mut self) {
+        if matches!(self.place.kind, PlaceKind::Shared(_)) {
             return;
         }
         let (offset, arena) = (self.place.offset, self.place.arena.clone());
@@ -372,8 +372,8 @@ impl<D: Device> Allocation<D> {
         self.shared.device.note_aliasing(self.memory(), offset, self.size, true);
         // SAFETY: the field is written again below, and no code in between can panic: lack of host memory aborts.
         let sole = unsafe { ManuallyDrop::take(&mut self.place) };
-        let hold = Hold::Common(Arc::new(Common { place: sole, size: self.size }));
-        self.place = ManuallyDrop::new(Place { offset, arena, hold });
+        let kind = PlaceKind::Shared(Arc::new(SharedPlace { place: sole, size: self.size }));
+        self.place = ManuallyDrop::new(Place { offset, arena, kind });
     }
 
     /// Retires the allocation. Its memory is freed once all of `points` have passed; other submissions do not delay
@@ -443,8 +443,8 @@ impl<D: Device> Allocation<D> {
     #[inline]
     unsafe fn destroy_cached(self) -> Option<Self> {
         let held = ManuallyDrop::new(self);
-        let (arena, class, memory, slot) = match &held.place.hold {
-            Hold::Slot { class, named: false, memory, allocation } if !held.shared.is_watched() => {
+        let (arena, class, memory, slot) = match &held.place.kind {
+            PlaceKind::Slot { class, named: false, memory, allocation } if !held.shared.is_watched() => {
                 let ArenaRef::Own(arena) = held.place.arena else { unreachable!("custom pools have no slots") };
                 (arena, *class, memory, allocation)
             }
@@ -473,8 +473,8 @@ impl<D: Device> Allocation<D> {
     /// # Safety
     /// If it returns `true`, the value is not used or dropped afterwards.
     unsafe fn destroy_cached_range(&self) -> bool {
-        match (&self.place.arena, &self.place.hold) {
-            (ArenaRef::Own(arena), Hold::Range { allocation, ticket: None, .. }) if !self.shared.is_watched() => {
+        match (&self.place.arena, &self.place.kind) {
+            (ArenaRef::Own(arena), PlaceKind::Range { allocation, ticket: None, .. }) if !self.shared.is_watched() => {
                 // SAFETY: the caller promises that the value is not used again; the fields that are not read need no
                 // drop.
                 let owner = unsafe { std::ptr::read(&self.shared) };

@@ -30,7 +30,7 @@ use super::host::HostBytes;
 use super::{Buffer, shared_alignment};
 use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device, Kind, Native, RawBuffer};
 use crate::memory::{
-    AllocationDesc, Hold, Item, Location, Place, PlacedSmallBuffer, RawObject, SHARED_BYTES, Shared, SharedBuffer,
+    AllocationDesc, Item, Location, Place, PlaceKind, PlacedSmallBuffer, RawObject, SHARED_BYTES, Shared, SharedBuffer,
     SmallState, UsageClass, retry_after_eviction,
 };
 
@@ -76,8 +76,8 @@ impl<D: Device> SmallBuffer<D> {
         let address = buffer.address.map(|address| address + offset);
         let (object, at) = (buffer.object.clone(), buffer.place.offset + offset);
         let arena = buffer.place.arena.clone();
-        let hold = Hold::Small { owner: Arc::<SmallState<D>>::clone(state), buffer, allocation };
-        let place = Place { offset: at, arena, hold };
+        let kind = PlaceKind::Small { owner: Arc::<SmallState<D>>::clone(state), buffer, allocation };
+        let place = Place { offset: at, arena, kind };
         shared.note_small(&place, size, mapped);
         shared.note_handed_out(&place, panic::Location::caller(), address);
         let recycling = wanted.and_then(|wanted| shared.recycling_of_small(&wanted, allocation.size()));
@@ -106,7 +106,7 @@ impl<D: Device> SmallBuffer<D> {
     }
 
     fn sharing(&self) -> &SharedBuffer<D> {
-        let Hold::Small { buffer, .. } = &self.bound.place.hold else { unreachable!("a small buffer shares a buffer") };
+        let PlaceKind::Small { buffer, .. } = &self.bound.place.kind else { unreachable!("it shares a buffer") };
         buffer
     }
 

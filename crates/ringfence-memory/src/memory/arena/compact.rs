@@ -162,7 +162,7 @@ impl<D: Device, A: Cutter, O> Compact<D> for Arena<D, A, O> {
         let Some((held, ranges)) = state.blocks.get(block) else { return 0 };
         let mut leaving = 0;
         let before = into.len();
-        for ticket in held.notes.values().filter_map(|note| note.ticket.as_ref()) {
+        for ticket in held.infos.values().filter_map(|info| info.ticket.as_ref()) {
             match ticket.standing(with_host) {
                 Standing::Free => into.push(Arc::clone(ticket)),
                 Standing::Leaving => leaving += 1,
@@ -242,7 +242,7 @@ impl<D: Device, A: Cutter, O> Compact<D> for Arena<D, A, O> {
         let mut state = self.state.lock();
         let block = state.blocks.heap_mut(allocation.block()).expect("a block with a live range exists");
         block.movable_count += 1;
-        block.notes.entry(allocation.range().slot()).or_default().ticket = Some(Arc::clone(&renewed));
+        block.infos.entry(allocation.range().slot()).or_default().ticket = Some(Arc::clone(&renewed));
         renewed
     }
 
@@ -297,8 +297,8 @@ impl<D: Device, A: Cutter> State<D, A> {
     /// Counts the new range, and records it with the name and user data of the old one.
     fn reserved(&mut self, ticket: Arc<Ticket>, allocation: BlockAllocation) -> Reserved<D> {
         let from = self.blocks.get(ticket.allocation().block()).map(|(block, _)| block);
-        let note = from.and_then(|block| block.notes.get(&ticket.allocation().range().slot()));
-        let RangeInfo { name, user_data, evictable, .. } = note.cloned().unwrap_or_default();
+        let info = from.and_then(|block| block.infos.get(&ticket.allocation().range().slot()));
+        let RangeInfo { name, user_data, evictable, .. } = info.cloned().unwrap_or_default();
         let from_residence = from.and_then(|block| block.memory.residence.clone());
         let (size, alignment) = (allocation.size(), ticket.alignment());
         let request = Request { size, alignment, high: false, moves: Moves::Never, evictable, name: &name, user_data };
