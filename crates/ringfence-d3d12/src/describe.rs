@@ -24,7 +24,7 @@ mod sealed {
 
 /// A kind of resource, with the conversions between its portable description and the description of Direct3D 12. The
 /// trait is sealed: only [`Buffers`] and [`Textures`] implement it.
-pub trait ResourceKind: Kind + sealed::Sealed {
+pub trait NativeKind: Kind + sealed::Sealed {
     /// Returns Direct3D 12's description for a portable one.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ pub trait ResourceKind: Kind + sealed::Sealed {
     fn is_described_by(desc: &D3D12_RESOURCE_DESC) -> bool;
 }
 
-impl ResourceKind for Buffers {
+impl NativeKind for Buffers {
     /// Only two usages affect the description. Storage usage sets the flag for unordered access. Constant usage rounds
     /// the size up to a multiple of 256 bytes, because constant-buffer views end at such multiples and must end inside
     /// the buffer.
@@ -113,7 +113,7 @@ impl ResourceKind for Buffers {
     /// - Storage usage requires the flag for unordered access.
     /// - Device-address usage requires an alignment that suffices for every view.
     /// - Constant usage requires that alignment, and a size that is a multiple of 256 bytes: with another size,
-    ///   [`ResourceKind::resource_desc`] would describe a larger buffer.
+    ///   [`NativeKind::resource_desc`] would describe a larger buffer.
     fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<BufferDesc> {
         let is_aligned = desc.Alignment == 0 || desc.Alignment >= CONSTANT_VIEW_ALIGNMENT;
         let mut usage = BufferUsage::all();
@@ -134,7 +134,7 @@ impl ResourceKind for Buffers {
     }
 }
 
-impl ResourceKind for Textures {
+impl NativeKind for Textures {
     /// A cube is described as an array of two-dimensional layers. Only views distinguish cubes from arrays.
     fn resource_desc(desc: &TextureDesc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
         let (dimension, depth_or_layers) = match desc.dimension {
@@ -457,7 +457,8 @@ pub fn format(format: Format, usage: TextureUsage) -> Result<DXGI_FORMAT, Device
     })
 }
 
-/// Returns the format in a texture's description. If views may have further formats, it is the typeless one of their family.
+/// Returns the format in a texture's description. If views may have further formats, it is the typeless one of their
+/// family.
 fn castable_format(desc: &TextureDesc) -> Result<DXGI_FORMAT, DeviceError> {
     let own = format(desc.format, desc.usage)?;
     if desc.view_formats.is_empty() {
@@ -479,8 +480,8 @@ pub(super) fn typed(info: &ResourceInfo) -> D3D12_RESOURCE_DESC {
     D3D12_RESOURCE_DESC { Format: format.unwrap_or(info.desc.Format), ..info.desc }
 }
 
-/// Returns the view formats of a description in one word: the format of the views, and a bit for each further format, which
-/// all belong to one family of at most eight formats.
+/// Returns the view formats of a description in one word: the format of the views, and a bit for each further format,
+/// which all belong to one family of at most eight formats.
 fn views_word(info: &ResourceInfo) -> u32 {
     let Some((own, further)) = info.views else { return 0 };
     let member = |format| shader_format(format).map_or(0, |format| 1 << ((format.0 - family(format)) & 7));

@@ -1,9 +1,10 @@
-//! The uses of a format that the device supports. Each format is queried once, because the driver's answer never changes.
+//! The uses of a format that the device supports. Each format is queried once, because the driver's answer never
+//! changes.
 
 use windows::Win32::Graphics::Direct3D12::*;
 use windows::Win32::Graphics::Dxgi::Common::DXGI_FORMAT;
 
-use super::describe::{ResourceKind, depth_format, shader_format};
+use super::describe::{NativeKind, depth_format, shader_format};
 use super::device::Device;
 use super::error;
 use super::measure::measure;
@@ -68,7 +69,8 @@ impl Device {
         let uses = uses_of(texture, of_target, format.is_depth_stencil());
         let flagged = FormatSupport { uses, sample_counts: 0 };
         let [width, height] = format.texels().block();
-        // The debug layer reports descriptions that the driver rejects, so they are measured only if the flags allow them.
+        // The debug layer reports descriptions that the driver rejects, so they are measured only if the flags allow
+        // them.
         let mut found = FormatSupport::of_textures(format, |usage, samples| {
             let desc = TextureDesc { width, height, samples, format, usage, ..Default::default() };
             let is_made = || Textures::resource_desc(&desc).and_then(|desc| measure(self, &desc)).is_ok();

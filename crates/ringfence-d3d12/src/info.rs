@@ -1,6 +1,6 @@
 //! The description of a buffer or texture.
 
-use super::describe::ResourceKind;
+use super::describe::NativeKind;
 use super::device::Device;
 use ringfence_hal::{ClearValue, Describe, DeviceError, Format, FormatSet};
 use windows::Win32::Graphics::Direct3D12::*;
@@ -63,7 +63,7 @@ impl From<D3D12_RESOURCE_DESC> for ResourceInfo {
     }
 }
 
-impl<K: ResourceKind> Describe<Device, K> for ResourceInfo {
+impl<K: NativeKind> Describe<Device, K> for ResourceInfo {
     #[inline]
     fn with_info<R>(&self, _: &Device, then: impl FnOnce(&Self) -> R) -> Result<R, DeviceError> {
         Ok(then(self))

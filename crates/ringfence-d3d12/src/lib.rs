@@ -42,7 +42,7 @@ mod sparse;
 
 pub use self::backing::{Backing, backing};
 pub use self::capabilities::Features;
-pub use self::describe::{ResourceKind, format, portable_format, texel_format};
+pub use self::describe::{NativeKind, format, portable_format, texel_format};
 pub use self::descriptor::{DescriptorHeap, View, cpu_handle, gpu_handle};
 pub use self::device::Device;
 pub use self::info::ResourceInfo;

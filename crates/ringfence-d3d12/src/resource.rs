@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 use windows::Win32::Graphics::Direct3D12::*;
 
 use super::backing::{Backing, mark};
-use super::describe::{self, ResourceKind};
+use super::describe::{self, NativeKind};
 use super::device::{Device, name_object};
 use super::error;
 use super::info::ResourceInfo;
@@ -32,7 +32,7 @@ use ringfence_hal::{
 
 // SAFETY: a buffer in host-visible memory is mapped when it is created, and stays mapped until the driver destroys it.
 // The driver has returned each object with success.
-unsafe impl<K: ResourceKind> Create<K> for Device {
+unsafe impl<K: NativeKind> Create<K> for Device {
     type Info<'a> = ResourceInfo;
     type Unplaced = ResourceInfo;
     type Object = ID3D12Resource;
@@ -216,7 +216,7 @@ impl Device {
     ///
     /// # Safety
     /// The rules of [`Create::dedicate`].
-    unsafe fn place_alone<K: ResourceKind>(
+    unsafe fn place_alone<K: NativeKind>(
         &self,
         unplaced: &ResourceInfo,
         desc: &MemoryDesc<'_>,
@@ -294,7 +294,7 @@ fn map_error(failed: windows::core::Error) -> DeviceError {
 }
 
 /// Checks rules whose violation would remove the device or would be reported only by the debug layer.
-pub(super) fn check<K: ResourceKind>(desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
+pub(super) fn check<K: NativeKind>(desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
     if !K::is_described_by(desc) {
         let dimension = Numbers::Given(desc.Dimension.0 as u32 as u64);
         return Err(DeviceError::invalid("the dimension belongs to another kind of resource").with(dimension));
