@@ -4,7 +4,7 @@
 //!   thread slot 0 ─ retire ─▶ shard 0   queues:  {0: 7, 1: 3} [a b c …      items that wait for all begun frames
 //!                        │               {1: 2} [g …                items with their own sets
 //!   thread slot 1 ─ retire ─▶ shard 1 …     taken out:  {0: 6} [d e], {0: 5} [f]    closed chunks, by their sets
-//!   no thread slot ─ door ──▶ a shared one
+//!   no thread slot ─ producer ──▶ a shared one
 //!                        ▲
 //!   collect(passed, max) ┤── visits the shards, each time from another one on: takes chunks that have passed out
 //!   release(passed, max) ┘   of the queues, and gives out their items ──▶ f, d, e, … one by one
@@ -12,10 +12,10 @@
 //!
 //! A thread with a [thread slot](crate::thread_slot) has its own shard. It adds items to the shard's single-producer
 //! queues with plain stores: no exchange, no lock, no memory that another thread writes. A thread without a thread
-//! slot, or with a thread slot beyond the shards of this bin, uses a shared shard. It must take the *door* of this
-//! shard while it adds an item; if another thread has the door, it tries the next shared shard. A thread that takes
-//! items out of a shard must first take the shard's *collector*. Door and collector are [`TryCell`]s, so no thread
-//! waits for them.
+//! slot, or with a thread slot beyond the shards of this bin, uses a shared shard. While it adds an item, it must have
+//! the *producer* of this shard; if another thread has the producer, it tries the next shared shard. A thread that
+//! takes items out of a shard must first take the shard's *collector*. Producer and collector are [`TryCell`]s, so no
+//! thread waits for them.
 //!
 //! # Proof that no item is released too early
 //!
@@ -97,31 +97,34 @@ pub struct RetireBin<T> {
 #[repr(align(128))]
 struct Shard<T> {
     /// A queue for items that wait for all begun frames, and a queue for items with their own sets. The thread with the
-    /// shard's thread slot or with the door adds items; the thread with the collector takes items out.
+    /// shard's thread slot or with the producer adds items; the thread with the collector takes items out.
     queues: [SpscQueue<T>; 2],
-    /// `true` if threads must take the door to add items; `false` if only the thread with the thread slot adds items.
+    /// `true` if threads must take the producer to add items; `false` if only the thread with the thread slot adds
+    /// items.
     is_shared: bool,
-    door: TryCell<()>,
+    /// The permission to add items to a shared shard.
+    producer: TryCell<()>,
+    /// The permission to take items out, with the consumer's state.
     collector: CachePadded<TryCell<Collector<T>>>,
     /// Number of items that were given out, wrapping. Written by the thread with the collector.
-    gone: AtomicUsize,
-    /// Number of further calls of [`RetireBin::release_unspared`] that skip the shard, because its own thread releases
+    given_out: AtomicUsize,
+    /// Number of the next calls of [`RetireBin::release_unspared`] that skip the shard, because its own thread releases
     /// its items.
-    spared: AtomicUsize,
+    skips_left: AtomicUsize,
 }
 
 /// Number of calls of [`RetireBin::release_unspared`] that skip a shard after its thread has released its own items.
 /// Without this, 16 such threads release a quarter of the items in the same time, because they contend for each other's
 /// items.
-const SPARED: usize = 8;
+const SKIPS: usize = 8;
 
 /// Index of the queue of items that wait for all begun frames.
-const BEGUN: usize = 0;
+const ALL_BEGUN: usize = 0;
 /// Index of the queue of items with their own sets.
-const PRECISE: usize = 1;
+const OWN_POINTS: usize = 1;
 
 // SAFETY: one thread at a time accesses the producer's side of a queue: the thread with the thread slot or with the
-// door. Only the thread with the collector accesses the consumer's side. Items are sent between threads.
+// producer. Only the thread with the collector accesses the consumer's side. Items are sent between threads.
 unsafe impl<T: Send> Sync for Shard<T> {}
 
 // SAFETY: a shard that is sent to another thread has no other user, and its items are `Send`.
@@ -131,13 +134,14 @@ unsafe impl<T: Send> Send for Shard<T> {}
 struct Collector<T> {
     heads: [Head<T>; 2],
     /// Incomplete batches that were taken out of the queues.
-    waiting: RetireQueue<Lot<T>>,
+    waiting: RetireQueue<QueueBatch<T>>,
     /// Complete batches. Some of their items can already be given out.
-    passed: VecDeque<Lot<T>>,
+    passed: VecDeque<QueueBatch<T>>,
 }
 
-/// A batch of items that was taken out of a queue. It is not empty while it is in the collector.
-struct Lot<T> {
+/// A batch of items that was taken out of a queue, with the index of the queue. It is not empty while it is in the
+/// collector.
+struct QueueBatch<T> {
     queue: usize,
     batch: Batch<T>,
 }
@@ -164,7 +168,7 @@ impl<T> RetireBin<T> {
     #[inline]
     pub fn retire(&self, points: &SyncSet, item: T) {
         if let Err(item) = self.try_retire(points, item) {
-            self.retire_the_long_way(points, item);
+            self.retire_slow(points, item);
         }
     }
 
@@ -173,7 +177,7 @@ impl<T> RetireBin<T> {
     #[inline]
     pub fn retire_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), item: T) {
         if let Err(item) = self.try_retire_in_turn(turn, item) {
-            self.retire_tagged_the_long_way(turn, tag, item);
+            self.retire_tagged_slow(turn, tag, item);
         }
     }
 
@@ -184,7 +188,7 @@ impl<T> RetireBin<T> {
     /// [`RetireBin::retire_tagged`] or [`RetireBin::put_tagged`] then.
     #[inline]
     pub fn try_retire_in_turn(&self, turn: u64, item: T) -> Result<(), T> {
-        if let Some(queue) = self.own_queue(BEGUN)
+        if let Some(queue) = self.own_queue(ALL_BEGUN)
             // SAFETY: no other thread has this thread's thread slot.
             && let Some(slot) = unsafe { queue.slot_in_turn(turn) }
         {
@@ -203,7 +207,7 @@ impl<T> RetireBin<T> {
     /// [`RetireBin::retire`] or [`RetireBin::put_points`] then.
     #[inline]
     pub fn try_retire(&self, points: &SyncSet, item: T) -> Result<(), T> {
-        if let Some(queue) = self.own_queue(PRECISE)
+        if let Some(queue) = self.own_queue(OWN_POINTS)
             // SAFETY: no other thread has this thread's thread slot.
             && let Some(slot) = unsafe { queue.slot_for(points) }
         {
@@ -217,37 +221,37 @@ impl<T> RetireBin<T> {
 
     #[cold]
     #[inline(never)]
-    fn retire_the_long_way(&self, points: &SyncSet, item: T) {
+    fn retire_slow(&self, points: &SyncSet, item: T) {
         self.put_points(points, usize::MAX, item);
     }
 
     #[cold]
     #[inline(never)]
-    fn retire_tagged_the_long_way(&self, turn: u64, tag: impl Fn(&mut SyncSet), item: T) {
+    fn retire_tagged_slow(&self, turn: u64, tag: impl Fn(&mut SyncSet), item: T) {
         self.put_tagged(turn, tag, usize::MAX, item);
     }
 
     /// Does the same as [`RetireBin::retire`]. Also limits the following calls of [`RetireBin::try_retire`] by this
     /// thread: after at most `step` successful ones, a call fails, so that the caller can do other work at intervals.
     pub fn put_points(&self, points: &SyncSet, step: usize, item: T) {
-        self.put(PRECISE, Key::Points(points), &|set| set.clone_from(points), step, &mut core::iter::once(item));
+        self.put(OWN_POINTS, Key::Points(points), &|set| set.clone_from(points), step, &mut core::iter::once(item));
     }
 
     /// Does the same as [`RetireBin::retire_tagged`]. `step` limits the following calls of
     /// [`RetireBin::try_retire_in_turn`], as in [`RetireBin::put_points`].
     pub fn put_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), step: usize, item: T) {
-        self.put(BEGUN, Key::Turn(turn), &tag, step, &mut core::iter::once(item));
+        self.put(ALL_BEGUN, Key::Turn(turn), &tag, step, &mut core::iter::once(item));
     }
 
     /// Adds all items of `items`, which is empty afterwards. Otherwise the same as [`RetireBin::retire_tagged`].
     pub fn retire_all_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), items: &mut Vec<T>) {
         if !items.is_empty() {
-            self.put(BEGUN, Key::Turn(turn), &tag, usize::MAX, &mut items.drain(..));
+            self.put(ALL_BEGUN, Key::Turn(turn), &tag, usize::MAX, &mut items.drain(..));
         }
     }
 
     /// Adds items to a queue of this thread's own shard, or of a shared shard. `tag` and the allocation of host memory
-    /// may run the caller's code. At this time, no door is taken and each queue is consistent.
+    /// may run the caller's code. At this time, no producer is taken and each queue is consistent.
     fn put(
         &self,
         queue: usize,
@@ -256,39 +260,39 @@ impl<T> RetireBin<T> {
         step: usize,
         items: &mut impl ExactSizeIterator<Item = T>,
     ) {
-        let (shard, mut door) = self.shard_to_fill();
+        let (shard, mut producer) = self.shard_to_fill();
         let queue = &shard.queues[queue];
-        // SAFETY: only this thread adds items to the shard, because the shard is its own or it has the door.
-        while let Some(next) = Self::behind(door, || unsafe { queue.fill_from(key, step, items) }) {
-            let next = next.ready(tag);
+        // SAFETY: only this thread adds items to the shard, because the shard is its own or it has the producer.
+        while let Some(next) = Self::with_producer(producer, || unsafe { queue.fill_from(key, step, items) }) {
+            let next = next.prepare(tag);
             // Another thread may add items to the queue meanwhile, but the returned chunk belongs to this thread.
-            let again = shard.is_shared.then(|| shard.door.take());
+            let again = shard.is_shared.then(|| shard.producer.take());
             // SAFETY: as above, only this thread adds items to the shard. `fill_from` has returned the chunk for this
             // key, and the chunk is ready.
-            Self::behind(again, || unsafe { queue.go_on(next, key) });
-            door = shard.is_shared.then(|| shard.door.take());
+            Self::with_producer(again, || unsafe { queue.open_chunk(next, key) });
+            producer = shard.is_shared.then(|| shard.producer.take());
         }
     }
 
-    /// Runs `work`, and then releases the door, if there is one.
-    fn behind<R>(door: Option<Taken<'_, ()>>, work: impl FnOnce() -> R) -> R {
-        match door {
-            Some(door) => door.with(|()| work()),
+    /// Runs `work`, and then releases the producer, if there is one.
+    fn with_producer<R>(producer: Option<Taken<'_, ()>>, work: impl FnOnce() -> R) -> R {
+        match producer {
+            Some(producer) => producer.with(|()| work()),
             None => work(),
         }
     }
 
-    /// Returns this thread's own shard. If the thread has none, returns the first shared shard whose door is free, and
-    /// the taken door.
+    /// Returns this thread's own shard. If the thread has none, returns the first shared shard whose producer no other
+    /// thread has, and the taken producer.
     fn shard_to_fill(&self) -> (&Shard<T>, Option<Taken<'_, ()>>) {
         if let Some(shard) = self.own.get(thread_number()) {
             return (shard, None);
         }
         loop {
             let (before, from) = self.shared.split_at(thread_number() % self.shared.len());
-            let open = from.iter().chain(before).find_map(|shard| Some((shard, shard.door.try_take()?)));
+            let open = from.iter().chain(before).find_map(|shard| Some((shard, shard.producer.try_take()?)));
             match open {
-                Some((shard, door)) => return (shard, Some(door)),
+                Some((shard, producer)) => return (shard, Some(producer)),
                 None => yield_now(),
             }
         }
@@ -323,7 +327,7 @@ impl<T> RetireBin<T> {
     /// collector of a shard, tries the shard once more at the end, and then skips it.
     ///
     /// Each item waits only for its own points. `progress` is called once for each timeline that an item waits for. It
-    /// may use the bin, because no door or collector is taken meanwhile.
+    /// may use the bin, because no producer or collector is taken meanwhile.
     pub fn collect(&self, progress: &(impl Progress + ?Sized), items_max: usize, into: &mut Vec<T>) -> usize {
         self.collect_passed(&self.read(progress), items_max, into)
     }
@@ -334,8 +338,8 @@ impl<T> RetireBin<T> {
     }
 
     /// Calls `each` with at most `items_max` complete items, one by one, and returns their number. Unlike
-    /// [`RetireBin::collect`], does not move the items to a vector first. `each` may use the bin, because no door or
-    /// collector is taken meanwhile. If `each` retires items, they are released by the next call at the earliest.
+    /// [`RetireBin::collect`], does not move the items to a vector first. `each` may use the bin, because no producer
+    /// or collector is taken meanwhile. If `each` retires items, they are released by the next call at the earliest.
     ///
     /// If `each` panics, the item that it received is lost. All other items remain in the bin.
     pub fn release(&self, progress: &(impl Progress + ?Sized), items_max: usize, each: impl FnMut(T)) -> usize {
@@ -351,7 +355,7 @@ impl<T> RetireBin<T> {
     /// other threads skip this thread's shard. For threads that call this repeatedly.
     pub fn release_own(&self, passed: &impl Reading, items_max: usize, each: impl FnMut(T)) -> usize {
         if let Some(shard) = self.own.get(thread_number()) {
-            shard.spared.store(SPARED, Ordering::Relaxed);
+            shard.skips_left.store(SKIPS, Ordering::Relaxed);
         }
         self.release_near(passed, items_max, each)
     }
@@ -361,26 +365,26 @@ impl<T> RetireBin<T> {
     /// other's items.
     pub fn release_unspared(&self, passed: &impl Reading, items_max: usize, mut each: impl FnMut(T)) -> usize {
         let own = thread_number();
-        let is_spared = |index: usize, shard: &Shard<T>| {
-            let left = shard.spared.load(Ordering::Relaxed);
-            let is_spared = left > 0 && index != own;
-            if is_spared {
-                shard.spared.store(left - 1, Ordering::Relaxed);
+        let is_skipped = |index: usize, shard: &Shard<T>| {
+            let left = shard.skips_left.load(Ordering::Relaxed);
+            let is_skipped = left > 0 && index != own;
+            if is_skipped {
+                shard.skips_left.store(left - 1, Ordering::Relaxed);
             }
-            is_spared
+            is_skipped
         };
-        self.give_out(passed, items_max, is_spared, &mut |lent, most| lent.release(most, &mut each))
+        self.give_out(passed, items_max, is_skipped, &mut |lent, most| lent.release(most, &mut each))
     }
 
     /// Calls `each` with every item, even if its points have not passed, and returns the number of items. Call it if
     /// the device is idle, lost or destroyed. If another thread has the collector of a shard, skips the shard.
     pub fn release_all(&self, each: impl FnMut(T)) -> usize {
-        self.release_passed(&Everything, usize::MAX, each)
+        self.release_passed(&AllPassed, usize::MAX, each)
     }
 
     /// Reads the progress of each timeline that an item waits for. `progress` is called while no collector is taken.
-    fn read(&self, progress: &(impl Progress + ?Sized)) -> Known {
-        let mut known = Known::default();
+    fn read(&self, progress: &(impl Progress + ?Sized)) -> ReadProgress {
+        let mut known = ReadProgress::default();
         for shard in self.shards().filter(|shard| shard.len() > 0) {
             // If another thread has the collector, it gives out the items, so this thread need not read their
             // timelines.
@@ -388,7 +392,7 @@ impl<T> RetireBin<T> {
                 collector.with(|collector| collector.timelines(&shard.queues, &mut known));
             }
         }
-        known.ask(progress);
+        known.read(progress);
         known
     }
 
@@ -396,20 +400,19 @@ impl<T> RetireBin<T> {
     /// if the device is idle, lost or destroyed.
     pub fn collect_all(&self, into: &mut Vec<T>) {
         for shard in self.shards() {
-            shard.give_out(shard.collector.0.take(), &Everything, usize::MAX, &mut |lent, most| {
-                lent.collect(most, into)
-            });
+            shard
+                .give_out(shard.collector.0.take(), &AllPassed, usize::MAX, &mut |lent, most| lent.collect(most, into));
         }
     }
 
     /// Gives out at most `items_max` complete items, shard by shard, and returns their number. Skips shards for which
-    /// `is_spared` returns `true`.
+    /// `is_skipped` returns `true`.
     fn give_out(
         &self,
         progress: &impl Reading,
         items_max: usize,
-        is_spared: impl Fn(usize, &Shard<T>) -> bool,
-        give: &mut impl FnMut(&mut Lent<'_, T>, usize) -> usize,
+        is_skipped: impl Fn(usize, &Shard<T>) -> bool,
+        give: &mut impl FnMut(&mut LentBatch<'_, T>, usize) -> usize,
     ) -> usize {
         let count = self.own.len() + self.shared.len();
         // The update need not be atomic, because two collections may start at the same shard.
@@ -419,7 +422,7 @@ impl<T> RetireBin<T> {
         let (mut released, mut taken) = (0, 0_u128);
         for index in (first..count).chain(0..first) {
             let shard = self.shard(index);
-            if released == items_max || shard.len() == 0 || is_spared(index, shard) {
+            if released == items_max || shard.len() == 0 || is_skipped(index, shard) {
                 continue;
             }
             match shard.collector.0.try_take() {
@@ -501,18 +504,18 @@ impl<T> Shard<T> {
         Self {
             queues: [SpscQueue::new(), SpscQueue::new()],
             is_shared,
-            door: TryCell::new(()),
+            producer: TryCell::new(()),
             collector: CachePadded(TryCell::new(collector)),
-            gone: AtomicUsize::new(0),
-            spared: AtomicUsize::new(0),
+            given_out: AtomicUsize::new(0),
+            skips_left: AtomicUsize::new(0),
         }
     }
 
     /// Returns the number of items that were added and not given out.
     fn len(&self) -> usize {
-        // `gone` is read first: each item that it counts was added before.
-        let gone = self.gone.load(Ordering::Acquire);
-        self.queues.iter().map(SpscQueue::pushed).fold(0, usize::wrapping_add).wrapping_sub(gone)
+        // `given_out` is read first: each item that it counts was added before.
+        let given_out = self.given_out.load(Ordering::Acquire);
+        self.queues.iter().map(SpscQueue::pushed).fold(0, usize::wrapping_add).wrapping_sub(given_out)
     }
 
     /// Gives out at most `items_max` complete items, one batch at a time, and returns their number. `give` takes at
@@ -523,18 +526,18 @@ impl<T> Shard<T> {
         collector: Taken<'_, Collector<T>>,
         progress: &impl Reading,
         items_max: usize,
-        give: &mut impl FnMut(&mut Lent<'_, T>, usize) -> usize,
+        give: &mut impl FnMut(&mut LentBatch<'_, T>, usize) -> usize,
     ) -> usize {
         let mut next = collector.with(|collector| {
             collector.sort_out(&self.queues, progress);
             collector.passed.pop_front()
         });
         let mut released = 0;
-        while let Some(lot) = next {
-            let mut lent = Lent { shard: self, len: lot.batch.len(), lot: Some(lot) };
+        while let Some(queue_batch) = next {
+            let mut lent = LentBatch { shard: self, len: queue_batch.batch.len(), queue_batch: Some(queue_batch) };
             released += give(&mut lent, items_max - released);
             // The next batch was sorted out above, so it has no items that were added meanwhile.
-            next = lent.give_back(released < items_max);
+            next = lent.return_batch(released < items_max);
         }
         released
     }
@@ -542,88 +545,92 @@ impl<T> Shard<T> {
     fn validate(&self, at: u64) -> Result<(), Invalid> {
         self.collector.0.take().with(|collector| {
             collector.waiting.validate()?;
-            let lots = || collector.waiting.iter().flat_map(|batch| batch.items()).chain(&collector.passed);
-            Invalid::unless(lots().all(|lot| lot.batch.len() > 0), "no waiting batch is empty", at)?;
-            let mut waits = lots().map(|lot| lot.batch.len()).sum::<usize>();
-            let mut put_in = 0_usize;
+            let queue_batches = || collector.waiting.iter().flat_map(|batch| batch.items()).chain(&collector.passed);
+            Invalid::unless(
+                queue_batches().all(|queue_batch| queue_batch.batch.len() > 0),
+                "no waiting batch is empty",
+                at,
+            )?;
+            let mut waits = queue_batches().map(|queue_batch| queue_batch.batch.len()).sum::<usize>();
+            let mut added = 0_usize;
             for (queue, head) in self.queues.iter().zip(&collector.heads) {
                 // Read once, because another thread may add items at any time.
                 let pushed = queue.pushed();
                 let left = pushed.wrapping_sub(head.taken());
                 Invalid::unless(left.cast_signed() >= 0, "only added items are taken out of a queue", at)?;
                 waits += left;
-                put_in = put_in.wrapping_add(pushed);
+                added = added.wrapping_add(pushed);
             }
-            let gone = self.gone.load(Ordering::Relaxed);
-            Invalid::unless(put_in.wrapping_sub(gone) == waits, "the items that were not given out are waiting", at)
+            let given_out = self.given_out.load(Ordering::Relaxed);
+            Invalid::unless(added.wrapping_sub(given_out) == waits, "the items that were not given out are waiting", at)
         })
     }
 }
 
 /// A batch that is taken out of its shard while its items are given out. When this value is dropped, also by a panic,
 /// the remaining items return to the shard.
-struct Lent<'a, T> {
+struct LentBatch<'a, T> {
     shard: &'a Shard<T>,
     /// The batch; `None` once it was returned.
-    lot: Option<Lot<T>>,
+    queue_batch: Option<QueueBatch<T>>,
     /// Number of items that the batch had at first. The shard counts all of them until the batch is returned.
     len: usize,
 }
 
-impl<T> Lent<'_, T> {
+impl<T> LentBatch<'_, T> {
     fn release(&mut self, most: usize, each: &mut impl FnMut(T)) -> usize {
         // SAFETY: the shard is borrowed, and with it the queue.
-        self.lot.as_mut().map_or(0, |lot| unsafe { lot.batch.give(most, each) })
+        self.queue_batch.as_mut().map_or(0, |queue_batch| unsafe { queue_batch.batch.give(most, each) })
     }
 
     fn collect(&mut self, most: usize, into: &mut Vec<T>) -> usize {
         // SAFETY: the shard is borrowed, and with it the queue.
-        self.lot.as_mut().map_or(0, |lot| unsafe { lot.batch.collect(most, into) })
+        self.queue_batch.as_mut().map_or(0, |queue_batch| unsafe { queue_batch.batch.collect(most, into) })
     }
 
     /// Returns the remaining items to the shard. If `next` is `true`, takes the next batch out and returns it; `None`
     /// if there is none.
-    fn give_back(&mut self, next: bool) -> Option<Lot<T>> {
-        let lot = self.lot.take()?;
+    fn return_batch(&mut self, next: bool) -> Option<QueueBatch<T>> {
+        let queue_batch = self.queue_batch.take()?;
         let Self { shard, len, .. } = *self;
         shard.collector.0.take().with(|collector| {
-            let given = len - lot.batch.len();
-            shard.gone.store(shard.gone.load(Ordering::Relaxed).wrapping_add(given), Ordering::Release);
-            if lot.batch.len() > 0 {
-                collector.passed.push_front(lot);
+            let given = len - queue_batch.batch.len();
+            shard.given_out.store(shard.given_out.load(Ordering::Relaxed).wrapping_add(given), Ordering::Release);
+            if queue_batch.batch.len() > 0 {
+                collector.passed.push_front(queue_batch);
             } else {
                 // SAFETY: the batch is from this queue, and this thread has the collector.
-                unsafe { shard.queues[lot.queue].give_back(lot.batch) };
+                unsafe { shard.queues[queue_batch.queue].return_batch(queue_batch.batch) };
             }
             if next { collector.passed.pop_front() } else { None }
         })
     }
 }
 
-impl<T> Drop for Lent<'_, T> {
+impl<T> Drop for LentBatch<'_, T> {
     fn drop(&mut self) {
-        self.give_back(false);
+        self.return_batch(false);
     }
 }
 
 /// Progress that runs none of the program's code, so that it can be read while a collector is taken.
 pub trait Reading: Progress {}
 
-/// Progress by which every point has passed.
-struct Everything;
+/// Progress with which every point has passed.
+struct AllPassed;
 
-impl Reading for Everything {}
+impl Reading for AllPassed {}
 
-/// The values that timelines had reached when their progress was read. All other timelines count as 0.
+/// Progress of timelines, read once before a collection. Timelines that were not read count as 0.
 #[derive(Default)]
-struct Known {
+struct ReadProgress {
     /// The first entries, so that a few timelines need no host memory.
     inline: [Option<(TimelineId, u64)>; 8],
     others: Vec<(TimelineId, u64)>,
 }
 
-impl Known {
-    fn note(&mut self, timeline: TimelineId) {
+impl ReadProgress {
+    fn add(&mut self, timeline: TimelineId) {
         if self.get(timeline).is_some() {
             return;
         }
@@ -638,21 +645,21 @@ impl Known {
         known.copied().find(|(known, _)| *known == timeline).map(|(_, value)| value)
     }
 
-    fn ask(&mut self, progress: &(impl Progress + ?Sized)) {
+    fn read(&mut self, progress: &(impl Progress + ?Sized)) {
         let known = self.inline.iter_mut().flatten().chain(&mut self.others);
         known.for_each(|(timeline, value)| *value = progress.completed(*timeline));
     }
 }
 
-impl Reading for Known {}
+impl Reading for ReadProgress {}
 
-impl Progress for Known {
+impl Progress for ReadProgress {
     fn completed(&self, timeline: TimelineId) -> u64 {
         self.get(timeline).unwrap_or(0)
     }
 }
 
-impl Progress for Everything {
+impl Progress for AllPassed {
     fn completed(&self, _: TimelineId) -> u64 {
         u64::MAX
     }
@@ -660,30 +667,30 @@ impl Progress for Everything {
 
 impl<T> Collector<T> {
     /// Adds the timelines that an item of this shard waits for to `known`.
-    fn timelines(&self, queues: &[SpscQueue<T>; 2], known: &mut Known) {
-        self.waiting.oldest_points().for_each(|point| known.note(point.timeline));
+    fn timelines(&self, queues: &[SpscQueue<T>; 2], known: &mut ReadProgress) {
+        self.waiting.oldest_points().for_each(|point| known.add(point.timeline));
         for (queue, head) in queues.iter().zip(&self.heads) {
             // SAFETY: the queue belongs to this shard, and the caller has its collector.
-            unsafe { head.sets(queue, |points| points.iter().for_each(|point| known.note(point.timeline))) };
+            unsafe { head.sets(queue, |points| points.iter().for_each(|point| known.add(point.timeline))) };
         }
     }
 
     /// Takes batches out of the queues. Complete batches are moved to `passed`; the others to `waiting`.
     fn sort_out(&mut self, queues: &[SpscQueue<T>; 2], progress: &impl Reading) {
         // This comes first, because batches that were taken out earlier are older than those in the queues.
-        self.waiting.reclaim(progress, |lot| self.passed.push_back(lot));
+        self.waiting.reclaim(progress, |queue_batch| self.passed.push_back(queue_batch));
         for (number, (queue, head)) in queues.iter().zip(&mut self.heads).enumerate() {
             let closed = |passed, points: &SyncSet, batch| {
-                let lot = Lot { queue: number, batch };
+                let queue_batch = QueueBatch { queue: number, batch };
                 if passed {
-                    self.passed.push_back(lot);
+                    self.passed.push_back(queue_batch);
                 } else {
-                    self.waiting.retire(points, lot);
+                    self.waiting.retire(points, queue_batch);
                 }
             };
             // SAFETY: the queue belongs to this shard, and the caller has its collector.
             let open = unsafe { head.take(queue, progress, closed) };
-            self.passed.extend(open.map(|batch| Lot { queue: number, batch }));
+            self.passed.extend(open.map(|batch| QueueBatch { queue: number, batch }));
         }
     }
 }

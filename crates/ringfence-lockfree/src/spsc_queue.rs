@@ -51,9 +51,9 @@ use crate::primitive::{AtomicPtr, AtomicUsize, Ordering, UnsafeCell, shrunk_unde
 use ringfence_core::sync::{Progress, SyncSet};
 
 /// Number of slots of the smallest chunk.
-const SMALLEST: usize = shrunk_under_miri_too(4, 1);
+const SLOTS_MIN: usize = shrunk_under_miri_too(4, 1);
 /// Number of chunk sizes. Each has twice as many slots as the previous one.
-const SIZES: usize = shrunk_under_miri_too(7, 2);
+const SIZE_COUNT: usize = shrunk_under_miri_too(7, 2);
 /// Maximum size of the slots of a chunk, in bytes. Only the smallest chunk may exceed it.
 const CHUNK_BYTES: usize = 32 << 10;
 
@@ -75,7 +75,7 @@ struct Chunk<T> {
     /// Number of batches of this chunk, plus one while the chunk is in the queue. Only the consumer changes it.
     users: Cell<usize>,
     /// The chunk that was created before this one. All chunks are in this list, and are freed with the queue.
-    made_before: Cell<*mut Chunk<T>>,
+    created_before: Cell<*mut Chunk<T>>,
 }
 
 /// A single-producer, single-consumer queue of items that wait for sets of sync points.
@@ -95,9 +95,9 @@ pub(super) struct SpscQueue<T> {
     /// Value of `pushed` when the set last changed.
     set_began: Cell<usize>,
     /// Empty chunks of the producer by size, linked by `next`.
-    spare: [Cell<*mut Chunk<T>>; SIZES],
+    spare: [Cell<*mut Chunk<T>>; SIZE_COUNT],
     /// The chunk that was created last.
-    made: Cell<*mut Chunk<T>>,
+    last_created: Cell<*mut Chunk<T>>,
     /// The first chunk that was ever linked. The consumer starts at it.
     start: AtomicPtr<Chunk<T>>,
     /// Stack of the empty chunks that the consumer has returned.
@@ -115,7 +115,7 @@ pub(super) enum Key<'a> {
 
 /// A chunk that is not linked: a spare chunk, or a chunk that must be created. If it is dropped, a spare chunk is freed
 /// with its queue.
-pub(super) struct Next<T> {
+pub(super) struct NextChunk<T> {
     /// The spare chunk; null if the chunk must be created.
     chunk: *mut Chunk<T>,
     /// Number of slots, if the chunk must be created.
@@ -124,10 +124,10 @@ pub(super) struct Next<T> {
     is_made: bool,
 }
 
-impl<T> Next<T> {
+impl<T> NextChunk<T> {
     /// Creates the chunk if it does not exist, and writes its set. May run the program's code: `set`, or the global
     /// allocator.
-    pub(super) fn ready(mut self, set: impl Fn(&mut SyncSet)) -> Self {
+    pub(super) fn prepare(mut self, set: impl Fn(&mut SyncSet)) -> Self {
         if self.chunk.is_null() {
             self.chunk = Chunk::make(self.items);
             self.is_made = true;
@@ -148,7 +148,7 @@ pub(super) struct Head<T> {
 }
 
 /// Items that were taken out of a queue but are still stored in their chunk. A dropped batch leaks its items: take each
-/// item with [`Batch::give`] or [`Batch::collect`], and return the empty batch with [`SpscQueue::give_back`].
+/// item with [`Batch::give`] or [`Batch::collect`], and return the empty batch with [`SpscQueue::return_batch`].
 pub(super) struct Batch<T> {
     chunk: *mut Chunk<T>,
     at: usize,
@@ -166,7 +166,7 @@ impl<T> SpscQueue<T> {
     /// Index of the largest chunk size.
     const LARGEST: usize = {
         let (mut size, bytes) = (0, if size_of::<T>() == 0 { 1 } else { size_of::<T>() });
-        while size + 1 < SIZES && (SMALLEST << (size + 1)) * bytes <= CHUNK_BYTES {
+        while size + 1 < SIZE_COUNT && (SLOTS_MIN << (size + 1)) * bytes <= CHUNK_BYTES {
             size += 1;
         }
         size
@@ -180,8 +180,8 @@ impl<T> SpscQueue<T> {
             base: Cell::new(ptr::null()),
             turn: Cell::new(NO_TURN),
             set_began: Cell::new(0),
-            spare: [const { Cell::new(ptr::null_mut()) }; SIZES],
-            made: Cell::new(ptr::null_mut()),
+            spare: [const { Cell::new(ptr::null_mut()) }; SIZE_COUNT],
+            last_created: Cell::new(ptr::null_mut()),
             start: AtomicPtr::new(ptr::null_mut()),
             returned: AtomicPtr::new(ptr::null_mut()),
         }
@@ -246,7 +246,7 @@ impl<T> SpscQueue<T> {
     }
 
     /// Returns `true` if the open chunk has the set of the key.
-    fn is_for(&self, key: Key<'_>) -> bool {
+    fn has_set_of(&self, key: Key<'_>) -> bool {
         match key {
             Key::Turn(turn) => self.turn.get() == turn,
             Key::Points(points) => self.waits_for(points),
@@ -254,9 +254,9 @@ impl<T> SpscQueue<T> {
     }
 
     /// If the open chunk has the set of `key`, adds items until the chunk is full, and counts them in one store. If
-    /// items remain, returns a chunk for them: the caller must call [`Next::ready`] and [`SpscQueue::go_on`] with it,
-    /// and then this function again. After at most `step` further items, [`SpscQueue::slot`] returns `None`, so that
-    /// the producer calls this function again.
+    /// items remain, returns a chunk for them: the caller must call [`NextChunk::prepare`] and
+    /// [`SpscQueue::open_chunk`] with it, and then this function again. After at most `step` further items,
+    /// [`SpscQueue::slot`] returns `None`, so that the producer calls this function again.
     ///
     /// Neither allocates nor frees host memory, because the program's global allocator may use this queue.
     ///
@@ -267,16 +267,16 @@ impl<T> SpscQueue<T> {
         key: Key<'_>,
         step: usize,
         items: &mut impl ExactSizeIterator<Item = T>,
-    ) -> Option<Next<T>> {
-        let is_for = self.is_for(key);
-        if is_for {
+    ) -> Option<NextChunk<T>> {
+        let has_set_of = self.has_set_of(key);
+        if has_set_of {
             // SAFETY: the caller guarantees that no other thread adds items at the same time, and that the iterator
             // does not use the queue. A chunk is open, because it has the set of the key.
             unsafe { self.fill_open(step, items) };
         }
         (items.len() > 0).then(|| {
             // SAFETY: the pointer is null before the first item, or a chunk, which exists as long as the queue.
-            let full = unsafe { self.open.get().as_ref() }.filter(|_| is_for);
+            let full = unsafe { self.open.get().as_ref() }.filter(|_| has_set_of);
             let set_items = self.pushed.load(Ordering::Relaxed).wrapping_sub(self.set_began.get());
             self.take_spare(full.map_or(set_items, |full| full.slots.len() * 2))
         })
@@ -306,19 +306,19 @@ impl<T> SpscQueue<T> {
     ///
     /// # Safety
     /// No other thread may add items at the same time. [`SpscQueue::fill_from`] must have returned the chunk for this
-    /// key, and [`Next::ready`] must have been called on it.
-    pub(super) unsafe fn go_on(&self, next: Next<T>, key: Key<'_>) {
+    /// key, and [`NextChunk::prepare`] must have been called on it.
+    pub(super) unsafe fn open_chunk(&self, next: NextChunk<T>, key: Key<'_>) {
         // SAFETY: no other thread accesses a chunk that was taken from the spare ones or created for this queue.
         let chunk = unsafe { &*next.chunk };
         if next.is_made {
-            chunk.made_before.set(self.made.replace(next.chunk));
+            chunk.created_before.set(self.last_created.replace(next.chunk));
         }
-        let same_set = self.is_for(key);
+        let same_set = self.has_set_of(key);
         // SAFETY: the pointer is null before the first item, or a chunk, which exists as long as the queue.
         let open = unsafe { self.open.get().as_ref() }.filter(|_| same_set);
         let pushed = self.pushed.load(Ordering::Relaxed);
         if open.is_some_and(|open| pushed.wrapping_sub(open.first.get()) < open.slots.len()) {
-            return self.keep(next.chunk);
+            return self.add_spare(next.chunk);
         }
         if !same_set {
             self.set_began.set(pushed);
@@ -344,11 +344,11 @@ impl<T> SpscQueue<T> {
 
     /// Returns a spare chunk for at least `items` items, or of the largest size. If there is none, returns the size of
     /// a chunk to create.
-    fn take_spare(&self, items: usize) -> Next<T> {
-        let size = (0..Self::LARGEST).find(|size| SMALLEST << size >= items).unwrap_or(Self::LARGEST);
+    fn take_spare(&self, items: usize) -> NextChunk<T> {
+        let size = (0..Self::LARGEST).find(|size| SLOTS_MIN << size >= items).unwrap_or(Self::LARGEST);
         let spare = || self.spare[size..].iter().find(|list| !list.get().is_null());
         let list = spare().or_else(|| {
-            self.sort_returned();
+            self.reuse_returned();
             spare()
         });
         let chunk = list.map_or(ptr::null_mut(), |list| {
@@ -357,11 +357,11 @@ impl<T> SpscQueue<T> {
             list.set(unsafe { (*chunk).next.load(Ordering::Relaxed) });
             chunk
         });
-        Next { chunk, items: SMALLEST << size, is_made: false }
+        NextChunk { chunk, items: SLOTS_MIN << size, is_made: false }
     }
 
     /// Moves the chunks that the consumer has returned to the spare ones.
-    fn sort_returned(&self) {
+    fn reuse_returned(&self) {
         if self.returned.load(Ordering::Relaxed).is_null() {
             return;
         }
@@ -370,16 +370,16 @@ impl<T> SpscQueue<T> {
             // SAFETY: chunks exist as long as the queue. The whole stack was taken, so no other thread accesses its
             // chunks.
             let below = unsafe { &*chunk }.next.load(Ordering::Relaxed);
-            self.keep(chunk);
+            self.add_spare(chunk);
             chunk = below;
         }
     }
 
     /// Adds a chunk to the spare ones. No other thread may access it.
-    fn keep(&self, chunk: *mut Chunk<T>) {
+    fn add_spare(&self, chunk: *mut Chunk<T>) {
         // SAFETY: chunks exist as long as the queue; no other thread accesses this one.
         let spare = unsafe { &*chunk };
-        let list = &self.spare[(spare.slots.len() / SMALLEST).trailing_zeros() as usize];
+        let list = &self.spare[(spare.slots.len() / SLOTS_MIN).trailing_zeros() as usize];
         spare.next.store(list.replace(chunk), Ordering::Relaxed);
     }
 
@@ -387,15 +387,17 @@ impl<T> SpscQueue<T> {
     ///
     /// # Safety
     /// The batch must be from this queue. Only one thread at a time may take items out of the queue.
-    pub(super) unsafe fn give_back(&self, batch: Batch<T>) {
+    pub(super) unsafe fn return_batch(&self, batch: Batch<T>) {
         // SAFETY: the caller guarantees that the batch is from this queue and that one thread at a time takes items
         // out.
-        unsafe { self.leave(batch.chunk) };
+        unsafe { self.release_chunk(batch.chunk) };
     }
 
+    /// Removes a user of a chunk. If it was the last user, pushes the chunk to the stack of returned chunks.
+    ///
     /// # Safety
     /// The chunk must belong to this queue, and only one thread at a time may take items out of it.
-    unsafe fn leave(&self, chunk: *mut Chunk<T>) {
+    unsafe fn release_chunk(&self, chunk: *mut Chunk<T>) {
         // SAFETY: chunks exist as long as the queue, and only the consumer accesses `users`.
         let empty = unsafe { &*chunk };
         empty.users.set(empty.users.get() - 1);
@@ -427,18 +429,18 @@ impl<T> SpscQueue<T> {
         // SAFETY: the caller guarantees that no other thread adds items at the same time.
         while let Some(next) = unsafe { self.fill_from(key, usize::MAX, &mut items) } {
             // SAFETY: as above. `fill_from` has returned the chunk for this key, and the chunk is ready.
-            unsafe { self.go_on(next.ready(&set), key) };
+            unsafe { self.open_chunk(next.prepare(&set), key) };
         }
     }
 }
 
 impl<T> Drop for SpscQueue<T> {
     fn drop(&mut self) {
-        let mut chunk = self.made.get();
+        let mut chunk = self.last_created.get();
         while !chunk.is_null() {
             // SAFETY: each chunk was created from a box and is in this list once, and no other thread has access to the
             // queue. Items that are still stored in a chunk are leaked.
-            chunk = unsafe { Box::from_raw(chunk) }.made_before.get();
+            chunk = unsafe { Box::from_raw(chunk) }.created_before.get();
         }
     }
 }
@@ -452,7 +454,7 @@ impl<T> Chunk<T> {
             next: AtomicPtr::new(ptr::null_mut()),
             slots: (0..items).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
             users: Cell::new(1),
-            made_before: Cell::new(ptr::null_mut()),
+            created_before: Cell::new(ptr::null_mut()),
         }))
     }
 
@@ -521,7 +523,7 @@ impl<T> Head<T> {
             }
             // SAFETY: the chunk belongs to `queue`, and the caller guarantees that one thread at a time takes items
             // out.
-            unsafe { queue.leave(self.chunk) };
+            unsafe { queue.release_chunk(self.chunk) };
             self.chunk = next;
         }
         None

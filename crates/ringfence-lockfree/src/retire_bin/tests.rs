@@ -142,7 +142,7 @@ fn a_bounded_collection_starves_no_shard() {
 
 /// Adds an item to the shard of any thread, while no other thread uses the bin.
 fn put<T>(shard: &Shard<T>, turn: u64, own: Option<&SyncSet>, item: T) {
-    let queue = &shard.queues[if own.is_some() { PRECISE } else { BEGUN }];
+    let queue = &shard.queues[if own.is_some() { OWN_POINTS } else { ALL_BEGUN }];
     let item = std::iter::once(item);
     match own {
         // SAFETY: only this thread uses the bin.
@@ -429,17 +429,17 @@ fn what_a_thread_put_in_is_spared_only_if_it_takes_that_out_itself() {
             let bin = &bin;
             scope.spawn(move || {
                 if takes_own {
-                    bin.release_own(&Everything, usize::MAX, drop);
+                    bin.release_own(&AllPassed, usize::MAX, drop);
                 } else {
-                    bin.release_unspared(&Everything, usize::MAX, drop);
+                    bin.release_unspared(&AllPassed, usize::MAX, drop);
                 }
                 bin.retire(&SyncSet::new(), 1);
                 puts.send(bin.has_own_shard()).expect("the test waits");
                 go.recv().expect("the test goes on");
             });
             if is_put.recv().expect("it is retired") {
-                let count = (1..).find(|_| bin.release_unspared(&Everything, usize::MAX, drop) == 1);
-                assert_eq!(count, Some(if takes_own { SPARED + 1 } else { 1 }));
+                let count = (1..).find(|_| bin.release_unspared(&AllPassed, usize::MAX, drop) == 1);
+                assert_eq!(count, Some(if takes_own { SKIPS + 1 } else { 1 }));
             }
             goes.send(()).expect("the thread waits");
         });

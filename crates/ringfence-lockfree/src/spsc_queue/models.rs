@@ -51,7 +51,7 @@ impl Shared {
             // SAFETY: the queue is alive.
             unsafe { batch.give(usize::MAX, |item| into.push(*item)) };
             // SAFETY: one thread takes items out.
-            unsafe { self.0.give_back(batch) };
+            unsafe { self.0.return_batch(batch) };
         }
     }
 }
@@ -118,14 +118,14 @@ fn an_open_chunk_is_given_when_its_own_set_has_passed_and_not_before() {
             head.take(&shared.0, [1].as_slice(), |passed, _, mut batch| {
                 let into = if passed { &mut early } else { &mut late };
                 batch.give(usize::MAX, |item| into.push(*item));
-                shared.0.give_back(batch);
+                shared.0.return_batch(batch);
             })
         };
         if let Some(mut batch) = open {
             // SAFETY: the queue is alive, and this thread takes items out.
             unsafe {
                 batch.give(usize::MAX, |item| early.push(*item));
-                shared.0.give_back(batch);
+                shared.0.return_batch(batch);
             }
         }
         assert!(early.is_empty() || early == [1], "{early:?}");

@@ -55,17 +55,17 @@ impl<T> Ends<T> {
         // SAFETY: the queue is alive.
         unsafe { batch.give(usize::MAX, each) };
         // SAFETY: as above.
-        unsafe { self.queue.give_back(batch) };
+        unsafe { self.queue.return_batch(batch) };
     }
 
     /// Returns the number of slots of all chunks.
     fn room(&self) -> usize {
         let mut room = 0;
-        let mut chunk = self.queue.made.get();
+        let mut chunk = self.queue.last_created.get();
         // SAFETY: chunks live as long as the queue.
         while let Some(made) = unsafe { chunk.as_ref() } {
             room += made.slots.len();
-            chunk = made.made_before.get();
+            chunk = made.created_before.get();
         }
         room
     }
@@ -162,10 +162,10 @@ fn memory_follows_the_items_that_wait() {
     assert_eq!(ends.room(), room, "a steady frame creates no chunk");
     let (mut few, mut waiting) = (Ends::new(), VecDeque::new());
     frames(&mut few, &mut waiting, 3..200, 1);
-    assert!(few.room() <= 6 * SMALLEST, "one item a frame: {}", few.room());
+    assert!(few.room() <= 6 * SLOTS_MIN, "one item a frame: {}", few.room());
     let mut long = Ends::new();
     (0..1000).for_each(|frame| long.push(frame, frame));
-    assert!(long.room() <= 1000 * SMALLEST, "a thousand frames of one item that no thread collects: {}", long.room());
+    assert!(long.room() <= 1000 * SLOTS_MIN, "a thousand frames of one item that no thread collects: {}", long.room());
 }
 
 #[test]
