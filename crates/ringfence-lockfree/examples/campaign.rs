@@ -1,7 +1,8 @@
-//! A long campaign of generated operations: every structure of the core and of this crate and its naive twin, compared and
-//! validated after each operation.
+//! A long campaign of generated operations: every structure of the core and of this crate and its naive twin, compared
+//! and validated after each operation.
 //!
-//! `cargo run --release -p ringfence-lockfree --features testing --example campaign [SECONDS|COUNTops [FIRST_SEED [NAME]]]`
+//! `cargo run --release -p ringfence-lockfree --features testing --example campaign \
+//! [SECONDS|COUNTops [FIRST_SEED [NAME]]]`
 
 use ringfence_core::testing::{campaign, drive};
 use ringfence_lockfree::testing;

@@ -188,13 +188,13 @@ impl FixedPool {
     #[must_use = "a block that is not freed stays allocated"]
     pub fn allocate_near(&self, hint: usize) -> Option<Range> {
         let block = self.claim_near(hint).or_else(|| self.claim_anywhere())?;
-        Some(self.hand_out(block))
+        Some(self.range_of_claimed(block))
     }
 
     /// Does the same as [`FixedPool::allocate_near`], but does not check every group: it can miss a block that was
     /// freed just before.
     pub(crate) fn allocate_cached(&self, hint: usize) -> Option<Range> {
-        self.claim_near(hint).map(|block| self.hand_out(block))
+        self.claim_near(hint).map(|block| self.range_of_claimed(block))
     }
 
     /// Frees a range.
@@ -220,15 +220,15 @@ impl FixedPool {
         if block >= self.capacity || !serial.is_multiple_of(2) {
             return Err(self.refuse(range));
         }
-        // Relaxed: of several concurrent frees, exactly one succeeds in any memory order, and `give` publishes the
-        // earlier writes.
-        let taken_back = self.serial(block).compare_exchange(serial, serial + 1, Ordering::Relaxed, Ordering::Relaxed);
-        if taken_back.is_err() {
+        // Relaxed: of several concurrent frees, exactly one succeeds in any memory order, and `free_blocks` publishes
+        // the earlier writes.
+        let freed = self.serial(block).compare_exchange(serial, serial + 1, Ordering::Relaxed, Ordering::Relaxed);
+        if freed.is_err() {
             return Err(self.refuse(range));
         }
-        let (group, bit) = self.place(block);
+        let (group, bit) = self.group_and_bit(block);
         move_cursor(self.cursor(hint), group);
-        Ok(self.give(group, bit))
+        Ok(self.free_blocks(group, bit))
     }
 
     /// Returns `true` if this range is allocated: it was allocated here and is not freed.
@@ -273,7 +273,7 @@ impl FixedPool {
         if claimed == groups && self.offered.compare_exchange(count, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
             return Some(count);
         }
-        (0..claimed).for_each(|group| _ = self.give(group, self.mask(group, count)));
+        (0..claimed).for_each(|group| _ = self.free_blocks(group, self.mask(group, count)));
         None
     }
 
@@ -293,7 +293,7 @@ impl FixedPool {
     #[must_use = "a block that is not freed stays allocated"]
     pub fn open_and_allocate(&self, block_count: u32) -> Option<Range> {
         self.begin_opening(block_count).then(|| {
-            let range = self.hand_out(0);
+            let range = self.range_of_claimed(0);
             self.offer(block_count, 1);
             range
         })
@@ -327,7 +327,7 @@ impl FixedPool {
     }
 
     fn validate_block(&self, block: u32, count: u32) -> Result<(), Invalid> {
-        let (group, bit) = self.place(block);
+        let (group, bit) = self.group_and_bit(block);
         let free = self.groups[group].0.load(Ordering::Relaxed) & bit != 0;
         let live = self.serial(block).load(Ordering::Relaxed).is_multiple_of(2);
         let holds = if block < count { free != live } else { !free && !live };
@@ -358,14 +358,14 @@ impl FixedPool {
             let taken = if group == 0 { u64::from(taken) } else { 0 };
             let mask = self.mask(group, count) & !taken;
             if mask != 0 {
-                self.give(group, mask);
+                self.free_blocks(group, mask);
             }
         }
     }
 
     /// Sets the bits of claimed blocks of a group that have no live range, which frees the blocks. Returns `true` if
     /// the group was full.
-    fn give(&self, group: usize, mask: u64) -> bool {
+    fn free_blocks(&self, group: usize, mask: u64) -> bool {
         // The bits are 0, because the caller owns the blocks. So an addition sets them, and it compiles to one
         // instruction. Release: earlier uses of the blocks, writes to their serials and the opening of the pool happen
         // before the accesses of their next owners. Sequentially consistent, because `note_room` needs it; this costs
@@ -386,7 +386,7 @@ impl FixedPool {
         let start = cursor.load(Ordering::Relaxed) as usize;
         self.claim_in(start).or_else(|| {
             let block = self.claim_by_rooms(start)?;
-            move_cursor(cursor, self.place(block).0);
+            move_cursor(cursor, self.group_and_bit(block).0);
             Some(block)
         })
     }
@@ -395,17 +395,17 @@ impl FixedPool {
         let words = self.rooms.len();
         (0..words).find_map(|step| {
             let index = (start / 64 + step) % words;
-            let turn = if step == 0 { start as u32 % 64 } else { 0 };
-            self.claim_in_word(index, turn)
+            let first_bit = if step == 0 { start as u32 % 64 } else { 0 };
+            self.claim_in_word(index, first_bit)
         })
     }
 
-    /// Tries the groups that have a set bit in one word of `rooms`: from bit `turn` up to the last bit, then from bit 0
-    /// on.
-    fn claim_in_word(&self, index: usize, turn: u32) -> Option<u32> {
-        let mut left = self.rooms[index].0.load(Ordering::Relaxed).rotate_right(turn);
+    /// Claims a block in a group that has a set bit in one word of `rooms`. Tries the bits from `first_bit` up to the
+    /// last bit, then from bit 0 on.
+    fn claim_in_word(&self, index: usize, first_bit: u32) -> Option<u32> {
+        let mut left = self.rooms[index].0.load(Ordering::Relaxed).rotate_right(first_bit);
         while left != 0 {
-            let group = index * 64 + ((left.trailing_zeros() + turn) % 64) as usize;
+            let group = index * 64 + ((left.trailing_zeros() + first_bit) % 64) as usize;
             left &= left - 1;
             let claimed = self.claim_in(group);
             if claimed.is_some() {
@@ -445,8 +445,8 @@ impl FixedPool {
         self.groups[group].0.compare_exchange(mask, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Draws the next serial of a claimed block and returns its range.
-    fn hand_out(&self, block: u32) -> Range {
+    /// Draws the next serial of a block that this thread has claimed, and returns the block's range.
+    fn range_of_claimed(&self, block: u32) -> Range {
         let number = self.serial(block);
         // Relaxed: this thread owns the block, and its claim of the block has made the writes of the previous owner
         // visible. Other threads get the range only from the caller, who must synchronize with them.
@@ -497,7 +497,7 @@ impl FixedPool {
     }
 
     /// Returns the index of a block's group, and the bit of the block in the group.
-    fn place(&self, block: u32) -> (usize, u64) {
+    fn group_and_bit(&self, block: u32) -> (usize, u64) {
         ((block >> self.group_log2) as usize, 1 << (block & ((1 << self.group_log2) - 1)))
     }
 
@@ -525,7 +525,7 @@ impl FixedPool {
     #[cold]
     pub(crate) fn refuse(&self, range: &Range) -> FreeError {
         let (offset, size) = (range.offset(), range.size());
-        // The serial of a rarely used block may be from an earlier block of numbers.
+        // A rarely used block may still have a serial that was drawn before the pool's present run of numbers.
         let held = |block| Serial::from_u64(self.serial(block).load(Ordering::Relaxed));
         let of_slot = |block| held(block).is_some_and(|held| held.block() == range.serial().block());
         let ours = self.runs.0.drew(range.serial()) || (range.slot() < self.capacity && of_slot(range.slot()));

@@ -47,7 +47,7 @@ use crate::primitive::{
 use crate::thread_cache::{self, Account, BATCH_MAX, ROOM_MAX, ThreadCaches, batch};
 use ringfence_core::range::Invalid;
 
-/// Number of tags in a line, which is a cache line. So many descriptions with the same line number are known at a time.
+/// Number of tags in a cache line, and maximum number of descriptions with the same line that are known at a time.
 const WAYS: usize = shrunk_under_miri_too(8, 2);
 /// Number of lines of tags.
 const LINES: usize = shrunk_under_miri_too(64, 1);
@@ -103,7 +103,7 @@ impl Key {
     /// can multiply them in parallel.
     #[inline(always)]
     fn tag(&self) -> u64 {
-        let product = |[one, other]: [u64; 2], at: usize| mixed(one ^ APART[at], other ^ APART[at + 1]);
+        let product = |[one, other]: [u64; 2], at: usize| mixed(one ^ WORD_MASKS[at], other ^ WORD_MASKS[at + 1]);
         let add = |sum: u64, (at, words): (usize, &[u64; GROUP])| {
             let [one, two, three, four] = *words;
             sum.wrapping_add(product([one, two], at * GROUP)).wrapping_add(product([three, four], at * GROUP + 2))
@@ -164,15 +164,15 @@ pub fn name_bits(name: &str, key: u64) -> u64 {
 /// Odd factors for the hash, with irregular bits.
 const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03];
 
-/// A number for each word of a key, which is xored with the word. So keys with swapped words have different tags, and a
-/// factor is rarely 0.
-const APART: [u64; Key::WORDS] = {
-    let (mut apart, mut at) = ([0; Key::WORDS], 0);
+/// A mask for each word of a key. Each word is xored with its mask before it is multiplied, so that keys with swapped
+/// words have different tags, and a factor is rarely 0.
+const WORD_MASKS: [u64; Key::WORDS] = {
+    let (mut masks, mut at) = ([0; Key::WORDS], 0);
     while at < Key::WORDS {
-        apart[at] = FACTORS[1].rotate_left(5 * at as u32);
+        masks[at] = FACTORS[1].rotate_left(5 * at as u32);
         at += 1;
     }
-    apart
+    masks
 };
 
 /// Returns the xor of the two halves of a 128-bit product.
@@ -431,10 +431,10 @@ impl<T: Recyclable, O> Recycled<T, O> {
         let (Some(store), Some(recycling)) = (self.store.get(), item.recycling()) else { return Err(item) };
         let (class, bytes) = (recycling.class as usize, recycling.bytes);
         let full = store.cached_max(bytes);
-        let pays = |account: &mut Account, held| held < full && account.pays(bytes);
-        let put = store.thread_caches.put_item_counted(class, item, pays);
+        let spend = |account: &mut Account, held| held < full && account.spend(bytes);
+        let put = store.thread_caches.put_item_counted(class, item, spend);
         let Err(item) = put else { return Ok(()) };
-        self.keep_slowly(item, gone)
+        self.keep_after_reserving(item, gone)
     }
 
     /// Does the same as [`Recycled::keep`]. Also puts the owner into this thread's cache, for the next request.
@@ -459,16 +459,16 @@ impl<T: Recyclable, O> Recycled<T, O> {
         let (item, owner) = match store.thread_caches.mine().map(core::ptr::from_ref) {
             None => (item, owner),
             Some(thread_cache) => {
-                let pays = |account: &mut Account, held| held < full && account.pays(bytes);
+                let spend = |account: &mut Account, held| held < full && account.spend(bytes);
                 // SAFETY: the caller guarantees that `owner` keeps the result of `of` alive, which contains the thread
                 // cache.
-                match unsafe { thread_cache::put_counted(thread_cache, class, || item, owner, pays) } {
+                match unsafe { thread_cache::put_counted(thread_cache, class, || item, owner, spend) } {
                     Ok(()) => return Ok(()),
                     Err((item, owner)) => (item(), owner),
                 }
             }
         };
-        if let Err(item) = of(&owner).keep_slowly(item, gone) {
+        if let Err(item) = of(&owner).keep_after_reserving(item, gone) {
             return Err((item, owner));
         }
         // SAFETY: the caller guarantees that `owner` keeps the result of `of` alive.
@@ -476,16 +476,18 @@ impl<T: Recyclable, O> Recycled<T, O> {
         Ok(())
     }
 
+    /// Reserves the object's bytes, then keeps the object. Called if the thread's cache has no room, or if its account
+    /// has too few free bytes.
     #[cold]
     #[inline(never)]
-    fn keep_slowly(&self, item: T, gone: impl FnMut(T)) -> Result<(), T> {
+    fn keep_after_reserving(&self, item: T, gone: impl FnMut(T)) -> Result<(), T> {
         let (Some(store), Some(recycling)) = (self.store.get(), item.recycling()) else { return Err(item) };
         let (class, bytes) = (recycling.class as usize, recycling.bytes);
         let Some(more) = store.reserve(bytes) else {
             store.refuse(class, &self.time, gone);
             return Err(item);
         };
-        store.keep_reserved(class, item, more, &self.is_closed).inspect_err(|_| store.give_back(bytes))
+        store.keep_reserved(class, item, more, &self.is_closed).inspect_err(|_| store.unreserve(bytes))
     }
 
     /// Puts an owner into this thread's cache, for the next request. If the cache has no room, drops it.
@@ -527,7 +529,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
         let now = self.time.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         store.thread_caches.sweep(|class, item| {
             if let Err(item) = store.push(class, item, &self.is_closed) {
-                store.give_back(bytes_of(&item));
+                store.unreserve(bytes_of(&item));
                 gone(item);
             }
         });
@@ -553,7 +555,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
         fence(Ordering::SeqCst);
         let Some(store) = self.store.get() else { return };
         let mut counted = |item: T| {
-            store.give_back(bytes_of(&item));
+            store.unreserve(bytes_of(&item));
             gone(item);
         };
         store.thread_caches.close(|_, item| counted(item));
@@ -599,7 +601,7 @@ fn bytes_of(item: &impl Recyclable) -> u64 {
 impl Account {
     /// Subtracts `bytes` from the free bytes. Returns `false` and subtracts nothing if there are too few.
     #[inline]
-    fn pays(&mut self, bytes: u64) -> bool {
+    fn spend(&mut self, bytes: u64) -> bool {
         let left = self.free.checked_sub(bytes);
         self.free = left.unwrap_or(self.free);
         left.is_some()
@@ -690,7 +692,7 @@ impl<T: Recyclable, O> Store<T, O> {
     /// Reserves bytes for an object that is put in. Returns the number of additional bytes that were reserved for this
     /// thread's account. Returns `None` if the limit would be exceeded.
     fn reserve(&self, bytes: u64) -> Option<u64> {
-        if self.thread_caches.with_account(|account| account.pays(bytes)) == Some(true) {
+        if self.thread_caches.with_account(|account| account.spend(bytes)) == Some(true) {
             return Some(0);
         }
         let step = self.step();
@@ -702,7 +704,7 @@ impl<T: Recyclable, O> Store<T, O> {
         }
         let mut free = 0;
         self.thread_caches.each_account(|account| free += core::mem::take(&mut account.free));
-        self.give_back(free);
+        self.unreserve(free);
         self.reserve_exactly(bytes).then_some(0)
     }
 
@@ -711,7 +713,7 @@ impl<T: Recyclable, O> Store<T, O> {
         self.reserved.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).is_ok()
     }
 
-    fn give_back(&self, bytes: u64) {
+    fn unreserve(&self, bytes: u64) {
         self.reserved.0.fetch_sub(bytes, Ordering::Relaxed);
     }
 
@@ -754,7 +756,7 @@ impl<T: Recyclable, O> Store<T, O> {
     #[inline(always)]
     fn class_of(&self, tag: u64, tick: u32) -> Option<u32> {
         let Some(index) = self.find(tag) else {
-            self.note(tag, tick);
+            self.record_tag(tag, tick);
             return None;
         };
         let class = &self.classes[index];
@@ -768,7 +770,7 @@ impl<T: Recyclable, O> Store<T, O> {
     /// is not replaced if its class has kept objects. If there is no other entry, the new tag is not recorded.
     #[cold]
     #[inline(never)]
-    fn note(&self, tag: u64, tick: u32) {
+    fn record_tag(&self, tag: u64, tick: u32) {
         let line = Self::line(tag);
         let class = |way: usize| &self.classes[line * WAYS + way];
         let age = |way: usize| tick.wrapping_sub(class(way).used_at.load(Ordering::Relaxed));
@@ -791,7 +793,7 @@ impl<T: Recyclable, O> Store<T, O> {
         if list.len() == 0 {
             return None;
         }
-        let wanted = self.thread_wants(class, is_closed);
+        let wanted = self.refill_count(class, is_closed);
         let (first, mut items) = {
             let mut items = list.lock();
             let first = items.pop()?;
@@ -800,14 +802,14 @@ impl<T: Recyclable, O> Store<T, O> {
         self.thread_caches.fill(class, &mut items);
         list.extend(items);
         self.taken.fetch_add(1, Ordering::Relaxed);
-        self.give_back(bytes_of(&first));
+        self.unreserve(bytes_of(&first));
         Some((first, self.thread_caches.take_owner()))
     }
 
     /// Returns the number of objects to move to this thread's cache, and creates the cache if it does not exist. If the
-    /// cache is created while the last handle of the allocator is dropped, `close` can miss it. It is then closed here,
-    /// because its objects would keep the allocator alive.
-    fn thread_wants(&self, class: usize, is_closed: &AtomicBool) -> usize {
+    /// last handle of the allocator is dropped meanwhile, `close` can miss the new cache. The cache is then closed
+    /// here, because its objects would keep the allocator alive.
+    fn refill_count(&self, class: usize, is_closed: &AtomicBool) -> usize {
         let wanted = self.thread_caches.wanted(class);
         fence(Ordering::SeqCst);
         if !is_closed.load(Ordering::Relaxed) {
@@ -829,11 +831,11 @@ impl<T: Recyclable, O> Store<T, O> {
         };
         let Err(item) = self.thread_caches.put_item_counted(class, item, count) else { return Ok(()) };
         if self.thread_caches.mine().is_none() {
-            self.thread_wants(class, is_closed);
+            self.refill_count(class, is_closed);
         }
         self.extend(class, self.thread_caches.older_of(class, full));
         let Err(item) = self.thread_caches.put_item_counted(class, item, count) else { return Ok(()) };
-        self.give_back(more);
+        self.unreserve(more);
         self.push(class, item, is_closed)
     }
 
@@ -857,7 +859,7 @@ impl<T: Recyclable, O> Store<T, O> {
             if item.recycling().is_some_and(|held| !kinds(held.kind)) {
                 return others.push(item);
             }
-            self.give_back(bytes_of(&item));
+            self.unreserve(bytes_of(&item));
             gone(item);
         };
         self.thread_caches.empty_class(class, &mut sort_out);

@@ -37,7 +37,7 @@ pub const SLOT_BYTES_MAX: u64 = 64 << 10;
 /// Number of size classes: powers of two and 1.5 times powers of two, from 256 bytes to 64 KiB.
 const CLASS_COUNT: usize = 17;
 /// Number of requests of a class that are allocated as ordinary ranges before the class gets a pool.
-const DEMAND: u32 = 16;
+const DEMAND_MIN: u32 = 16;
 /// Number of slots of the first pool of a class. Each further pool has twice as many as the previous one, up to
 /// `CHUNK_BYTES_MAX`.
 const SLOTS_FIRST: u64 = 16;
@@ -89,14 +89,14 @@ impl<M: SlotMemory> Ready<M> {
     fn from(chain: &PoolChain<Chunk<M>>) -> Option<Self> {
         let ready = Self::of(chain, chain.allocate_near(thread_place())?);
         if ready.memory.is_evicted() {
-            give_back(chain, ready.slot);
+            free_to_chain(chain, ready.slot);
             return None;
         }
         Some(ready)
     }
 }
 
-fn give_back<M>(chain: &PoolChain<Chunk<M>>, slot: PoolAllocation) {
+fn free_to_chain<M>(chain: &PoolChain<Chunk<M>>, slot: PoolAllocation) {
     chain.free_near(thread_place(), slot).expect("an owned slot is move-only, so it is live");
 }
 
@@ -184,10 +184,10 @@ impl<M: SlotMemory, O> Slots<M, O> {
     pub fn is_common(&self, class: Class, count: bool) -> bool {
         let demand = &self.demand[class.index as usize];
         let seen = demand.load(Ordering::Relaxed);
-        if seen < DEMAND && count {
+        if seen < DEMAND_MIN && count {
             demand.fetch_add(1, Ordering::Relaxed);
         }
-        seen >= DEMAND
+        seen >= DEMAND_MIN
     }
 
     fn chain(&self, class: Class) -> &PoolChain<Chunk<M>> {
@@ -219,8 +219,8 @@ impl<M: SlotMemory, O> Slots<M, O> {
     }
 
     /// Returns the number of slots to move to this thread's cache, and creates the cache if it does not exist. If the
-    /// cache is created while the last handle of the allocator is dropped, the close can miss it. It is then closed
-    /// here, because an owner in it would keep the allocator alive.
+    /// last handle of the allocator is dropped meanwhile, [`Slots::close_thread_caches`] can miss the new cache. The
+    /// cache is then closed here, because an owner in it would keep the allocator alive.
     fn wanted(&self, class: Class) -> usize {
         let wanted = self.thread_caches.wanted(class.index as usize);
         fence(Ordering::SeqCst);
@@ -302,9 +302,9 @@ impl<M: SlotMemory, O> Slots<M, O> {
         chain.allocate_thorough().map(|slot| Ready::of(chain, slot))
     }
 
-    /// Frees the slots of the class that all threads have cached, then calls [`Self::allocate_thorough`]. Call it
-    /// before memory is allocated. For each class, only the first call of a tick does so, and further calls return
-    /// `None`, unless `again` is `true`.
+    /// Frees the cached slots of the class of all threads, then calls [`Self::allocate_thorough`]. Call it before
+    /// memory is allocated. Only the first call for a class in a tick does this; unless `again` is `true`, later calls
+    /// return `None`.
     pub fn allocate_recalled(&self, class: Class, again: bool) -> Option<Ready<M>> {
         let recalled = self.recalled.fetch_or(1 << class.index, Ordering::Relaxed);
         if recalled >> class.index & 1 == 1 && !again {
@@ -403,7 +403,7 @@ impl<M: SlotMemory, O> Slots<M, O> {
     /// If the slot does not belong to the chain of this class.
     pub fn free(&self, class: u32, slot: PoolAllocation) {
         let chain = self.chains[class as usize].get().expect("an owned slot has a chain");
-        give_back(chain, slot);
+        free_to_chain(chain, slot);
     }
 
     /// Removes a chunk that has had no allocated slot for `grace_ticks` ticks; `None` if there is none. The thread

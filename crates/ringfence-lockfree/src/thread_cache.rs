@@ -394,12 +394,12 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
             // A cache that is taken is in use, so it is skipped.
             let Some(taken) = thread_cache.try_take() else { continue };
             let idle = |thread_cache: &mut ThreadCache<_, _, CLASSES>| {
-                if mem::take(&mut thread_cache.is_used) { None } else { thread_cache.next_out() }
+                if mem::take(&mut thread_cache.is_used) { None } else { thread_cache.take_batch() }
             };
             let mut out = taken.with(idle);
             while let Some((class, items)) = out {
                 items.for_each(|item| give(class, item));
-                out = thread_cache.try_take().and_then(|taken| taken.with(ThreadCache::next_out));
+                out = thread_cache.try_take().and_then(|taken| taken.with(ThreadCache::take_batch));
             }
         }
     }
@@ -426,19 +426,17 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     /// thread caches that are taken.
     pub fn empty(&self, mut give: impl FnMut(usize, T)) {
         for thread_cache in self.each() {
-            while let Some((class, items)) = thread_cache.take().with(ThreadCache::next_out) {
+            while let Some((class, items)) = thread_cache.take().with(ThreadCache::take_batch) {
                 items.for_each(|item| give(class, item));
             }
         }
     }
 
-    /// Takes the items out of all thread caches, as [`ThreadCaches::empty`] does, and keeps the thread caches empty
-    /// while `work` runs.
-    ///
-    /// All thread caches are taken while `work` runs. So `work` must not call these thread caches, or wait for a thread
-    /// that waits for one of them.
+    /// Takes the items out of all thread caches, as [`ThreadCaches::empty`] does, then runs `work` while it has taken
+    /// all thread caches. So `work` must not call these thread caches, or wait for a thread that waits for one of them.
     pub fn while_empty(&self, give: &mut dyn FnMut(usize, T), work: &mut dyn FnMut()) {
-        fn hold<T, O, const CLASSES: usize>(
+        // Takes the first of the thread caches once it is empty, then calls itself for the others.
+        fn take_next<T, O, const CLASSES: usize>(
             thread_caches: &mut dyn Iterator<Item = &TryCell<ThreadCache<T, O, CLASSES>>>,
             give: &mut dyn FnMut(usize, T),
             work: &mut dyn FnMut(),
@@ -446,9 +444,9 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
             let Some(thread_cache) = thread_caches.next() else { return work() };
             loop {
                 let out = thread_cache.take().with(|held| {
-                    let out = held.next_out();
+                    let out = held.take_batch();
                     if out.is_none() {
-                        hold(thread_caches, give, work);
+                        take_next(thread_caches, give, work);
                     }
                     out
                 });
@@ -456,7 +454,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
                 items.for_each(|item| give(class, item));
             }
         }
-        hold(&mut self.each(), give, work);
+        take_next(&mut self.each(), give, work);
     }
 
     /// Takes all items and owners out. Calls `give` with the class of each item and the item, and drops the owners. The
@@ -614,7 +612,7 @@ impl<T, O, const CLASSES: usize> ThreadCache<T, O, CLASSES> {
 
     /// Takes a batch of items of one class out, and returns it with the class; `None` if there are no items. Resets the
     /// sizes of the next batches of the visited classes to 0.
-    fn next_out(&mut self) -> Option<(usize, Batch<T>)> {
+    fn take_batch(&mut self) -> Option<(usize, Batch<T>)> {
         self.classes.iter_mut().enumerate().find_map(|(class, ClassCache { items, batch: next })| {
             *next = 0;
             let count = items.len().min(BATCH_MAX);

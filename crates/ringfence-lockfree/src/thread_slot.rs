@@ -56,7 +56,7 @@ impl ThreadSlots {
     }
 
     /// Releases a thread slot that the caller has taken.
-    fn give_back(&self, thread_slot: usize) {
+    fn release(&self, thread_slot: usize) {
         self.taken.fetch_and(!(1 << thread_slot), Ordering::Release);
     }
 }
@@ -70,7 +70,7 @@ mod of_threads {
 
     static TAKEN: ThreadSlots = ThreadSlots::new();
     /// Number of overflow numbers that were drawn so far.
-    static STANDING: AtomicUsize = AtomicUsize::new(0);
+    static OVERFLOW_COUNT: AtomicUsize = AtomicUsize::new(0);
     /// A number that no thread has.
     const UNKNOWN: usize = usize::MAX;
 
@@ -86,20 +86,20 @@ mod of_threads {
         fn drop(&mut self) {
             if let Some(thread_slot) = self.0.take() {
                 // This comes first, so that later destructors of this thread use an overflow number.
-                NUMBER.set(stand());
-                TAKEN.give_back(thread_slot);
+                NUMBER.set(overflow_number());
+                TAKEN.release(thread_slot);
             }
         }
     }
 
-    fn stand() -> usize {
-        THREAD_SLOTS + (STANDING.fetch_add(1, Ordering::Relaxed) & (usize::MAX >> 2))
+    fn overflow_number() -> usize {
+        THREAD_SLOTS + (OVERFLOW_COUNT.fetch_add(1, Ordering::Relaxed) & (usize::MAX >> 2))
     }
 
     /// Takes a thread slot or an overflow number for this thread. A separate cold function, so that the inlined caller
     /// is only a load and a comparison.
     #[cold]
-    fn draw() -> usize {
+    fn take_number() -> usize {
         // If the destructors of the thread have already run, the thread gets no thread slot, because the slot would not
         // be released. This function can be called again for a thread that has a thread slot: some platforms destroy
         // thread-local values in any order, and recreate them if they are used afterwards.
@@ -107,7 +107,7 @@ mod of_threads {
             own.0.set(own.0.get().or_else(|| TAKEN.take()));
             own.0.get()
         });
-        NUMBER.set(thread_slot.ok().flatten().unwrap_or_else(stand));
+        NUMBER.set(thread_slot.ok().flatten().unwrap_or_else(overflow_number));
         NUMBER.get()
     }
 
@@ -115,7 +115,7 @@ mod of_threads {
     #[inline]
     pub fn thread_number() -> usize {
         let number = NUMBER.get();
-        if number == UNKNOWN { draw() } else { number }
+        if number == UNKNOWN { take_number() } else { number }
     }
 
     /// Returns the same as [`thread_number`]. If the thread has not called [`thread_number`] before, returns a number
@@ -210,8 +210,8 @@ mod tests {
         let thread_slots = ThreadSlots::new();
         assert!((0..THREAD_SLOTS).all(|thread_slot| thread_slots.take() == Some(thread_slot)));
         assert_eq!(thread_slots.take(), None);
-        thread_slots.give_back(7);
-        thread_slots.give_back(3);
+        thread_slots.release(7);
+        thread_slots.release(3);
         assert_eq!([thread_slots.take(), thread_slots.take(), thread_slots.take()], [Some(3), Some(7), None]);
     }
 
@@ -298,7 +298,7 @@ mod models {
                     // SAFETY: this thread has the first thread slot.
                     room.first.with_mut(|visits| unsafe { *visits += 1 });
                 }
-                room.thread_slots.give_back(thread_slot);
+                room.thread_slots.release(thread_slot);
             };
             let others: Vec<_> = (0..2)
                 .map(|_| {
