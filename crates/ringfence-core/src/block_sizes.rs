@@ -10,8 +10,8 @@
 //! for each MiB that it allocates or frees (about 20 µs on a large card), and some drivers let other threads wait
 //! meanwhile. So a program that streams is stopped for a short time by a small block.
 //!
-//! A block is at most an eighth of its heap: in a heap of 256 MiB, device blocks have 1 MiB to 32 MiB. No block is created
-//! before the first request. Every operation is O(1).
+//! A block is at most an eighth of its heap: in a heap of 256 MiB, device blocks have 1 MiB to 32 MiB. No block is
+//! created before the first request. Every operation is O(1).
 
 /// Maximum number of sizes that [`BlockSizes::tries`] returns.
 pub const SIZES_MAX: usize = 4;
@@ -74,18 +74,18 @@ impl BlockSizes {
         (1 << wanted.max(1).ilog2()).max(self.first).min(self.max)
     }
 
-    /// Returns the sizes to try, in order, for a block that is created in advance for `bytes` bytes of requests, if
-    /// all blocks together have `held` bytes. The first size is the larger of the regular size and `bytes` rounded up to a power of two,
-    /// but at most `max`. Each further size is half the previous one.
+    /// Returns the sizes to try, in order, for a block that is created in advance for `bytes` bytes of requests, if all
+    /// blocks together have `held` bytes. The first size is the larger of the regular size and `bytes` rounded up to a
+    /// power of two, but at most `max`. Each further size is half the previous one.
     pub fn to_hold(self, held: u64, bytes: u64) -> impl Iterator<Item = u64> + Clone {
         let least = bytes.checked_next_power_of_two().unwrap_or(self.max);
         let wanted = self.present(held).max(least).min(self.max);
         (0..=self.halvings).map(move |halving| wanted >> halving)
     }
 
-    /// Returns the sizes to try, in order, for a block that must contain `need` bytes, if all blocks together have `held` bytes. The
-    /// first size is at least the regular size and at least `need`. Each further size is half the previous one, and
-    /// none is below `need`.
+    /// Returns the sizes to try, in order, for a block that must contain `need` bytes, if all blocks together have
+    /// `held` bytes. The first size is at least the regular size and at least `need`. Each further size is half the
+    /// previous one, and none is below `need`.
     pub fn tries(self, held: u64, need: u64) -> impl Iterator<Item = u64> + Clone {
         let least = need.checked_next_power_of_two().unwrap_or(need).min(self.max);
         let wanted = self.present(held).max(least).max(need);

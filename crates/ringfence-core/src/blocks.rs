@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A request tries the blocks that have enough free units, in ascending order of their free units ([`Blocks::new`]), or
-//! the oldest block first ([`Blocks::oldest_first`]). So some blocks are full, and the others can become empty. A block is
-//! skipped if its longest free span is known to be too short.
+//! the oldest block first ([`Blocks::oldest_first`]). So some blocks are full, and the others can become empty. A block
+//! is skipped if its longest free span is known to be too short.
 //!
 //! The driver can take milliseconds to create a heap, and no lock that an allocation needs may be held during that
 //! time. So [`Blocks`] never creates or destroys heaps. A caller that protects the blocks with a lock proceeds as
@@ -95,7 +95,7 @@ struct Block<A, H> {
     serial: Serial,
     /// Capacity of the allocator, in units.
     initial_size: u64,
-    /// Free units of the allocator, as the order knows them.
+    /// Free units of the allocator, as of the last update of the order.
     free_size: u64,
 }
 
@@ -140,8 +140,8 @@ impl<A, H> Blocks<A, H> {
 }
 
 impl<A, H> Blocks<A, H, OldestFirst> {
-    /// As [`Blocks::new`], but a request tries the oldest block first. A block in a reused slot counts as old as the slot.
-    /// Needs less memory if ranges of many sizes are replaced again and again.
+    /// As [`Blocks::new`], but a request tries the oldest block first. A block in a reused slot counts as old as the
+    /// slot. Needs less memory if ranges of many sizes are replaced again and again.
     #[must_use]
     pub const fn oldest_first(desc: BlocksDesc) -> Self {
         Self::with_order(desc, OldestFirst::new())
@@ -204,8 +204,8 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
         Err(self.out_of_space(size, alignment))
     }
 
-    /// Calls `ask` with the allocator of each block that has at least `size` free units, in the order of the blocks, until
-    /// `ask` returns a range. Returns `None` if no call returns a range; nothing is then changed. Used like
+    /// Calls `ask` with the allocator of each block that has at least `size` free units, in the order of the blocks,
+    /// until `ask` returns a range. Returns `None` if no call returns a range; nothing is then changed. Used like
     /// [`Blocks::try_allocate`], with another method of the allocator.
     pub fn try_allocate_by(
         &mut self,
@@ -226,8 +226,8 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
         None
     }
 
-    /// Returns the slot of the first block, in the order of the blocks, or of the one after `slot`, with at least `size` free
-    /// units. The bounds of the blocks are ignored: they hold for `allocate` only.
+    /// Returns the slot of the first block with at least `size` free units, in the order of the blocks. If `slot` is
+    /// given, searches after that slot. Ignores the bounds of the blocks, because they hold for `allocate` only.
     fn with_room(&self, slot: Option<u32>, size: u64) -> Option<u32> {
         self.order.with_room(slot, size, |slot| self.slots[slot].as_ref().map(|block| block.free_size))
     }
@@ -341,10 +341,10 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
     fn note_reuse(&mut self, slot: u32) {
         let size = self.slots[slot as usize].as_ref().map_or(0, |block| block.initial_size);
         self.reused_size = self.reused_size.wrapping_add(size);
-        self.leave_empties(slot);
+        self.remove_from_empties(slot);
     }
 
-    fn leave_empties(&mut self, slot: u32) {
+    fn remove_from_empties(&mut self, slot: u32) {
         // Searches from the back, because usually the block that became empty last is reused first.
         if let Some(at) = self.empties.iter().rposition(|empty| empty.slot == slot) {
             self.empties.remove(at);
@@ -363,7 +363,8 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
         Some((id, self.remove_empty(id)?))
     }
 
-    /// Reports tick `now`, and returns the block that [`Blocks::take_surplus`] would remove with a grace of `grace_ticks`.
+    /// Reports tick `now`, and returns the block that [`Blocks::take_surplus`] would remove with a grace of
+    /// `grace_ticks`.
     pub fn surplus(&mut self, now: u64, grace_ticks: u64) -> Option<BlockId> {
         self.now = self.now.max(now);
         for fresh in self.empties.iter_mut().rev().take_while(|empty| empty.since == NOT_REPORTED) {
@@ -400,7 +401,7 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
             return None;
         }
         self.order.remove(id.slot);
-        self.leave_empties(id.slot);
+        self.remove_from_empties(id.slot);
         self.vacant.push(id.slot);
         let block = self.slots[id.slot as usize].take()?;
         Some(block.heap)

@@ -21,10 +21,11 @@
 //! each grace in which no such block is created, the rise halves, but not below the size of the empty blocks that were
 //! used again in that time.
 //!
-//! The grace adapts too. In a stream whose live bytes rise and fall, blocks are freed after their grace and created again
-//! soon. Each call of the driver then delays a frame. If a block is created within [`REGRET`] graces after another was
-//! freed because its grace was over, the grace doubles, up to 16 × its normal length. After 8 graces without such a block, the
-//! grace halves. If a block is freed because of the limit, the grace returns to its normal length.
+//! The grace adapts too. In a stream whose live bytes rise and fall, blocks are freed after their grace and created
+//! again soon. Each call of the driver then delays a frame. If a block is created within [`REGRET`] graces after
+//! another was freed because its grace was over, the grace doubles, up to 16 × its normal length. After 8 graces
+//! without such a block, the grace halves. If a block is freed because of the limit, the grace returns to its normal
+//! length.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -35,12 +36,12 @@ const LIVE_SHARE: u64 = 8;
 /// The share of the spare bytes up to which a block may stay empty permanently: 1 / `STAY_SHARE`.
 const STAY_SHARE: u64 = 4;
 
-/// A block that is created within this number of graces after a stale one was freed makes the grace longer.
+/// If a block is created within this number of graces after a stale block was freed, the grace becomes longer.
 pub const REGRET: u64 = 4;
 /// Maximum number of times that the grace is doubled.
 const DOUBLINGS_MAX: u32 = 4;
-/// Number of graces after which the grace halves.
-const CALM: u64 = 8;
+/// Number of graces without a change after which a longer grace halves.
+const HALVING_GRACES: u64 = 8;
 
 /// Limits of the empty blocks of one arena.
 #[derive(Clone, Copy, Default, Debug)]
@@ -119,8 +120,8 @@ impl EmptyBlocks {
         self.changed_at = tick;
     }
 
-    /// Records that a block was created. The limit rises if blocks were freed because of it within the last `grace` ticks.
-    /// The grace doubles if a stale block was freed within the last graces.
+    /// Records that a block was created. If blocks were freed because of the limit within the last `grace` ticks, the
+    /// limit rises. If a stale block was freed within the last [`REGRET`] graces, the grace doubles.
     pub fn created(&mut self, block: u64, tick: u64, grace: u64) {
         if let Some(at) = self.stale_at.take()
             && tick.saturating_sub(at) <= self.grace(grace).saturating_mul(REGRET)
@@ -128,18 +129,20 @@ impl EmptyBlocks {
             (self.doublings, self.doubled_at) = ((self.doublings + 1).min(DOUBLINGS_MAX), tick);
         }
         if self.freed != 0 && tick.saturating_sub(self.changed_at) <= grace {
-            let regretted = block.min(self.freed);
-            self.freed -= regretted;
-            self.rise = self.rise.saturating_add(regretted);
+            let missed = block.min(self.freed);
+            self.freed -= missed;
+            self.rise = self.rise.saturating_add(missed);
             self.changed_at = tick;
         }
     }
 
-    /// Records that a reclaim took place. After each grace without a change, the rise falls. After eight graces, the
-    /// grace halves. `reused` is the size of all
-    /// empty blocks that were used again so far; it may wrap around.
+    /// Records that a reclaim took place. After each grace without a change, the rise falls. After eight graces without
+    /// a change, a longer grace halves. `reused` is the total size of the empty blocks that were used again so far; it
+    /// may wrap around.
     pub fn passed(&mut self, tick: u64, grace: u64, reused: u64) {
-        if self.doublings != 0 && tick.saturating_sub(self.doubled_at) > self.grace(grace).saturating_mul(CALM) {
+        if self.doublings != 0
+            && tick.saturating_sub(self.doubled_at) > self.grace(grace).saturating_mul(HALVING_GRACES)
+        {
             (self.doublings, self.doubled_at) = (self.doublings - 1, tick);
         }
         if (self.rise | self.freed) != 0 && tick.saturating_sub(self.changed_at) > grace {
@@ -150,18 +153,21 @@ impl EmptyBlocks {
     }
 }
 
-/// Finds the reclaim after which most of the live bytes are gone: a level was unloaded. Recycled objects and slots are then
-/// freed at once, because few of them would keep many blocks alive.
+/// Detects that a level was unloaded: after a reclaim, most of the live bytes are gone. Recycled objects and slots are
+/// then freed at once, because few of them would keep many blocks alive.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct LivePeak {
-    /// Live bytes of the last reclaims: each of them lowers it by a 64th, unless more is live.
+    /// Peak of the live bytes. Each reclaim lowers it by a 64th, but not below the live bytes.
     peak: u64,
 }
 
 impl LivePeak {
-    /// Records the live bytes of a reclaim, and the most live bytes since the last one. Returns `true` if at most half of
-    /// the peak is live, and the difference exceeds `spare`. The peak then begins anew. If not `may_act`, the answer is
-    /// `false`, and a later call finds the same fall.
+    /// Records a reclaim: the bytes that are live after it, and the largest number of live bytes since the last
+    /// reclaim. Returns `true`, and sets the peak to `live`, if all of these hold:
+    ///
+    /// - `may_act` is `true`. If not, a later call can detect the same fall.
+    /// - At most half of the peak is live.
+    /// - The difference exceeds `spare`.
     pub fn has_fallen(&mut self, live: u64, live_max: u64, spare: u64, may_act: bool) -> bool {
         self.peak = self.peak.max(live_max);
         let has_fallen = may_act && live <= self.peak / 2 && self.peak - live > spare;
@@ -170,21 +176,22 @@ impl LivePeak {
     }
 }
 
-/// Reclaims after which recycled objects and slots are freed, because most of the live bytes are gone.
+/// Decides after which reclaims recycled objects and slots are freed, because most of the live bytes are gone.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Unloads {
     peak: LivePeak,
     /// Bytes of recycled objects at the last reclaim.
     recycled: u64,
-    /// The last such reclaim.
+    /// Tick of the last reclaim after which they were freed.
     last: Option<u64>,
 }
 
 impl Unloads {
-    /// Records a reclaim: the used bytes, the most used bytes since the last reclaim, and the bytes of recycled objects,
-    /// which are used but not live. Returns `true` if they are to be freed: at most once in `grace` ticks.
+    /// Records a reclaim: the used bytes, the largest number of used bytes since the last reclaim, and the bytes of
+    /// recycled objects, which are used but not live. Returns `true` if recycled objects and slots must be freed now,
+    /// at most once in `grace` ticks.
     pub fn are_seen(&mut self, [used, used_max, recycled]: [u64; 3], spare: u64, tick: u64, grace: u64) -> bool {
-        // The peak was before the objects of this reclaim were recycled.
+        // `used_max` was reached before this reclaim, so the recycled bytes of the last reclaim are subtracted from it.
         let before = core::mem::replace(&mut self.recycled, recycled);
         let (live, live_max) = (used.saturating_sub(recycled), used_max.saturating_sub(before));
         let may_act = self.last.is_none_or(|last| tick.saturating_sub(last) >= grace);

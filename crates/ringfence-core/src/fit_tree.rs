@@ -1,5 +1,5 @@
-//! A search tree for the first of many blocks that may fit a request, so that not every block is checked. Defragmentation
-//! plans and pools of constants use it.
+//! A search tree for the first of many blocks that may fit a request, so that not every block is checked.
+//! Defragmentation plans and pools of constants use it.
 //!
 //! ```text
 //!                 9

@@ -20,8 +20,8 @@
 //! The mark is then doubled. Each block that is created in time sets the mark to twice the bytes used, but lowers it by
 //! at most a sixteenth. When an empty block is freed, the mark falls to its minimum.
 //!
-//! Free bytes can be *unusable*: in holes that are too small for the requests. If a request finds no room although much is
-//! free, these bytes are added to the mark. Each block that is created in time lowers them by a sixteenth.
+//! Free bytes can be *unusable*: in holes that are too small for the requests. If a request finds no room although much
+//! is free, these bytes are added to the mark. Each block that is created in time lowers them by a sixteenth.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -157,7 +157,8 @@ mod tests {
         assert_eq!(water.mark(64 * MIB), 407 * MIB);
         (0..400).for_each(|_| water.made(MIB));
         assert_eq!(water.mark(64 * MIB), 32 * MIB);
-        // Empty blocks that were not needed halve them, so that the same block is not created and freed again and again.
+        // Empty blocks that were not needed halve them, so that the same block is not created and freed again and
+        // again.
         water.missed(64 * MIB, 400 * MIB);
         water.idle();
         assert_eq!(water.mark(64 * MIB), 232 * MIB);

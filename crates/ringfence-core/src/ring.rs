@@ -114,7 +114,7 @@ impl<T: PartialEq + Clone> Ring<T> {
     pub fn allocate(&mut self, size: u64, alignment: u64, tag: &T) -> Result<RingRange, RingError> {
         let Place { offset, padding, room } = match self.place_in_room(size, alignment) {
             Some(place) => place,
-            None => self.place_elsewhere(size, alignment)?,
+            None => self.place_at_start(size, alignment)?,
         };
         match &self.newest {
             Some(newest) if newest == tag => {}
@@ -170,9 +170,10 @@ impl<T> Ring<T> {
         fits.then(|| Place { offset: self.head_offset + padding, padding, room: self.room - padding - size })
     }
 
-    /// Returns the location of a request that does not fit in `room`: offset 0 of the buffer; or the error.
+    /// Returns the location of a request that does not fit in `room`: at offset 0 of the buffer.
+    /// Fails if the request is invalid or does not fit there either.
     #[cold]
-    fn place_elsewhere(&self, size: u64, alignment: u64) -> Result<Place, RingError> {
+    fn place_at_start(&self, size: u64, alignment: u64) -> Result<Place, RingError> {
         let capacity = self.capacity;
         if size == 0 {
             return Err(RingError::ZeroSize);

@@ -92,7 +92,7 @@ pub struct Tlsf {
     serials: Serials,
     deferred: Deferred,
     /// Spans are deferred only if at least this number of units is free; `u64::MAX` while deferral is off or paused.
-    roomy_from: u64,
+    free_min_to_defer: u64,
     /// Number of allocations from the lists until deferral resumes; 0 if it is not paused.
     pause: u32,
     /// `false` if spans are never deferred ([`Tlsf::exact`]).
@@ -129,7 +129,7 @@ impl Tlsf {
             live: 0,
             serials: Serials::new(),
             deferred: Deferred::new(),
-            roomy_from: u64::MAX,
+            free_min_to_defer: u64::MAX,
             pause: 0,
             may_defer,
             nodes: alloc::vec![sentinel],
@@ -208,27 +208,27 @@ impl Tlsf {
 
     /// Returns `true` if a deferred span may serve the request.
     #[inline(always)]
-    const fn is_roomy(&self, size: u64) -> bool {
-        (self.free >= self.roomy_from) & (size < self.deferred.size_max())
+    const fn may_use_deferred(&self, size: u64) -> bool {
+        (self.free >= self.free_min_to_defer) & (size < self.deferred.size_max())
     }
 
     /// Returns the number of units to reserve for a request of `size` units.
     #[inline(always)]
-    const fn span_for(&self, size: u64, is_roomy: bool) -> u64 {
-        if is_roomy & !self.deferred.is_empty() { rounded_up(size) } else { size }
+    const fn span_for(&self, size: u64, may_use_deferred: bool) -> u64 {
+        if may_use_deferred & !self.deferred.is_empty() { rounded_up(size) } else { size }
     }
 
     /// Allocates from the free lists. If spans are deferred, the reserved size is rounded up to the smallest size of a
     /// class. When the span is deferred later, it then fits every request of this class.
     #[inline(never)]
-    fn allocate_listed(&mut self, size: u64, alignment: u64, is_roomy: bool) -> Result<Range, AllocError> {
+    fn allocate_listed(&mut self, size: u64, alignment: u64, may_use_deferred: bool) -> Result<Range, AllocError> {
         if self.pause != 0 {
             self.pause -= 1;
             if self.pause == 0 {
-                self.roomy_from = self.roomy_from();
+                self.free_min_to_defer = self.free_min_to_defer();
             }
         }
-        let span = self.span_for(size, is_roomy);
+        let span = self.span_for(size, may_use_deferred);
         match self.find(span, alignment) {
             Some(place) => Ok(self.take(&place, size, span)),
             None => self.allocate_after_merging(size, alignment, span),
@@ -240,7 +240,7 @@ impl Tlsf {
     #[inline(never)]
     fn allocate_after_merging(&mut self, size: u64, alignment: u64, tried: u64) -> Result<Range, AllocError> {
         if !self.deferred.is_empty() {
-            (self.roomy_from, self.pause) = (u64::MAX, deferred::PAUSE);
+            (self.free_min_to_defer, self.pause) = (u64::MAX, deferred::PAUSE);
             self.merge_deferred();
         } else if tried == size {
             return Err(self.out_of_space(size, alignment));
@@ -278,16 +278,16 @@ impl Tlsf {
         if !self.deferred.has_begun() {
             self.deferred.begin(self.capacity);
         }
-        self.deferred.limit(self.roomy_from() / 2, self.nodes.len());
+        self.deferred.limit(self.free_min_to_defer() / 2, self.nodes.len());
         if self.pause == 0 {
-            self.roomy_from = self.roomy_from();
+            self.free_min_to_defer = self.free_min_to_defer();
         }
     }
 
     /// Returns the number of free units from which spans are deferred. Deferred spans are not merged, and if there are
     /// few spans, an unmerged span of a requested size is rare. So the fewer spans there are, the more free units are
     /// required.
-    fn roomy_from(&self) -> u64 {
+    fn free_min_to_defer(&self) -> u64 {
         let spans = self.nodes.len() as u64;
         self.capacity / 16 + self.capacity / spans.div_ceil(1024) + 1
     }
@@ -363,11 +363,11 @@ impl Allocate for Tlsf {
     #[inline]
     fn allocate(&mut self, size: u64, alignment: u64) -> Result<Range, AllocError> {
         check_request(size, alignment, self.capacity)?;
-        let is_roomy = self.is_roomy(size);
-        if is_roomy && let Some(range) = self.take_deferred(size, alignment) {
+        let may_use_deferred = self.may_use_deferred(size);
+        if may_use_deferred && let Some(range) = self.take_deferred(size, alignment) {
             return Ok(range);
         }
-        self.allocate_listed(size, alignment, is_roomy)
+        self.allocate_listed(size, alignment, may_use_deferred)
     }
 
     #[inline]
@@ -375,7 +375,7 @@ impl Allocate for Tlsf {
         let Some((node, span)) = self.live_node(&range) else { return Err(self.serials.refuse(&range)) };
         self.free += span;
         self.live -= 1;
-        let may_defer = (self.free >= self.roomy_from) & (span < self.deferred.size_max());
+        let may_defer = (self.free >= self.free_min_to_defer) & (span < self.deferred.size_max());
         if !(may_defer && self.deferred.push(self.lists.link_mut(range.slot()), range.slot(), span, class_of(span))) {
             self.merge(range.slot(), node);
         }
@@ -442,15 +442,15 @@ impl Peek for Tlsf {
     /// O(1). If the allocation would merge the deferred spans, O(spans), and this call allocates host memory.
     fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
         check_request(size, alignment, self.capacity).ok()?;
-        let is_roomy = self.is_roomy(size);
-        if is_roomy && let Some(slot) = self.deferred.peek(fitting_class_of(size)) {
+        let may_use_deferred = self.may_use_deferred(size);
+        if may_use_deferred && let Some(slot) = self.deferred.peek(fitting_class_of(size)) {
             let offset = self.node(slot).offset;
             if offset & (alignment - 1) == 0 {
                 return Some(offset);
             }
         }
         let offset = |tlsf: &Self, place: Place| tlsf.node(place.slot).offset + place.padding;
-        if let Some(place) = self.find(self.span_for(size, is_roomy), alignment) {
+        if let Some(place) = self.find(self.span_for(size, may_use_deferred), alignment) {
             return Some(offset(self, place));
         }
         let merged = self.with_deferred_merged();

@@ -8,11 +8,11 @@
 //! ```
 //!
 //! [`FullestFirst`] is the order of `Blocks::new`. [`OldestFirst`] needs less memory if objects of many sizes are
-//! replaced again and again: the youngest blocks become empty, while the fullest block is often one that a large request
-//! has just left. `cargo run --release -- --only churn_bytes` in `bench` measures it.
+//! replaced again and again: the youngest blocks become empty, while the fullest block is often one that a large
+//! request has just left. `cargo run --release -- --only churn_bytes` in `bench` measures it.
 //!
-//! Each block has a *bound*, at most its free units: it grants no larger request. A request that fails in a block lowers
-//! the bound of the block, and a free restores it.
+//! Each block has a *bound*, at most its free units: it grants no larger request. A request that fails in a block
+//! lowers the bound of the block, and a free restores it.
 //!
 //! | operation | fullest first | oldest first |
 //! |---|---|---|

@@ -13,7 +13,7 @@
 //! one. Deferred spans cannot be used for larger requests, so deferral is limited:
 //!
 //! - At least a sixteenth of the heap must be free, and more if there are few ranges
-//!   ([`Tlsf::roomy_from`](super::Tlsf)). In a heap that is nearly full, no span is deferred.
+//!   ([`Tlsf::free_min_to_defer`](super::Tlsf)). In a heap that is nearly full, no span is deferred.
 //! - At most [`EACH_MIN`] spans of a class are deferred, or up to [`EACH_MAX`] if there are very many ranges. In total,
 //!   at most [`ALL_MAX`] spans are deferred.
 //! - Deferral begins when there are [`SPANS_MIN`] spans. The nodes of fewer spans stay in the processor's cache, so
@@ -112,8 +112,9 @@ impl Deferred {
         self.size_max
     }
 
-    /// Sets the limits. At most `units` units are deferred in total. In each class, at most `spans / EACH_SHARE` spans are
-    /// deferred, clamped to `EACH_MIN..=EACH_MAX`; in all classes, at most `ALL_SHARE` times as many, up to `ALL_MAX`.
+    /// Sets the limits. At most `units` units are deferred in total. In each class, at most `spans / EACH_SHARE` spans
+    /// are deferred, clamped to `EACH_MIN..=EACH_MAX`; in all classes, at most `ALL_SHARE` times as many, up to
+    /// `ALL_MAX`.
     pub(super) fn limit(&mut self, units: u64, spans: usize) {
         self.units_max = units;
         self.each_max = (spans / EACH_SHARE).clamp(EACH_MIN, EACH_MAX) as u32;

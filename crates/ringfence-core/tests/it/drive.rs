@@ -1,6 +1,6 @@
-//! Runs the driver of every structure with some seeds. `campaign.rs` of `ringfence-lockfree/examples` runs the drivers for
-//! hours, and the fuzz targets run them with inputs of the fuzzer. There is one test per structure, so that each can be
-//! run alone.
+//! Runs the driver of every structure with some seeds. `campaign.rs` of `ringfence-lockfree/examples` runs the drivers
+//! for hours, and the fuzz targets run them with inputs of the fuzzer. There is one test per structure, so that each
+//! can be run alone.
 
 use ringfence_core::testing::campaign::from_seeds;
 use ringfence_core::testing::drive::ALL;

@@ -12,7 +12,7 @@ fn heap_with(capacity: u64, sizes: &[u64]) -> (Tlsf, Vec<Range>) {
 }
 
 /// Returns the number of free units from which a heap with 1,025 to 2,048 spans defers merges.
-fn roomy_from(capacity: u64) -> u64 {
+fn free_min_to_defer(capacity: u64) -> u64 {
     capacity / 16 + capacity / 2 + 1
 }
 
@@ -20,7 +20,7 @@ fn roomy_from(capacity: u64) -> u64 {
 fn a_heap_defers_from_so_much_room_on_to_the_unit() {
     // Frees units one by one until the first one is deferred.
     for capacity in [10_000, 12_345, 16_383] {
-        let large = roomy_from(capacity) - 400;
+        let large = free_min_to_defer(capacity) - 400;
         let sizes = [&[1; 1400][..], &[large, capacity - 1498 - large], &[1; 98]].concat();
         let (mut heap, held) = heap_with(capacity, &sizes);
         heap.free(held[1400]).expect("live");
@@ -28,7 +28,7 @@ fn a_heap_defers_from_so_much_room_on_to_the_unit() {
             heap.free(*range).expect("live");
             assert_eq!(
                 heap.deferred_size() != 0,
-                heap.free_size() >= roomy_from(capacity),
+                heap.free_size() >= free_min_to_defer(capacity),
                 "{} free",
                 heap.free_size()
             );
@@ -46,9 +46,9 @@ fn half_of_that_room_is_deferred_at_most() {
     let (mut heap, held) = heap_with(capacity, &sizes);
     for range in held[..1024].iter().rev() {
         heap.free(*range).expect("live");
-        assert!(heap.deferred_size() <= roomy_from(capacity) / 2 && heap.validate() == Ok(()));
+        assert!(heap.deferred_size() <= free_min_to_defer(capacity) / 2 && heap.validate() == Ok(()));
     }
-    assert!(heap.deferred_size() > roomy_from(capacity) / 2 - 4096, "{}", heap.deferred_size());
+    assert!(heap.deferred_size() > free_min_to_defer(capacity) / 2 - 4096, "{}", heap.deferred_size());
 }
 
 /// While spans are deferred, a request below a 64th of the heap is rounded up to its class, and a larger request is
@@ -83,9 +83,9 @@ fn with_less_room_nothing_is_taken_from_what_is_deferred_or_rounded() {
     heap.free(gone).expect("live");
     assert_eq!(heap.deferred_size(), 20);
     // The request is larger than a 64th of the heap, so it is not rounded up.
-    let filler = heap.free_size() - roomy_from(capacity) + 1;
+    let filler = heap.free_size() - free_min_to_defer(capacity) + 1;
     heap.allocate(filler, 1).expect("there is room");
-    assert_eq!((heap.free_size(), heap.deferred_size()), (roomy_from(capacity) - 1, 20));
+    assert_eq!((heap.free_size(), heap.deferred_size()), (free_min_to_defer(capacity) - 1, 20));
     let other = heap.allocate(20, 1).expect("there is room");
     assert_eq!((heap.deferred_size(), other.offset() == gone.offset()), (20, false));
     let before = heap.free_size();
@@ -162,7 +162,7 @@ fn the_last_unit_and_the_last_span_are_deferred_and_no_more() {
     let least = |class: u64| if class < 32 { class } else { (32 + class % 32) << (class / 32 - 1) };
     let sizes: Vec<u64> = (1..=128).flat_map(|class| [least(class); 8]).chain([264]).collect();
     let all: u64 = sizes[..1024].iter().sum();
-    let capacity = (1..).find(|capacity| roomy_from(*capacity) / 2 == all + 100).expect("some");
+    let capacity = (1..).find(|capacity| free_min_to_defer(*capacity) / 2 == all + 100).expect("some");
     let (mut heap, held) = heap_with(capacity, &sizes);
     let kept = sizes.iter().position(|size| *size == 164).expect("the least of a class");
     for (at, range) in held[..1025].iter().enumerate() {
