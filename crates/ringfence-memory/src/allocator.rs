@@ -205,7 +205,7 @@ impl<D: Device> Allocator<D> {
         unsafe { Allocation::allocate_for::<K>(&self.shared, unplaced, needs, desc) }
     }
 
-    /// Returns the manager of evictable memory; idle without [`Capabilities::residency`]: [`residency`](crate::residency).
+    /// Returns the manager of [evictable memory](crate::residency); idle without [`Capabilities::residency`].
     ///
     /// # Safety
     /// Each submission that touches an [`evictable`](crate::AllocationDesc::evictable) resource lists it in a
@@ -216,13 +216,13 @@ impl<D: Device> Allocator<D> {
         unsafe { Residency::new(&self.shared) }
     }
 
-    /// Releases retired resources that the device is done with: keeps each for recycling, or destroys it. Frees blocks
-    /// that were empty for [`AllocatorDesc::empty_block_grace`]. Call it once a frame. It never waits for the GPU. It
-    /// calls the driver for timelines, destroyed objects, freed blocks, budgets, heaps and rings, and may write a trace.
+    /// Releases retired resources that the device is done with: recycles or destroys each. Frees blocks that were empty
+    /// for [`AllocatorDesc::empty_block_grace`]. Call it once a frame. It never waits for the GPU. It calls the driver
+    /// for timelines, destroyed objects, freed blocks, budgets, heaps and rings, and may write a trace.
     ///
-    /// Any number of threads may call it. While one thread is in the call, a call on another thread releases only
-    /// objects that the other thread itself has dropped. A call from inside `reclaim` returns at once. If a thread drops
-    /// objects faster than `reclaim` releases them, its drops release objects too: at most 1,280 stay retired.
+    /// Any number of threads may call it. While one thread is in the call, a call on a second thread releases only
+    /// objects that the second thread has dropped. A call from inside `reclaim` returns at once. If a thread
+    /// drops objects faster than `reclaim` releases them, its drops release objects too: at most 1,280 stay retired.
     pub fn reclaim(&self) -> Reclaimed {
         self.shared.reclaim(usize::MAX)
     }

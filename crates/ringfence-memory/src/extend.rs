@@ -23,8 +23,8 @@ pub use crate::memory::{Memory, Place};
 pub use crate::resource::shared_alignment;
 pub use ringfence_timeline::{OpenFrame, Passed, WaitError};
 
-/// Creates a buffer from the device's own description, as [`Allocator::create_buffer`] does. Debugging shows `at` as the
-/// line that created it.
+/// Creates a buffer from the device's own description, as [`Allocator::create_buffer`] does. Debugging shows `at` as
+/// the line that created it.
 ///
 /// # Errors
 /// As [`Allocator::create_buffer`].

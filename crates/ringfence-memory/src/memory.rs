@@ -38,7 +38,7 @@
 //! heap or its budget changes. Before a request fails, every step is tried without this shortcut.
 //!
 //! If a block would exceed the budget, the next smaller size is tried. The smallest size may exceed the budget, unless
-//! the request is [`within_budget`](crate::AllocationDesc::within_budget). No block exceeds a limit that the caller set.
+//! the request is [`within_budget`](crate::AllocationDesc::within_budget). No block exceeds the caller's limits.
 //!
 //! # Blocks
 //!
@@ -49,9 +49,9 @@
 //! [`maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background) a thread creates the next block
 //! before it is needed. With [`reserve`](crate::memory::MemoryBudgets::reserve) a program announces future requests.
 //!
-//! If the device allows few memory objects, the last three quarters of them are used sparingly: dedicated memory that the
-//! driver only prefers is for resources of at least the device's memory divided by the number of objects. Blocks are so
-//! large that the remaining objects can hold the remaining memory.
+//! If the device allows few memory objects, the last three quarters of them are used sparingly: dedicated memory that
+//! the driver only prefers is for resources of at least the device's memory divided by the number of objects. Blocks
+//! are so large that the remaining objects can hold the remaining memory.
 
 mod arena;
 mod block_memory;

@@ -108,7 +108,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     ) -> Result<Self, Error> {
         let rounded = rounded::<D, K>(&desc, &shared.device, info);
         let (info, added) = rounded.as_ref().map_or((info, 0), |(info, added)| (info, *added));
-        Ok(Self::recycle_or_make(shared, info, desc, pool, at)?.larger_by(added))
+        Ok(Self::recycle_or_make(shared, info, desc, pool, at)?.with_added_bytes(added))
     }
 
     #[inline]
@@ -150,7 +150,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         let resource = shared.create_measured::<K, _>(info, desc, |unplaced, needs| {
             let (memory_bytes, memory_type_bits) = (needs.size, needs.memory_type_bits);
             // Before the resource is placed, because this calls the driver.
-            let is_full = |portable| shared.says_all::<K>(&portable, info);
+            let is_full = |portable| shared.is_complete_desc::<K>(&portable, info);
             let is_desc_full = desc.movable && Create::<K>::portable(&shared.device, info).is_some_and(is_full);
             let made = move |placed, place: Place<D>, origin: Origin<D>| {
                 let owner =
@@ -174,7 +174,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
                     placed,
                     place,
                 };
-                Self { bound: ManuallyDrop::new(K::boxed(&shared.shells, bound)), shared: ManuallyDrop::new(owner) }
+                Self { bound: ManuallyDrop::new(K::boxed(&shared.boxes, bound)), shared: ManuallyDrop::new(owner) }
             };
             match pool {
                 None => shared.place_requested::<K, _>(unplaced, PlacementRequest::new(needs, desc), made),
@@ -216,12 +216,12 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
             recycling: None,
             content: OnceLock::new(),
         };
-        let bound = ManuallyDrop::new(K::boxed(&shared.shells, bound));
+        let bound = ManuallyDrop::new(K::boxed(&shared.boxes, bound));
         Self { shared: ManuallyDrop::new(shared), bound }
     }
 
     #[inline]
-    fn larger_by(mut self, added: u64) -> Self {
+    fn with_added_bytes(mut self, added: u64) -> Self {
         if added > 0 {
             self.bound.added = added;
             self.shared.observers.calls.add_rounded(added);
@@ -279,8 +279,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         is_same && self.bound.parts == K::parts_of(|| Create::<K>::parts(device, info))
     }
 
-    /// Returns the description that the resource was created with, if it is `info` rounded up.
-    pub(crate) fn rounded_as_made<'i>(&self, info: &<D as Create<K>>::Info<'i>) -> Option<<D as Create<K>>::Info<'i>> {
+    /// Returns `info` with the size rounded up, if the resource was created with that; otherwise, `None`.
+    pub(crate) fn rounded_info<'i>(&self, info: &<D as Create<K>>::Info<'i>) -> Option<<D as Create<K>>::Info<'i>> {
         if self.bound.added == 0 || self.is_made_as(info) {
             return None;
         }
@@ -366,7 +366,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     }
 
     /// Replaces the resource by `new`. If `frame` is given, copies in that frame fill `new` from the old resource.
-    pub(crate) fn become_other(&mut self, new: Self, frame: Option<&Frame>) {
+    pub(crate) fn replace_with(&mut self, new: Self, frame: Option<&Frame>) {
         self.note_exchanged();
         if let Some(frame) = frame {
             new.await_content(frame);
@@ -534,7 +534,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     /// The new resource could not be created; nothing has changed then.
     #[track_caller]
     pub fn replace(&mut self, info: &impl Describe<D, K>, desc: AllocationDesc<'_>) -> Result<(), Error> {
-        self.become_other(Self::create(&self.shared, info, desc, self.pool().as_ref())?, None);
+        self.replace_with(Self::create(&self.shared, info, desc, self.pool().as_ref())?, None);
         Ok(())
     }
 

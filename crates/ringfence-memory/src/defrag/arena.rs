@@ -1,11 +1,11 @@
 //! The part of a run in one arena: the blocks to empty, the blocks to compact, and the end of the work.
 //!
 //! ```text
-//!   phase     Emptying ── no block left ──▶ Settling ── the device is past it ──▶ Compacting ──▶ Done
-//!                ▲                                                                    │
-//!                └── a cycle more, if the one before has emptied blocks ──────────────┘
-//!   leaving   blocks that were emptied: freed once their last range is free
-//!   old       old ranges of moves that the device may still use: no round is judged until they are free
+//!   phase            Emptying ── no block left ──▶ Settling ── old ranges are free ──▶ Compacting ──▶ Done
+//!                       ▲                                                                 │
+//!                       └── another cycle, if the last one was the first or emptied a block ──┘
+//!   emptied_blocks   blocks that were emptied: freed once their last range is free
+//!   old_ranges       old ranges of moves that the device may still use: no round is judged until they are free
 //! ```
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -36,6 +36,7 @@ enum Phase {
 }
 
 /// Empties blocks into other blocks, one after the other.
+#[derive(Default)]
 struct Emptying {
     /// Blocks still to be tried, the one with the fewest used bytes last.
     order: Vec<BlockId>,
@@ -45,10 +46,10 @@ struct Emptying {
     queue: Vec<Arc<Ticket>>,
     /// Free bytes of blocks that are not being emptied: the value at the beginning, updated by the moves since.
     room_bytes: u64,
-    /// Number of ranges of the block that found no room.
-    unfit: usize,
-    /// Bytes that were moved since the last block became completely empty.
-    in_vain: u64,
+    /// Number of ranges of the block for which no other block had room.
+    unplaced: usize,
+    /// Bytes that were moved since a block was last emptied completely.
+    bytes_since_emptied: u64,
 }
 
 /// Compacts blocks one after the other, and judges their rounds together.
@@ -77,9 +78,9 @@ pub(super) struct ArenaRun<D: Device> {
     /// Blocks that are being emptied: no range is moved into them.
     emptied: HashSet<BlockId>,
     /// Blocks that were emptied, and their sizes in bytes, until they are freed.
-    leaving: Vec<(BlockId, u64)>,
+    emptied_blocks: Vec<(BlockId, u64)>,
     /// Old ranges of moves, until they are free.
-    old: VecDeque<BlockAllocation>,
+    old_ranges: VecDeque<BlockAllocation>,
     /// Bytes moved in the current round, by the block that they were moved from.
     moved_bytes: HashMap<BlockId, u64>,
     /// Number of completed cycles of emptying and compacting.
@@ -94,8 +95,8 @@ impl<D: Device> ArenaRun<D> {
             arena,
             phase: Phase::Waiting,
             emptied: HashSet::new(),
-            leaving: Vec::new(),
-            old: VecDeque::new(),
+            emptied_blocks: Vec::new(),
+            old_ranges: VecDeque::new(),
             moved_bytes: HashMap::new(),
             cycle: 0,
             emptied_in_cycle: 0,
@@ -104,12 +105,12 @@ impl<D: Device> ArenaRun<D> {
 
     /// Returns `true` if the run plans no further move, and all old ranges and emptied blocks are free.
     pub(super) fn is_done(&self) -> bool {
-        matches!(self.phase, Phase::Done) && self.old.is_empty() && self.leaving.is_empty()
+        matches!(self.phase, Phase::Done) && self.old_ranges.is_empty() && self.emptied_blocks.is_empty()
     }
 
     pub(super) fn moved(&mut self, old: BlockAllocation) {
         *self.moved_bytes.entry(old.block()).or_default() += old.size();
-        self.old.push_back(old);
+        self.old_ranges.push_back(old);
     }
 
     /// Returns `true` if no further move can be planned before the device has completed earlier ones.
@@ -119,7 +120,7 @@ impl<D: Device> ArenaRun<D> {
             Phase::Compacting(Compacting { order, round, .. }) => round.is_some() || !order.is_empty(),
             Phase::Settling | Phase::Done => false,
         };
-        !has_plans && self.old.front().is_some_and(|old| shared.compact(&self.arena).is_live(old))
+        !has_plans && self.old_ranges.front().is_some_and(|old| shared.compact(&self.arena).is_live(old))
     }
 
     pub(super) fn plan(
@@ -130,14 +131,14 @@ impl<D: Device> ArenaRun<D> {
         into: &mut Vec<Reserved<D>>,
         statistics: &mut DefragStatistics,
     ) {
-        self.settle(shared, statistics);
+        self.free_emptied(shared, statistics);
         let mut destinations = None;
         let mut goes_on = true;
         while goes_on {
             goes_on = match std::mem::replace(&mut self.phase, Phase::Done) {
                 Phase::Waiting => self.begin(shared),
                 Phase::Emptying(emptying) => self.empty(emptying, shared, desc, limits, &mut destinations, into),
-                Phase::Settling => self.look_for_holes(shared, desc, !into.is_empty()),
+                Phase::Settling => self.find_fragmented(shared, desc, !into.is_empty()),
                 Phase::Compacting(compacting) => self.compact(compacting, shared, desc, limits, into, statistics),
                 Phase::Done => false,
             };
@@ -145,15 +146,15 @@ impl<D: Device> ArenaRun<D> {
     }
 
     /// Removes old ranges that are free, and frees the blocks that have become empty.
-    fn settle(&mut self, shared: &Shared<D>, statistics: &mut DefragStatistics) {
+    fn free_emptied(&mut self, shared: &Shared<D>, statistics: &mut DefragStatistics) {
         let compact = shared.compact(&self.arena);
-        while self.old.front().is_some_and(|old| !compact.is_live(old)) {
-            self.old.pop_front();
+        while self.old_ranges.front().is_some_and(|old| !compact.is_live(old)) {
+            self.old_ranges.pop_front();
         }
-        let all_free = self.old.is_empty();
+        let all_free = self.old_ranges.is_empty();
         // From the end, because the search for an empty block begins with the latest one.
         let mut staying = Vec::new();
-        while let Some((id, bytes)) = self.leaving.pop() {
+        while let Some((id, bytes)) = self.emptied_blocks.pop() {
             // A reclaim may already have freed the block.
             let is_gone = shared.free_empty_block(&self.arena, id) || compact.fact(id).is_none();
             if is_gone {
@@ -165,7 +166,7 @@ impl<D: Device> ArenaRun<D> {
             // If all old ranges are free and the block still exists, it has new allocations, or its pool keeps it.
         }
         staying.reverse();
-        self.leaving = staying;
+        self.emptied_blocks = staying;
     }
 
     /// Sorts the blocks in the order in which they are emptied.
@@ -177,8 +178,7 @@ impl<D: Device> ArenaRun<D> {
         let used = |facts: &BlockFacts| (facts.bytes - facts.free) as f64 / facts.bytes as f64;
         facts.sort_by(|one, other| used(other).total_cmp(&used(one)));
         let order = facts.iter().map(|facts| facts.id).collect();
-        self.phase =
-            Phase::Emptying(Emptying { order, block: None, queue: Vec::new(), room_bytes, unfit: 0, in_vain: 0 });
+        self.phase = Phase::Emptying(Emptying { order, room_bytes, ..Default::default() });
         true
     }
 
@@ -207,8 +207,8 @@ impl<D: Device> ArenaRun<D> {
         };
         let destinations = destinations.get_or_insert_with(|| compact.destinations(&self.emptied));
         let planned = into.len();
-        emptying.unfit += compact.reserve_elsewhere(destinations, &mut emptying.queue, limits, into);
-        emptying.in_vain += into[planned..].iter().map(|reserved| reserved.allocation.size()).sum::<u64>();
+        emptying.unplaced += compact.reserve_elsewhere(destinations, &mut emptying.queue, limits, into);
+        emptying.bytes_since_emptied += into[planned..].iter().map(|reserved| reserved.allocation.size()).sum::<u64>();
         let is_over = emptying.queue.is_empty();
         if is_over {
             self.finish_block(&mut emptying, block, destinations, compact.fact(block.0), desc);
@@ -228,16 +228,16 @@ impl<D: Device> ArenaRun<D> {
         desc: &DefragDesc,
     ) {
         emptying.block = None;
-        if std::mem::take(&mut emptying.unfit) == 0 {
-            emptying.in_vain = 0;
-            self.leaving.push((id, bytes));
+        if std::mem::take(&mut emptying.unplaced) == 0 {
+            emptying.bytes_since_emptied = 0;
+            self.emptied_blocks.push((id, bytes));
             self.emptied_in_cycle += 1;
             return;
         }
         self.emptied.remove(&id);
         emptying.room_bytes += bytes;
         destinations.admit(id, facts.map_or(0, |facts| facts.largest_free));
-        if emptying.in_vain > bytes.saturating_mul(desc.bytes_per_byte_won_max.into()) {
+        if emptying.bytes_since_emptied > bytes.saturating_mul(desc.bytes_per_byte_won_max.into()) {
             emptying.order.clear();
         }
     }
@@ -267,17 +267,17 @@ impl<D: Device> ArenaRun<D> {
     }
 
     /// Finds the fragmented blocks, once all old ranges are free.
-    fn look_for_holes(&mut self, shared: &Shared<D>, desc: &DefragDesc, has_planned: bool) -> bool {
+    fn find_fragmented(&mut self, shared: &Shared<D>, desc: &DefragDesc, has_planned: bool) -> bool {
         let compact = shared.compact(&self.arena);
         if !desc.compacts || !compact.moves_inside() {
             return false;
         }
-        if has_planned || !self.old.is_empty() {
+        if has_planned || !self.old_ranges.is_empty() {
             self.phase = Phase::Settling;
             return false;
         }
         let mut facts = compact.facts();
-        facts.retain(|facts| is_scattered(facts) && facts.movable_count > 0 && !facts.is_evicted);
+        facts.retain(|facts| is_fragmented(facts) && facts.movable_count > 0 && !facts.is_evicted);
         facts.sort_by_key(|facts| facts.free - facts.largest_free);
         let order = facts.iter().map(|facts| (facts.id, 0)).collect();
         self.phase = Phase::Compacting(Compacting { order, round: None, planned: Vec::new(), has_compacted: false });
@@ -309,7 +309,7 @@ impl<D: Device> ArenaRun<D> {
             true
         } else {
             // Planned rounds are judged once their moves are made and the device has completed the copies.
-            let is_over = into.is_empty() && self.old.is_empty();
+            let is_over = into.is_empty() && self.old_ranges.is_empty();
             if is_over {
                 let rounds = std::mem::take(&mut compacting.planned);
                 compacting.has_compacted |= !rounds.is_empty();
@@ -325,8 +325,8 @@ impl<D: Device> ArenaRun<D> {
         goes_on
     }
 
-    /// Begins another cycle, because compacted blocks have room for larger ranges. Ends the run if the last cycle,
-    /// unless it was the first, emptied no block.
+    /// Begins another cycle, because compacted blocks have room for larger ranges. Ends the run after a cycle that
+    /// emptied no block, unless it was the first.
     fn begin_cycle(&mut self, has_compacted: bool) -> bool {
         let goes_on = has_compacted && (self.cycle == 0 || self.emptied_in_cycle > 0) && self.cycle < CYCLES_MAX;
         (self.cycle, self.emptied_in_cycle) = (self.cycle + 1, 0);
@@ -337,7 +337,7 @@ impl<D: Device> ArenaRun<D> {
     /// Begins a round in a block, if the block is fragmented.
     fn round(&mut self, shared: &Shared<D>, desc: &DefragDesc, block: BlockId, number: u32) -> Option<Round> {
         let compact = shared.compact(&self.arena);
-        let facts = compact.fact(block).filter(is_scattered)?;
+        let facts = compact.fact(block).filter(is_fragmented)?;
         let mut queue = Vec::new();
         compact.collect(block, desc.host_memory, &mut queue);
         queue.sort_by_key(|ticket| ticket.allocation().offset());
@@ -365,7 +365,7 @@ impl<D: Device> ArenaRun<D> {
 }
 
 /// Returns `true` if enough free bytes are outside of the longest free range to be worth a round.
-fn is_scattered(facts: &BlockFacts) -> bool {
+fn is_fragmented(facts: &BlockFacts) -> bool {
     facts.free.saturating_sub(facts.largest_free) >= facts.bytes / COMPACT_SHARE
 }
 

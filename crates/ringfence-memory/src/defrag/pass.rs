@@ -35,12 +35,13 @@ pub struct DefragPass<'r, D: Device> {
     recorded: (usize, usize),
 }
 
-/// A planned move, and its arena.
+/// A planned move, and the index of its arena in the run.
 pub(super) struct Pending<D: Device> {
     pub(super) arena: usize,
     pub(super) reserved: Reserved<D>,
 }
 
+/// The new place that a move has reserved.
 pub(super) struct Room<D: Device> {
     arena: usize,
     pub(super) ticket: Arc<Ticket>,
@@ -48,7 +49,7 @@ pub(super) struct Room<D: Device> {
 }
 
 impl<D: Device> Room<D> {
-    /// Gives up the move: the resource stays in place, and the room is freed.
+    /// Cancels the move: the resource stays in place, and the room is freed.
     pub(super) fn give_up(self, shared: &Shared<D>) {
         self.ticket.put_back();
         shared.free_place(self.place);
@@ -220,7 +221,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         buffer: &mut Buffer<D>,
         info: &<D as Create<Buffers>>::Info<'_>,
     ) -> Result<BufferCopy<D>, MoveError> {
-        let rounded = buffer.rounded_as_made(info);
+        let rounded = buffer.rounded_info(info);
         let info = rounded.as_ref().unwrap_or(info);
         let desc = Create::<Buffers>::portable(&self.run.shared().device, info).ok_or(MoveError::NeedsInfo)?;
         let src = self.relocate(buffer, info)?;

@@ -56,9 +56,9 @@ struct Block<D: Device> {
     movable_count: usize,
 }
 
-/// Memory of a recycled object. An arena counts it as in use; a snapshot shows it as free.
+/// The memory of a recycled object. An arena counts it as in use; a snapshot shows it as free.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Cached {
+pub(crate) enum Recycled {
     Range {
         block: u64,
         offset: u64,
@@ -165,21 +165,21 @@ impl Wake {
         self.sleepers.lock().retain(|sleeper| sleeper.id() != thread);
     }
 
-    /// Wakes the threads. Called once when the free bytes of an arena fall below its low-water mark, and after a reclaim
-    /// that leaves empty blocks to the threads.
+    /// Wakes the threads. Called once when the free bytes of an arena fall below its low-water mark, and after a
+    /// reclaim that leaves empty blocks to the threads.
     pub(crate) fn wake(&self) {
         self.sleepers.lock().iter().for_each(Thread::unpark);
     }
 }
 
-/// Sizes of a block, in the order in which they are tried.
+/// Sizes of a block to create, in the order in which they are tried.
 pub(crate) type Sizes = SmallVec<[u64; 2 * SIZES_MAX]>;
 
 /// The answer of an arena to a request.
-pub(crate) enum Answer<D: Device> {
+pub(crate) enum AllocateResult<D: Device> {
     Granted(InBlock<D>),
-    /// Every block is full. A new block of any of these sizes, tried in this order, would serve the request. Without a
-    /// size, the arena may not have another block that is large enough.
+    /// No block has room. A new block of any of these sizes would serve the request; they are tried in this order. If
+    /// the list is empty, the arena may not have another block that is large enough.
     NeedsBlock(Sizes),
 }
 
@@ -345,15 +345,15 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// Allocates a range, or returns the sizes of the block to create, in order: see [`Self::next_sizes`]. `growth` is
     /// held.
-    pub(crate) fn allocate(&self, request: Request<'_>, bytes_min: u64) -> Answer<D> {
+    pub(crate) fn allocate(&self, request: Request<'_>, bytes_min: u64) -> AllocateResult<D> {
         match self.range(request) {
-            Some(found) => Answer::Granted(found),
-            None => Answer::NeedsBlock(self.sizes_now(request, bytes_min)),
+            Some(found) => AllocateResult::Granted(found),
+            None => AllocateResult::NeedsBlock(self.sizes_to_create(request, bytes_min)),
         }
     }
 
-    /// Returns the sizes of the block that the request would need if no existing block had room.
-    pub(crate) fn sizes_now(&self, request: Request<'_>, bytes_min: u64) -> Sizes {
+    /// Returns the sizes of the block to create, in order, if no existing block has room for the request.
+    pub(crate) fn sizes_to_create(&self, request: Request<'_>, bytes_min: u64) -> Sizes {
         let (count, held) = self.state.look(|state| (state.blocks.block_count(), state.counts.block_bytes));
         self.next_sizes((count, held), &request, bytes_min)
     }
@@ -400,7 +400,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         sizes.tries_from(held, request.size, bytes_min).filter(would_hold).collect()
     }
 
-    /// Returns the request to the driver for a block of `size` bytes.
+    /// Returns the description of a block of `size` bytes, for the driver.
     pub(crate) fn block_desc(&self, size: u64, alignment: u64) -> MemoryDesc<'static> {
         let ArenaDesc { memory_type, class, block_alignment, priority, share, .. } = self.desc;
         let alignment = alignment.max(block_alignment);
@@ -448,14 +448,14 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         state.insert(block);
     }
 
-    /// Returns the bytes that empty blocks lack for `bytes` more announced ones, and the block count. `growth` is held.
+    /// Returns the bytes that empty blocks lack to announce `bytes` more, and the block bytes. `growth` is held.
     pub(crate) fn missing_for(&self, bytes: u64) -> (u64, u64) {
         let state = self.state.lock();
         let wanted = state.announced.saturating_add(bytes);
         (wanted.saturating_sub(state.empty_bytes()), state.counts.block_bytes)
     }
 
-    /// Adds blocks that were created for `bytes` announced bytes. Kept until `bytes` were allocated. `growth` is held.
+    /// Adds blocks for `bytes` announced bytes, and keeps them until these bytes were allocated. `growth` is held.
     pub(crate) fn insert_announced(&self, bytes: u64, blocks: Vec<Memory<D>>) {
         let blocks: Vec<_> = blocks.into_iter().map(|memory| self.new_block(memory)).collect();
         let mut state = self.state.lock();
@@ -466,8 +466,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         state.announced = state.announced.saturating_add(bytes);
     }
 
-    /// Returns the bytes of live ranges, those of recycled objects and chunks included, and their high-water mark since the
-    /// last call. Both are 0 if no range was ever freed.
+    /// Returns the bytes of live ranges, those of recycled objects and chunks included, and their high-water mark since
+    /// the last call. Both are 0 if no range was ever freed.
     pub(crate) fn take_used_bytes(&self) -> (u64, u64) {
         if self.freed_count() == 0 {
             return (0, 0);
@@ -534,7 +534,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
             return None;
         }
         let (_, block) = state.blocks.take_empty()?;
-        Some(state.taken_out(block))
+        Some(state.count_removed(block))
     }
 
     /// Frees a chunk to its block. The block stays even if it is now empty: callers look for empty blocks later.
@@ -598,7 +598,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         counts
     }
 
-    pub(crate) fn snapshot(&self, pool: &str, is_free: &dyn Fn(Cached) -> bool, into: &mut Vec<BlockSnapshot>) {
+    pub(crate) fn snapshot(&self, pool: &str, is_free: &dyn Fn(Recycled) -> bool, into: &mut Vec<BlockSnapshot>) {
         let mut chunks = HashMap::new();
         let infos = self.slot_infos.lock();
         self.slots.for_each_chunk(|chunk, live| {
@@ -627,13 +627,13 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
                     (None, size) => held.push(range_snapshot(span.offset, size, block.infos.get(&slot))),
                 }
             });
-            held.retain(|range| !is_free(Cached::Range { block: block.memory.block, offset: range.offset }));
+            held.retain(|range| !is_free(Recycled::Range { block: block.memory.block, offset: range.offset }));
             into.push(snapshot(block.memory.block, false, block.memory.size, held));
         }
         let mut dedicated: Vec<_> = state.dedicated.iter().collect();
         dedicated.sort_by_key(|(number, _)| **number);
         into.extend(dedicated.into_iter().map(|(number, Dedicated { block, size, info })| {
-            let is_used = !is_free(Cached::Dedicated { number: *number });
+            let is_used = !is_free(Recycled::Dedicated { number: *number });
             let range = is_used.then(|| range_snapshot(0, *size, Some(info)));
             snapshot(*block, is_used, *size, range.into_iter().collect())
         }));
@@ -743,7 +743,8 @@ impl<D: Device, A: Cutter> State<D, A> {
         self.low_below = if may_grow { self.low_water.mark(self.size_ahead) } else { 0 };
     }
 
-    fn taken_out(&mut self, block: Block<D>) -> Memory<D> {
+    /// Counts a block that was taken out, and returns its memory.
+    fn count_removed(&mut self, block: Block<D>) -> Memory<D> {
         self.counts.block_count -= 1;
         self.counts.block_bytes -= block.memory.size;
         self.update_ahead();

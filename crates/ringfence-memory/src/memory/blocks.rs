@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use ringfence_core::algorithm::Cutter;
 use ringfence_decision::{AllocationDesc, Attempt, Constraints, Error, Failure, ObjectRequest, Tried};
 
-use super::arena::{Answer, Arena, ArenaDesc, Found, InBlock};
+use super::arena::{AllocateResult, Arena, ArenaDesc, Found, InBlock};
 use super::memory_object::Memory;
 use super::request::Request;
 use super::shared::Shared;
@@ -87,9 +87,9 @@ impl<D: Device> Shared<D> {
         }
         let _growing = arena.growth.lock();
         let sizes = match arena.allocate(request, bytes_min) {
-            Answer::Granted(found) => return Ok(found),
-            Answer::NeedsBlock(sizes) if sizes.is_empty() => return Err(Failure::PoolFull),
-            Answer::NeedsBlock(sizes) => sizes,
+            AllocateResult::Granted(found) => return Ok(found),
+            AllocateResult::NeedsBlock(sizes) if sizes.is_empty() => return Err(Failure::PoolFull),
+            AllocateResult::NeedsBlock(sizes) => sizes,
         };
         let memory = self.make_block(arena, sizes.into_iter(), request.alignment, attempt)?;
         Ok(arena.insert(memory, request))
@@ -108,7 +108,7 @@ impl<D: Device> Shared<D> {
         if constraints.ignores_refusals || !constraints.may_grow || !constraints.may_trim {
             return false;
         }
-        let sizes = arena.sizes_now(request, bytes_min);
+        let sizes = arena.sizes_to_create(request, bytes_min);
         let fails = |(nth, bytes): (usize, &u64)| {
             let reach = constraints.reach(nth + 1 == sizes.len());
             self.is_known_to_fail(ObjectRequest::block(arena.desc.memory_type, *bytes, reach))

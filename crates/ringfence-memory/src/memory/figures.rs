@@ -6,7 +6,7 @@ use ringfence_lockfree::recycled::{Held, Recyclable, Recycling};
 use ringfence_observe::Call;
 use ringfence_trace::{DriverCalls, HeapSnapshot, Snapshot, Statistics, TypeSnapshot, TypeStatistics};
 
-use super::arena::Cached;
+use super::arena::Recycled;
 use super::place::{ArenaRef, PlaceKind};
 use super::recycle::memory_of_kind;
 use super::shared::{CLASSES, OwnArena, Shared};
@@ -37,14 +37,14 @@ impl<D: Device> Shared<D> {
             let (place, block) = (item.place(), self.memory_of(item.place()).block);
             recycled.extend(match (&place.arena, &place.kind) {
                 (ArenaRef::Own(index), PlaceKind::Dedicated { number, .. }) => {
-                    Some((Some(*index), Cached::Dedicated { number: *number }))
+                    Some((Some(*index), Recycled::Dedicated { number: *number }))
                 }
-                _ => place.is_own_range().then(|| (None, Cached::Range { block, offset: self.range_offset(place) })),
+                _ => place.is_own_range().then(|| (None, Recycled::Range { block, offset: self.range_offset(place) })),
             });
         });
         let mut blocks = Vec::new();
         for (index, arena) in (0..).zip(&self.arenas) {
-            let of_arena = |cached| matches!(cached, Cached::Dedicated { .. }).then_some(index);
+            let of_arena = |cached| matches!(cached, Recycled::Dedicated { .. }).then_some(index);
             arena.snapshot("", &|cached| recycled.contains(&(of_arena(cached), cached)), &mut blocks);
         }
         for pool in self.custom_pools.read().iter() {

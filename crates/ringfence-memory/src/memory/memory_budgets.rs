@@ -137,8 +137,8 @@ impl<D: Device> MemoryBudgets<'_, D> {
     /// above the arena's low-water mark. It ends when the returned value is dropped.
     ///
     /// The mark is at least half a block. If the program allocates many bytes while the driver creates a block, the
-    /// mark rises, up to four blocks. It also rises by the free bytes that are in too small holes. If the program allocates
-    /// faster than the driver creates blocks, only [`MemoryBudgets::reserve`] avoids waiting.
+    /// mark rises, up to four blocks. It also rises by the free bytes that are in too small holes. If the program
+    /// allocates faster than the driver creates blocks, only [`MemoryBudgets::reserve`] avoids waiting.
     ///
     /// After each reclaim, the thread frees a part of the surplus of empty blocks. A driver can let other threads
     /// wait meanwhile: on an H100, an image is created after such a call (0.9 ms for 32 MiB, 5.5 ms for 256 MiB).

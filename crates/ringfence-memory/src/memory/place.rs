@@ -50,9 +50,9 @@ pub(crate) enum PlaceKind<D: Device> {
     Dedicated { memory: Arc<Memory<D>>, number: u64 },
     /// A range of a pool outside the arenas.
     Pooled { memory: Arc<Memory<D>>, owner: Arc<dyn RangeOwner<D>>, allocation: BlockAllocation },
-    /// A part of another place, which is freed with the last of its parts.
+    /// A part of another place. The other place is freed with the last of its parts.
     Aliased(Arc<Place<D>>),
-    /// A place that several resources own, with a reference count.
+    /// A place that several resources own. It is freed with the last of them.
     Shared(Arc<SharedPlace<D>>),
     /// A range of a buffer that small buffers share.
     Small { owner: Arc<dyn SharedBuffers<D>>, buffer: Arc<SharedBuffer<D>>, allocation: BlockAllocation },

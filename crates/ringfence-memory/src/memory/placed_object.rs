@@ -166,10 +166,8 @@ pub(crate) trait ItemKind: Kind {
     fn parts_of(said: impl FnOnce() -> Option<TextureParts>) -> Self::Parts;
 
     /// Boxes `bound`, in a recycled box if there is one.
-    fn boxed<D: Device + Create<Self>>(
-        shells: &BoxCache<D>,
-        bound: PlacedObject<D, Self>,
-    ) -> Box<PlacedObject<D, Self>>;
+    fn boxed<D: Device + Create<Self>>(boxes: &BoxCache<D>, bound: PlacedObject<D, Self>)
+    -> Box<PlacedObject<D, Self>>;
 
     fn item<D: Device + Create<Self>>(bound: Box<PlacedObject<D, Self>>) -> Item<D>;
 
@@ -193,10 +191,10 @@ impl ItemKind for Buffers {
 
     #[inline(always)]
     fn boxed<D: Device + Create<Self>>(
-        shells: &BoxCache<D>,
+        boxes: &BoxCache<D>,
         bound: PlacedObject<D, Self>,
     ) -> Box<PlacedObject<D, Self>> {
-        shells.buffer(bound)
+        boxes.buffer(bound)
     }
 
     fn item<D: Device + Create<Self>>(bound: Box<PlacedObject<D, Self>>) -> Item<D> {
@@ -227,10 +225,10 @@ impl ItemKind for Textures {
 
     #[inline(always)]
     fn boxed<D: Device + Create<Self>>(
-        shells: &BoxCache<D>,
+        boxes: &BoxCache<D>,
         bound: PlacedObject<D, Self>,
     ) -> Box<PlacedObject<D, Self>> {
-        shells.texture(bound)
+        boxes.texture(bound)
     }
 
     fn item<D: Device + Create<Self>>(bound: Box<PlacedObject<D, Self>>) -> Item<D> {

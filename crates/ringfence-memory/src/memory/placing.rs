@@ -1,4 +1,4 @@
-//! From a description to an object in its memory: measuring, allocating, binding.
+//! Creates an object in its memory: measures it, allocates a place, and binds it.
 //!
 //! ```text
 //!   create(info, desc) ── the driver measures ──▶ find_place(needs, desc)     out of memory? reclaim, trim, again
@@ -46,7 +46,7 @@ pub(crate) enum Origin<D: Device> {
     /// was cached with the slot, if any.
     ThreadCache(Option<Arc<Shared<D>>>),
     /// Any other source.
-    Elsewhere,
+    Other,
 }
 
 impl<D: Device> Origin<D> {
@@ -55,7 +55,7 @@ impl<D: Device> Origin<D> {
     pub(crate) fn owner(self) -> Option<Arc<Shared<D>>> {
         match self {
             Self::ThreadCache(owner) => owner,
-            Self::Elsewhere => None,
+            Self::Other => None,
         }
     }
 }
@@ -226,7 +226,7 @@ impl<D: Device> Shared<D> {
     }
 }
 
-/// Plain requests: one step, which was decided beforehand.
+/// Plain requests: one step, which was decided when the allocator was created.
 impl<D: Device> Shared<D> {
     /// Allocates memory for a resource, binds it, and passes it to `made`. On failure nothing has changed.
     ///
@@ -253,11 +253,11 @@ impl<D: Device> Shared<D> {
         }
         // A borrowed value must be in memory. A copy is lent: the original stays in registers.
         self.find_place_without_cached_slot(resource, &PlacementRequest { ..request }, move |bound, place| {
-            made(bound, place, Origin::Elsewhere)
+            made(bound, place, Origin::Other)
         })
     }
 
-    /// As [`Shared::find_place`], if this thread's cache has no slot for the request.
+    /// As [`Shared::find_place`], for a request that got no slot of this thread's cache.
     #[inline(never)]
     fn find_place_without_cached_slot<R: Unplaced<D>, T>(
         &self,
@@ -351,7 +351,7 @@ impl<D: Device> Shared<D> {
     }
 }
 
-/// Other requests: the steps of their decision, in order.
+/// All other requests: the steps of the request's decision, in order.
 impl<D: Device> Shared<D> {
     /// Tries every step of the request's decision. If all fail, frees memory and tries again, as long as it can.
     #[inline(never)]
@@ -370,7 +370,7 @@ impl<D: Device> Shared<D> {
                 Err(Failure::Driver(error)) if !error.is_out_of_memory() => return Err(error.into()),
                 Err(failure) => failure,
             };
-            if placement.asks_again() {
+            if placement.retries_without_refusals() {
                 continue;
             }
             if !reliefs.by_ref().map_while(|relief| placement.relieve(relief, failure)).any(|relieved| relieved) {
@@ -469,9 +469,9 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
         Err(failure)
     }
 
-    /// Returns `true` if a step has failed only because of a remembered refusal. The next round then ignores remembered
-    /// refusals, because they may save driver calls but must not fail a request.
-    fn asks_again(&mut self) -> bool {
+    /// Returns `true` if a step was skipped because of a remembered refusal. The caller then tries all steps
+    /// again without remembered refusals, because they may save driver calls but must not fail a request.
+    fn retries_without_refusals(&mut self) -> bool {
         let Attempt { ref mut was_spared, ref mut constraints, .. } = self.attempt;
         constraints.ignores_refusals |= *was_spared;
         std::mem::take(was_spared)

@@ -63,9 +63,9 @@ impl<D: Device> Recording<'_, D> {
     /// (the recording then continues).
     pub fn stop(&self) -> std::io::Result<Option<TraceSummary>> {
         let Shared { rings, observers, .. } = &**self.0;
-        let seen = rings.all();
-        rings.tell(&seen, observers);
-        rings.look_after(seen);
+        let visited = rings.all();
+        rings.report(&visited, observers);
+        rings.finish_visit(visited);
         observers.trace.stop().transpose()
     }
 }

@@ -269,7 +269,7 @@ impl<D: Device> Shared<D> {
     /// Returns the place and, unless others share it, the driver's object, for code that destroys both itself.
     pub(crate) fn take_apart(&self, item: Item<D>) -> (Option<RawObject<D>>, Place<D>) {
         item.recycling().into_iter().for_each(|held| self.recycled.forget(held));
-        self.shells.take_apart(item)
+        self.boxes.take_apart(item)
     }
 
     /// Caches a handle's reference to the allocator for this thread's next handle.

@@ -12,9 +12,9 @@
 //!
 //! One thread at a time visits the retired objects of all threads. Other threads that reclaim meanwhile release only
 //! their own objects. A thread that drops objects faster than they are destroyed helps: if it has more than 1,024
-//! retired objects, a drop destroys up to 64 that are complete, and the dropped object too if the device is done with
-//! everything. A chunk of 256 objects may be filled before the next check. So for each thread that drops, at most 1,280
-//! objects that the GPU is done with stay retired. Threads without a shard of their own share a few shards, each with
+//! retired objects, a drop destroys up to 64 that are complete, and the dropped object too if the device is idle. A
+//! chunk of 256 objects may be filled before the next check. So at most 1,280 complete objects stay retired for each
+//! thread that drops. Threads without a shard of their own share a few shards, each with
 //! this limit. At most one in 32 drops reads the timelines. No drop waits for a thread that takes objects out.
 //!
 //! | operation | cost |
@@ -40,7 +40,7 @@ use super::memory_object::RawObject;
 use super::place::{ArenaRef, Place, PlaceKind, SharedPlace};
 use super::placed_object::Item;
 use super::retired::{Reclaimed, Retired, ShutdownError};
-use super::rings::Seen;
+use super::rings::Visited;
 use super::shared::Shared;
 use crate::device::lock::{Lock, defer, is_locked};
 use crate::device::{Device, DeviceError};
@@ -66,9 +66,9 @@ impl Drop for Scratch<'_> {
     }
 }
 
-/// Number of a thread's retired objects beyond which its drops destroy objects. Up to one chunk of [`RetireBin`] more
-/// may stay retired after the GPU is done with it.
-const CROWD: usize = 1024;
+/// If a thread has more retired objects than this, its drops destroy objects. Up to one chunk of [`RetireBin`] more may
+/// stay retired after the GPU is done with it.
+const HELP_THRESHOLD: usize = 1024;
 
 /// Number of reclaims after which refusals of the driver are forgotten if the driver reports no budgets.
 const REFUSALS_KEPT: u64 = 64;
@@ -79,7 +79,7 @@ const OTHERS_WAIT: Duration = Duration::from_millis(2);
 /// Maximum number of retired objects that a drop destroys, in addition to the dropped object.
 const HELP_MAX: usize = 64;
 
-/// Number of drops in which a thread beyond [`CROWD`] reads the timelines once.
+/// Number of drops in which a thread beyond [`HELP_THRESHOLD`] reads the timelines once.
 const HELP_STEP: usize = 32;
 
 thread_local! {
@@ -288,11 +288,11 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// If this thread has more than [`CROWD`] retired objects, destroys up to [`HELP_MAX`] that are complete, and
-    /// `item` if it is complete. Returns the item if it must wait, and the number of drops after which this must be
+    /// If this thread has more than [`HELP_THRESHOLD`] retired objects, destroys up to [`HELP_MAX`] that are complete,
+    /// and `item` if it is complete. Returns the item if it must wait, and the number of drops after which this must be
     /// called again. Waits for a lock at most as long as the release of one object takes.
     fn help_with(&self, item: Retired<D>, has_passed: impl Fn(&Passed) -> bool) -> Result<(), (Retired<D>, usize)> {
-        if self.releases.retired.len_near() <= CROWD {
+        if self.releases.retired.len_near() <= HELP_THRESHOLD {
             return Err((item, usize::MAX));
         }
         // Destroying needs locks, and a drop inside a host allocation may happen while this thread holds one of them.
@@ -339,8 +339,8 @@ impl<D: Device> Shared<D> {
         self.releases.retired.release_near(&passed, HELP_MAX, |item| self.destroy(item)) > 0
     }
 
-    /// Reclaims. While another thread is in this call, releases only this thread's objects. From inside it, does
-    /// nothing.
+    /// Reclaims. While another thread is in this call, releases only this thread's objects. Does nothing if this thread
+    /// is already in the call.
     pub fn reclaim(&self, objects_max: usize) -> Reclaimed {
         self.reclaim_unless_busy(objects_max, false)
     }
@@ -353,23 +353,23 @@ impl<D: Device> Shared<D> {
     fn reclaim_unless_busy(&self, objects_max: usize, is_short: bool) -> Reclaimed {
         let Some(mut scratch) = Scratch::take(&self.releases.scratch) else {
             if is_short && !Helping::is_under_way() {
-                return self.reclaim_beside_another();
+                return self.reclaim_until_others_finish();
             }
             let objects = self.release_own(objects_max);
             return Reclaimed { objects, waiting: self.releases.retired.len(), ..Default::default() };
         };
-        let (reclaimed, seen) = self.reclaim_with(&mut scratch.passed, objects_max, is_short);
+        let (reclaimed, visited) = self.reclaim_with(&mut scratch.passed, objects_max, is_short);
         drop(scratch);
-        self.after_reclaim(seen);
+        self.after_reclaim(visited);
         reclaimed
     }
 
-    /// Repeats [`Shared::reclaim_last`] until the other thread has destroyed the objects that it has taken out, but at
-    /// most for [`OTHERS_WAIT`]. Otherwise a request would fail although its memory is about to be freed.
-    fn reclaim_beside_another(&self) -> Reclaimed {
+    /// Repeats [`Shared::reclaim_concurrently`] until the other thread has destroyed the objects that it has taken out,
+    /// but at most for [`OTHERS_WAIT`]. Otherwise a request would fail although its memory is about to be freed.
+    fn reclaim_until_others_finish(&self) -> Reclaimed {
         let (until, before) = (Instant::now() + OTHERS_WAIT, self.releases.retired.len());
         loop {
-            let reclaimed = self.reclaim_last();
+            let reclaimed = self.reclaim_concurrently();
             let is_alone = self.releases.scratch.lock().is_some();
             if is_alone || reclaimed.waiting == 0 || is_locked() || Instant::now() > until {
                 let objects = reclaimed.objects.max(before.saturating_sub(reclaimed.waiting));
@@ -379,20 +379,20 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// As [`Shared::reclaim`], but does not stop if another thread is in that call.
-    fn reclaim_last(&self) -> Reclaimed {
-        let (reclaimed, seen) = self.reclaim_with(&mut Passed::default(), usize::MAX, true);
-        self.after_reclaim(seen);
+    /// As [`Shared::reclaim`], also if another thread is in that call.
+    fn reclaim_concurrently(&self) -> Reclaimed {
+        let (reclaimed, visited) = self.reclaim_with(&mut Passed::default(), usize::MAX, true);
+        self.after_reclaim(visited);
         reclaimed
     }
 
     /// The part of a reclaim that may run the program's code, with no lock held.
-    fn after_reclaim(&self, seen: Seen) {
-        self.rings.look_after(seen);
+    fn after_reclaim(&self, visited: Visited) {
+        self.rings.finish_visit(visited);
         self.write_due();
     }
 
-    fn reclaim_with(&self, passed: &mut Passed, objects_max: usize, is_short: bool) -> (Reclaimed, Seen) {
+    fn reclaim_with(&self, passed: &mut Passed, objects_max: usize, is_short: bool) -> (Reclaimed, Visited) {
         let _helping = Helping::begin();
         // A reclaim for a shortage is an extra one within a frame, so it does not advance the clock of grace periods.
         let step = u64::from(!is_short);
@@ -408,9 +408,9 @@ impl<D: Device> Shared<D> {
         }
         let device_lost = self.lost.load(Ordering::Relaxed);
         // Before the rings free anything: the figures are those of the frame.
-        let mut seen = self.rings.all();
-        self.rings.tell(&seen, &self.observers);
-        self.rings.reclaim(&mut seen, passed, device_lost, is_short);
+        let mut visited = self.rings.all();
+        self.rings.report(&visited, &self.observers);
+        self.rings.reclaim(&mut visited, passed, device_lost, is_short);
         self.descriptor_heaps.reclaim(self, passed, device_lost, is_short);
         self.settle_losses();
         let retired = &self.releases.retired;
@@ -427,7 +427,7 @@ impl<D: Device> Shared<D> {
         let blocks = self.free_surplus_off_thread(tick);
         let budgets = || self.budgets.reported(&self.device).unwrap_or_default();
         self.observers.trace.reclaimed(passed.values(), (objects, blocks), budgets);
-        (Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }, seen)
+        (Reclaimed { objects, blocks, waiting: self.releases.retired.len(), device_lost }, visited)
     }
 
     /// Frees descriptors that the device is done with, and destroys dropped heaps that it is done with.
@@ -617,8 +617,8 @@ impl<D: Device> Shared<D> {
     /// Waits for all submissions, then destroys the retired objects. After a device loss it does not wait.
     pub(crate) fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
         // First, so an error counts only objects that are still in use.
-        let passed = self.reclaim_last();
-        let ended = self.wait_for_the_last(&LastWait::begin(timeout));
+        let passed = self.reclaim_concurrently();
+        let ended = self.wait_for_retired(&LastWait::begin(timeout));
         let is_over = ended.is_ok();
         let ended = ended.map(|rest| Reclaimed {
             objects: passed.objects + rest.objects,
@@ -629,17 +629,17 @@ impl<D: Device> Shared<D> {
         ended
     }
 
-    fn wait_for_the_last(&self, wait: &LastWait) -> Result<Reclaimed, ShutdownError> {
+    fn wait_for_retired(&self, wait: &LastWait) -> Result<Reclaimed, ShutdownError> {
         if !self.lost.load(Ordering::Relaxed) {
             self.no_frame_is_open()?;
             self.wait_submitted(wait)?;
-            let reclaimed = self.reclaim_last();
+            let reclaimed = self.reclaim_concurrently();
             if reclaimed.waiting == 0 && self.descriptor_heaps.is_empty() {
                 return Ok(reclaimed);
             }
             self.wait_dropped(&wait.at_most(DROPPED_WAIT))?;
         }
-        let mut reclaimed = self.reclaim_last();
+        let mut reclaimed = self.reclaim_concurrently();
         let mut last = reclaimed.objects;
         while reclaimed.waiting > 0 && !reclaimed.device_lost {
             // Other threads may begin frames, drop objects, or be about to destroy some. If the caller itself is inside
@@ -649,7 +649,7 @@ impl<D: Device> Shared<D> {
                 return Err(self.timeout(wait));
             }
             yield_now();
-            let more = self.reclaim_last();
+            let more = self.reclaim_concurrently();
             last = more.objects;
             reclaimed = Reclaimed { objects: reclaimed.objects + last, blocks: reclaimed.blocks + more.blocks, ..more };
         }
@@ -680,7 +680,7 @@ impl<D: Device> Shared<D> {
             Ok(()) | Err(WaitError::Device(DeviceError::Lost)) => Ok(()),
             Err(WaitError::Device(error)) => Err(error.into()),
             Err(WaitError::Unresolved(frame) | WaitError::NotSubmitted(frame)) => {
-                let (waited_ns, waiting) = (wait.waited_ns(), self.reclaim_last().waiting);
+                let (waited_ns, waiting) = (wait.waited_ns(), self.reclaim_concurrently().waiting);
                 Err(ShutdownError::DroppedFrame { frame, waited_ns, waiting })
             }
             Err(WaitError::Timeout) => Err(self.timeout(wait)),
@@ -688,7 +688,7 @@ impl<D: Device> Shared<D> {
     }
 
     fn timeout(&self, wait: &LastWait) -> ShutdownError {
-        ShutdownError::Timeout { waited_ns: wait.waited_ns(), waiting: self.reclaim_last().waiting }
+        ShutdownError::Timeout { waited_ns: wait.waited_ns(), waiting: self.reclaim_concurrently().waiting }
     }
 
     /// Waits for points until `deadline`, or without limit if it is `None`. The wait is counted in the statistics.
@@ -743,8 +743,8 @@ const LAST_WAITS: usize = 3;
 const DROPPED_WAIT: Duration = Duration::from_secs(1);
 
 impl<D: Device> Shared<D> {
-    /// Waits until the GPU uses no retired object and no descriptor heap. Returns `true` if that was reached.
-    fn is_idle_at_last(&self) -> bool {
+    /// Waits until the GPU uses no retired object and no descriptor heap. Returns `false` if a wait failed.
+    fn wait_until_unused(&self) -> bool {
         let is_unused = || self.releases.retired.is_empty() && self.descriptor_heaps.is_empty();
         if is_unused() {
             return true;
@@ -774,7 +774,7 @@ impl<D: Device> Drop for Shared<D> {
     /// [`Allocator::shutdown`](crate::Allocator::shutdown) there are none, so it does not wait.
     fn drop(&mut self) {
         self.losses.forget();
-        let idle = self.is_idle_at_last();
+        let idle = self.wait_until_unused();
         if !idle {
             // Objects that the GPU may still use are leaked. Blocks are leaked too, because the objects in them do not
             // own their memory, and on Direct3D 12 a heap is destroyed with its last owner.

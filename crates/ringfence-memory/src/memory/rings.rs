@@ -28,27 +28,27 @@ pub trait ReclaimRing: Send + Sync {
     }
 }
 
-/// All live rings. Dropped rings are removed by the next call.
+/// All live rings. A dropped ring is removed by the next [`Rings::add`] or [`Rings::report`].
 #[derive(Default)]
-pub(crate) struct Rings(Lock<Book>);
+pub(crate) struct Rings(Lock<RingList>);
 
-/// Rings that were visited. Dropped with no lock held, because that may run the program's code.
+/// The live rings during a visit. Dropped with no lock held, because that may run the program's code.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct Visited {
     rings: Vec<Arc<dyn ReclaimRing>>,
     /// Indices of the rings that need [`ReclaimRing::upkeep`].
-    asking: SmallVec<[usize; 8]>,
+    due: SmallVec<[usize; 8]>,
 }
 
 #[derive(Default)]
-struct Book {
-    noted: Vec<Noted>,
-    made: u64,
+struct RingList {
+    entries: Vec<RingEntry>,
+    added_count: u64,
     /// An empty vector, kept so that a steady frame allocates no host memory.
-    seen: Vec<Arc<dyn ReclaimRing>>,
+    visited: Vec<Arc<dyn ReclaimRing>>,
 }
 
-struct Noted {
+struct RingEntry {
     /// Its number in a trace.
     number: u64,
     ring: Weak<dyn ReclaimRing>,
@@ -58,59 +58,59 @@ struct Noted {
 
 impl Rings {
     pub(crate) fn add(&self, ring: &Arc<dyn ReclaimRing>, to: &Observers<impl Watched>) {
-        let mut book = self.0.lock();
-        book.noted.retain(|noted| noted.is_alive(to));
-        book.made += 1;
-        let number = book.made;
-        book.noted.push(Noted { number, ring: Arc::downgrade(ring), recorded: None });
+        let mut list = self.0.lock();
+        list.entries.retain(|entry| entry.is_alive(to));
+        list.added_count += 1;
+        let number = list.added_count;
+        list.entries.push(RingEntry { number, ring: Arc::downgrade(ring), recorded: None });
     }
 
-    pub(crate) fn all(&self) -> Seen {
-        let mut book = self.0.lock();
-        let mut rings = std::mem::take(&mut book.seen);
-        rings.extend(book.noted.iter().filter_map(|noted| noted.ring.upgrade()));
-        Seen { rings, asking: SmallVec::new() }
+    pub(crate) fn all(&self) -> Visited {
+        let mut list = self.0.lock();
+        let mut rings = std::mem::take(&mut list.visited);
+        rings.extend(list.entries.iter().filter_map(|entry| entry.ring.upgrade()));
+        Visited { rings, due: SmallVec::new() }
     }
 
     /// Frees the completed parts of all rings.
-    pub(crate) fn reclaim(&self, seen: &mut Seen, passed: &Passed, device_lost: bool, is_short: bool) {
-        let asking = seen.rings.iter().enumerate().filter(|(_, ring)| ring.reclaim(passed, device_lost, is_short));
-        seen.asking.extend(asking.map(|(at, _)| at));
+    pub(crate) fn reclaim(&self, visited: &mut Visited, passed: &Passed, device_lost: bool, is_short: bool) {
+        let due = visited.rings.iter().enumerate().filter(|(_, ring)| ring.reclaim(passed, device_lost, is_short));
+        visited.due.extend(due.map(|(at, _)| at));
     }
 
     /// Calls `upkeep` on the rings that need it, which may call the driver, then drops all references. No lock is held.
-    pub(crate) fn look_after(&self, Seen { mut rings, asking }: Seen) {
-        asking.iter().for_each(|at| rings[*at].upkeep());
+    pub(crate) fn finish_visit(&self, Visited { mut rings, due }: Visited) {
+        due.iter().for_each(|at| rings[*at].upkeep());
         rings.drain(..).for_each(drop_unlocked);
-        let mut book = self.0.lock();
-        if book.seen.capacity() < rings.capacity() {
-            book.seen = rings;
+        let mut list = self.0.lock();
+        if list.visited.capacity() < rings.capacity() {
+            list.visited = rings;
         }
     }
 
     pub(crate) fn snapshot(&self) -> Vec<RingSnapshot> {
-        let seen = self.all();
-        let shown = seen.rings.iter().filter_map(|ring| {
+        let visited = self.all();
+        let shown = visited.rings.iter().filter_map(|ring| {
             let figures = ring.figures()?;
             Some(RingSnapshot { name: ring.name().to_owned(), ..figures })
         });
         let shown = shown.collect();
-        self.look_after(seen);
+        self.finish_visit(visited);
         shown
     }
 
     /// Records the changes since the last call in the trace.
-    pub(crate) fn tell(&self, seen: &Seen, to: &Observers<impl Watched>) {
+    pub(crate) fn report(&self, visited: &Visited, to: &Observers<impl Watched>) {
         if !to.is_recording() {
             return;
         }
-        // Both lists have the same order: seen rings are alive, and new ones are at the end.
-        let mut rings = seen.rings.iter().peekable();
-        self.0.lock().noted.retain_mut(|noted| {
-            let is_alive = noted.is_alive(to);
-            let is_it = |ring: &&Arc<dyn ReclaimRing>| std::ptr::addr_eq(Arc::as_ptr(ring), noted.ring.as_ptr());
+        // Both lists have the same order: visited rings are alive, and new ones are at the end.
+        let mut rings = visited.rings.iter().peekable();
+        self.0.lock().entries.retain_mut(|entry| {
+            let is_alive = entry.is_alive(to);
+            let is_it = |ring: &&Arc<dyn ReclaimRing>| std::ptr::addr_eq(Arc::as_ptr(ring), entry.ring.as_ptr());
             if let Some(ring) = rings.next_if(is_it) {
-                noted.tell(&**ring, to);
+                entry.report(&**ring, to);
             }
             is_alive
         });
@@ -118,11 +118,11 @@ impl Rings {
 
     /// Forgets the recorded figures, because a new trace does not contain them.
     pub(crate) fn forget_recorded(&self) {
-        self.0.lock().noted.iter_mut().for_each(|noted| noted.recorded = None);
+        self.0.lock().entries.iter_mut().for_each(|entry| entry.recorded = None);
     }
 }
 
-impl Noted {
+impl RingEntry {
     fn is_alive(&self, to: &Observers<impl Watched>) -> bool {
         let is_alive = self.ring.strong_count() > 0;
         if !is_alive && self.recorded.is_some() {
@@ -131,7 +131,7 @@ impl Noted {
         is_alive
     }
 
-    fn tell(&mut self, ring: &dyn ReclaimRing, to: &Observers<impl Watched>) {
+    fn report(&mut self, ring: &dyn ReclaimRing, to: &Observers<impl Watched>) {
         let Some(figures) = ring.figures() else { return };
         if self.recorded.is_none() {
             to.record(|| Event::RingMade { ring: self.number, name: ring.name() });

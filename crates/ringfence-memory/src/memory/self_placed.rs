@@ -84,7 +84,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Returns `true` if `portable`, which was derived from `info`, creates the same resource as `info`.
-    pub(crate) fn says_all<K: Kind>(&self, portable: &K::Desc, info: &<D as Create<K>>::Info<'_>) -> bool
+    pub(crate) fn is_complete_desc<K: Kind>(&self, portable: &K::Desc, info: &<D as Create<K>>::Info<'_>) -> bool
     where
         D: Create<K>,
     {

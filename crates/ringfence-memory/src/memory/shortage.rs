@@ -218,7 +218,7 @@ thread_local! {
     /// Number of calls of [`retry_after_eviction`] on this thread's stack.
     static RETRYING: Cell<u32> = const { Cell::new(0) };
     /// The deferred call of the callback, for a request that failed while this thread held a lock.
-    static NOTED: RefCell<Option<(Arc<Evict>, Pressure)>> = const { RefCell::new(None) };
+    static DEFERRED: RefCell<Option<(Arc<Evict>, Pressure)>> = const { RefCell::new(None) };
 }
 
 /// Restores the value on drop, even after a panic.
@@ -231,8 +231,8 @@ impl<T: Copy> Drop for Reset<T> {
 }
 
 /// Replaces the deferred call, and returns the old one. If the thread is exiting, nothing is stored.
-fn note(call: Option<(Arc<Evict>, Pressure)>) -> Option<(Arc<Evict>, Pressure)> {
-    NOTED.try_with(|noted| noted.replace(call)).ok().flatten()
+fn replace_deferred(call: Option<(Arc<Evict>, Pressure)>) -> Option<(Arc<Evict>, Pressure)> {
+    DEFERRED.try_with(|deferred| deferred.replace(call)).ok().flatten()
 }
 
 /// Calls the callback, and returns `true` if it released something. If this thread holds a lock, defers the call.
@@ -241,9 +241,9 @@ fn call(callback: Arc<Evict>, pressure: Pressure) -> Option<bool> {
     if is_locked() {
         let is_wanted = RETRYING.get() > 0 && !EVICTING.get();
         let call = Some((callback, pressure));
-        let surplus = if is_wanted { note(call) } else { call };
+        let unused = if is_wanted { replace_deferred(call) } else { call };
         // This may be the last reference to the callback, and its `Drop` is the program's code.
-        drop_unlocked(surplus);
+        drop_unlocked(unused);
         return None;
     }
     if pressure.round >= EVICTIONS_MAX || EVICTING.replace(true) {
@@ -271,9 +271,9 @@ pub fn retry_after_eviction<T>(mut work: impl FnMut() -> Result<T, Error>) -> Re
         if is_locked() && outer > 0 {
             return result; // the owner of the lock makes the call
         }
-        let noted = note(None);
-        let (Err(error), Some((callback, pressure)), false) = (&result, &noted, is_locked()) else {
-            drop_unlocked(noted);
+        let deferred = replace_deferred(None);
+        let (Err(error), Some((callback, pressure)), false) = (&result, &deferred, is_locked()) else {
+            drop_unlocked(deferred);
             return result;
         };
         let called = call(Arc::clone(callback), Pressure { round, ..*pressure });

@@ -79,8 +79,8 @@ impl<D: Device> Shared<D> {
         std::iter::from_fn(next).take(most).map(|memory| self.free_memory(memory)).count()
     }
 
-    /// Frees the recycled objects, empty chunks and empty shared buffers if most of the live bytes are gone, because they
-    /// would keep blocks alive. That happens at most once in a grace.
+    /// Frees the recycled objects, empty chunks and empty shared buffers if most of the live bytes are gone, because
+    /// they would keep blocks alive. That happens at most once in a grace.
     pub(super) fn empty_caches_after_unload(&self, tick: u64) {
         let bytes = self.arenas.iter().map(|arena| arena.take_used_bytes());
         let (used, peak) = bytes.fold((0_u64, 0_u64), |sum, one| (sum.0 + one.0, sum.1 + one.1));

@@ -39,7 +39,7 @@ pub struct Committed {
     pub returned_count: u64,
     /// Size of these memory objects, in bytes.
     pub returned_bytes: u64,
-    /// Number of memory objects that were evicted to make room, or because a heap was beyond its budget.
+    /// Number of memory objects that were evicted to make room, or because a heap exceeded its budget.
     pub evicted_count: u64,
     /// Size of these memory objects, in bytes.
     pub evicted_bytes: u64,
@@ -108,7 +108,7 @@ impl<D: Device> Residency<D> {
         Self { shared: Arc::clone(shared), limits }
     }
 
-    /// Sets the maximum number of bytes that a commit evicts of a heap beyond its budget, if no memory must be made
+    /// Sets the maximum number of bytes that a commit evicts of a heap above its budget, if no memory must be made
     /// resident; 64 MiB by default. So if the budget falls, usage follows over several frames. If memory must be made
     /// resident, a commit evicts as many bytes as that needs.
     #[must_use]
@@ -254,7 +254,7 @@ impl<D: Device> fmt::Debug for UseList<D> {
 }
 
 impl<D: Device> Shared<D> {
-    /// Commits a list. If a heap would stay beyond its budget, destroys the heap's recycled objects and tries again,
+    /// Commits a list. If a heap would stay above its budget, destroys the heap's recycled objects and tries again,
     /// because a recycled object may be all that keeps a block resident.
     fn commit(&self, limits: &Limits, list: &UseList<D>, frame: &Frame) -> Result<Committed, ResidencyError> {
         let first = self.commit_once(limits, list, frame);
@@ -267,7 +267,7 @@ impl<D: Device> Shared<D> {
             _ => return first,
         };
         // Without the lock, because destroying objects may free memory.
-        if !self.empty_recycled(|heap| first.is_err() || beyond(&self.budgets.heap(heap), limits) > 0) {
+        if !self.empty_recycled(|heap| first.is_err() || excess_bytes(&self.budgets.heap(heap), limits) > 0) {
             return first;
         }
         let second = self.commit_once(&Limits { evict_bytes_per_commit_max: left, ..*limits }, list, frame)?;
@@ -294,7 +294,7 @@ impl<D: Device> Shared<D> {
         let before = Committed::of(&self.residents);
         let mut exchanged = Ok(());
         if !self.residents.all.lock().is_empty() {
-            exchanged = self.exchange(limits, missing, passed);
+            exchanged = self.evict_and_make_resident(limits, missing, passed);
             self.budgets.refresh(&self.device);
         }
         // Cleared on failure too, because the program may free the memory that could not be made resident.
@@ -305,7 +305,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Evicts the excess over the budgets, missing memory included, and makes the missing memory resident.
-    fn exchange(
+    fn evict_and_make_resident(
         &self,
         limits: &Limits,
         missing: &[Arc<ResidencyState<D>>],
@@ -315,12 +315,12 @@ impl<D: Device> Shared<D> {
         for heap in 0..self.budgets.heap_count() {
             let needed = missing.iter().filter(|held| held.heap == heap).map(|held| held.bytes).sum::<u64>();
             let held = self.budgets.heap(heap);
-            let wanted = beyond(&Budget { usage_bytes: held.usage_bytes.saturating_add(needed), ..held }, limits);
+            let wanted = excess_bytes(&Budget { usage_bytes: held.usage_bytes.saturating_add(needed), ..held }, limits);
             let most = if needed > 0 { wanted } else { wanted.min(limits.evict_bytes_per_commit_max) };
             self.evict_least_used(heap, most, passed)?;
         }
         if !missing.is_empty() {
-            self.bring_back(missing, passed)?;
+            self.make_resident(missing, passed)?;
             self.residents.count(|held| &held.returned, missing);
         }
         Ok(())
@@ -328,11 +328,11 @@ impl<D: Device> Shared<D> {
 
     /// Returns the bytes by which the fullest heap exceeds its budget, its headroom included.
     fn beyond_budget_bytes(&self, limits: &Limits) -> u64 {
-        (0..self.budgets.heap_count()).map(|heap| beyond(&self.budgets.heap(heap), limits)).max().unwrap_or(0)
+        (0..self.budgets.heap_count()).map(|heap| excess_bytes(&self.budgets.heap(heap), limits)).max().unwrap_or(0)
     }
 
     /// Makes memory resident. If there is no room, evicts everything that can be evicted, and tries again.
-    fn bring_back(&self, missing: &[Arc<ResidencyState<D>>], passed: &Passed) -> Result<(), ResidencyError> {
+    fn make_resident(&self, missing: &[Arc<ResidencyState<D>>], passed: &Passed) -> Result<(), ResidencyError> {
         let objects: Vec<_> = missing.iter().map(|residence| residence.pageable.clone()).collect();
         // SAFETY: all belong to this device and are evicted; that state changes only under the lock that is held here.
         let make = || unsafe { self.device.make_resident(&objects) };
@@ -356,6 +356,6 @@ impl<D: Device> Shared<D> {
 }
 
 /// Returns the bytes by which a heap exceeds its budget, its headroom included.
-fn beyond(budget: &Budget, limits: &Limits) -> u64 {
+fn excess_bytes(budget: &Budget, limits: &Limits) -> u64 {
     budget.usage_bytes.saturating_add(limits.headroom_bytes).saturating_sub(budget.budget_bytes)
 }

@@ -112,7 +112,7 @@ impl<D: Device> Allocation<D> {
         let PlacementRequest { needs, desc, .. } = request;
         let at = panic::Location::caller();
         shared.find_place(resource, request, move |(), place, origin| {
-            if let Origin::Elsewhere = origin {
+            if let Origin::Other = origin {
                 shared.note_handed_out(&place, at, None);
             }
             let owner = origin.owner().unwrap_or_else(|| Arc::clone(shared));

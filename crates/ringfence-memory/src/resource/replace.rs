@@ -141,7 +141,7 @@ fn resize_as<D: Device>(
     }
     let new = Buffer::create_at(shared, info, desc, buffer.pool().as_ref(), at)?;
     let (src, dst) = (buffer.object().clone(), new.object().clone());
-    buffer.become_other(new, (keep_bytes > 0).then_some(frame));
+    buffer.replace_with(new, (keep_bytes > 0).then_some(frame));
     Ok((keep_bytes > 0).then_some(BufferCopy { src, src_offset: 0, dst, dst_offset: 0, size: keep_bytes }))
 }
 
@@ -177,7 +177,7 @@ pub(super) fn swap_mips<D: Device>(
         }
     });
     let copies: Vec<_> = copies.collect();
-    texture.become_other(new, (!copies.is_empty()).then_some(frame));
+    texture.replace_with(new, (!copies.is_empty()).then_some(frame));
     // The new mips are larger than the old chain, or smaller than its last mip.
     let to_fill = (0..dst_first).chain(dst_first + count..wanted.mips).collect();
     Ok(MipSwap { copies, to_fill })

@@ -31,8 +31,8 @@ pub struct BufferSlice<'a, D: Device> {
 /// that a library shares between its users.
 ///
 /// # Safety
-/// The allocator `owner` has created the driver's buffer with `desc`. The buffer contains the range, and lives as long as
-/// the value.
+/// The allocator `owner` has created the driver's buffer with `desc`. The buffer contains the range, and lives as long
+/// as the value.
 pub unsafe trait AsBufferSlice<D: Device> {
     /// Returns the range. O(1).
     fn as_slice(&self) -> BufferSlice<'_, D>;

@@ -82,7 +82,7 @@ impl<D: Device> SmallBuffer<D> {
         shared.note_handed_out(&place, panic::Location::caller(), address);
         let recycling = wanted.and_then(|wanted| shared.recycling_of_small(&wanted, allocation.size()));
         let owner = shared.recycled.take_owner().unwrap_or_else(|| Arc::clone(shared));
-        let bound = shared.shells.small(PlacedSmallBuffer {
+        let bound = shared.boxes.small(PlacedSmallBuffer {
             place,
             object,
             offset,

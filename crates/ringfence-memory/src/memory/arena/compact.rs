@@ -253,7 +253,7 @@ impl<D: Device, A: Cutter, O> Compact<D> for Arena<D, A, O> {
     fn take_block(&self, block: BlockId) -> Option<Memory<D>> {
         let mut state = self.state.lock();
         let block = state.blocks.remove_empty(block)?;
-        Some(state.taken_out(block))
+        Some(state.count_removed(block))
     }
 }
 

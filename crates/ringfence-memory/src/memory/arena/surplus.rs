@@ -32,7 +32,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         state.low_water.idle();
         state.announced_block = 0;
         let block = state.blocks.remove_empty(block)?;
-        Some(state.taken_out(block))
+        Some(state.count_removed(block))
     }
 
     /// Returns `true` if [`Arena::take_surplus`] would return a block.
@@ -45,8 +45,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.state.look(|state| state.blocks.empty_count())
     }
 
-    /// Records the tick, and frees the chunks that have been empty for longer than their grace. Returns `true` if a block
-    /// is empty.
+    /// Records the tick, and frees the chunks that have been empty for longer than their grace. Returns `true` if a
+    /// block is empty.
     fn has_empty(&self, tick: u64) -> bool {
         self.tick.store(tick, Ordering::Relaxed);
         while let Some(chunk) = self.slots.take_surplus(tick, self.desc.blocks.grace_ticks) {
@@ -73,7 +73,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         if !spares_announced {
             (state.announced, state.announced_block) = (0, 0);
         }
-        Some(state.taken_out(block))
+        Some(state.count_removed(block))
     }
 
     /// Returns the total size, in bytes, of the empty blocks that a trim would free if it left `kept` blocks.

@@ -1,5 +1,5 @@
-//! Exact limits: a request of exactly the limit is granted, one byte or one object more is refused, and the plan reports
-//! the same.
+//! Exact limits: a request of exactly the limit is granted, one byte or one object more is refused, and the plan
+//! reports the same.
 
 use ringfence::algorithms::algorithm::Algorithm;
 use ringfence::device::{
@@ -124,8 +124,8 @@ fn the_last_memory_object_is_granted_and_the_next_one_is_not() {
     world.finish();
 }
 
-/// While less than a quarter of the memory objects is used, dedicated memory for any size; then for at least an object's
-/// share of the heaps; from three quarters on for none.
+/// While less than a quarter of the memory objects is used, dedicated memory for any size; then for at least an
+/// object's share of the heaps; from three quarters on for none.
 #[test]
 fn dedicated_memory_that_the_driver_prefers_depends_on_the_memory_objects_that_are_left() {
     let mut profile = card(8 << 30, 8 << 30);

@@ -1,5 +1,5 @@
-//! Figures: each field of the statistics, the snapshot and the budgets after a known program, compared with the device's
-//! own counts.
+//! Figures: each field of the statistics, the snapshot and the budgets after a known program, compared with the
+//! device's own counts.
 
 use ringfence::device::{Driver, TextureDesc, TextureUsage};
 use ringfence::memory::{DriverCalls, PoolDesc, Statistics, TypeStatistics};

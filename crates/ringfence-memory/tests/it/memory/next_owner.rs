@@ -64,8 +64,8 @@ fn a_dropped_object_serves_the_next_request_without_a_reclaim() {
     world.finish();
 }
 
-/// Drops beyond the thousandth destroy what is complete. The last seen progress is enough for it: no driver call reads a
-/// timeline on which nothing is open.
+/// Drops beyond the thousandth destroy what is complete. The last seen progress is enough for it: no driver call reads
+/// a timeline on which nothing is open.
 #[test]
 fn many_drops_on_an_idle_device_read_no_timeline() {
     let allocator = AllocatorDesc { small_slots: false, ..Default::default() };

@@ -1,4 +1,5 @@
-//! Memory after a level was unloaded: one reclaim frees most of it, unless the program announced that it needs it again.
+//! Memory after a level was unloaded: one reclaim frees most of it, unless the program announced that it needs it
+//! again.
 
 use std::time::{Duration, Instant};
 
