@@ -95,10 +95,10 @@ struct Heap {
 }
 
 /// Maximum numbers of reserved bytes of a heap.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Limits {
     /// For any request.
-    bytes: u64,
+    bytes: AtomicU64,
     /// For a request that another heap can serve too.
     window_bytes: u64,
 }
@@ -146,7 +146,7 @@ impl Budgets {
             let window = if is_window(capabilities, index) { desc.window_bytes_max } else { u64::MAX };
             Heap {
                 bytes: heap.bytes,
-                limits: Limits { bytes: wanted, window_bytes: window },
+                limits: Limits { bytes: AtomicU64::new(wanted), window_bytes: window },
                 budget_then: AtomicU64::new(heap.bytes / 100 * ESTIMATE_PERCENT),
                 ..Heap::default()
             }
@@ -238,8 +238,18 @@ impl Budgets {
         self.limited(self.heap(heap), heap, beyond_window)
     }
 
+    fn limit(&self, heap: u32) -> u64 {
+        self.heaps[heap as usize].limits.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Sets the maximum number of reserved bytes of a heap. Returns the bytes that are reserved beyond it.
+    pub fn set_limit(&self, heap: u32, bytes: u64) -> u64 {
+        self.heaps[heap as usize].limits.bytes.store(bytes, Ordering::Relaxed);
+        self.heap(heap).reserved_bytes.saturating_sub(bytes)
+    }
+
     fn limited(&self, budget: Budget, heap: u32, beyond_window: bool) -> Budget {
-        let limit_bytes = if beyond_window { self.heaps[heap as usize].limits.bytes } else { budget.limit_bytes };
+        let limit_bytes = if beyond_window { self.limit(heap) } else { budget.limit_bytes };
         Budget { limit_bytes, ..budget }
     }
 
@@ -252,7 +262,7 @@ impl Budgets {
         let resident_bytes = reserved_bytes.saturating_sub(get(&held.absent));
         let usage_bytes = if reported { since.saturating_sub(get(&held.reserved_then)) } else { resident_bytes };
         let budget_bytes = get(&held.budget_then).min(held.bytes);
-        let limit_bytes = held.limits.bytes.min(held.limits.window_bytes);
+        let limit_bytes = self.limit(heap).min(held.limits.window_bytes);
         Budget { usage_bytes, budget_bytes, reserved_bytes, limit_bytes, heap_bytes: held.bytes }
     }
 

@@ -248,6 +248,30 @@ impl TextureDesc {
         wrong.map_or(Ok(()), |format| Err(invalid(rule).with(Numbers::Given(format as u64))))
     }
 
+    /// Returns the width, height and depth of a mip level in texels, each at least 1.
+    #[must_use]
+    pub fn extent(&self, mip: u32) -> [u32; 3] {
+        [self.width, self.height, self.depth].map(|side| side.checked_shr(mip).unwrap_or(0).max(1))
+    }
+
+    /// Returns the first mip level that two parts of one mip chain both have: its number in `self` and in `other`. Returns
+    /// `None` if they are not parts of one chain, or differ in dimension, format, layers or samples.
+    #[must_use]
+    pub fn common_mip(&self, other: &Self) -> Option<(u32, u32)> {
+        let is_chain = |desc: &Self| {
+            let side = desc.longest();
+            side > 0 && (1..=side.ilog2() + 1).contains(&desc.mips)
+        };
+        // A cube is an array of its faces; not every API distinguishes the two after creation.
+        let dimension = |desc: &Self| if desc.dimension == Dimension::Cube { Dimension::D2 } else { desc.dimension };
+        let kind = |desc: &Self| (dimension(desc), desc.format, desc.layers, desc.samples);
+        if !is_chain(self) || !is_chain(other) || kind(self) != kind(other) {
+            return None;
+        }
+        let level = |large: &Self, small: &Self| (0..large.mips).find(|mip| large.extent(*mip) == small.extent(0));
+        level(self, other).map(|level| (level, 0)).or_else(|| level(other, self).map(|level| (0, level)))
+    }
+
     /// Returns the largest of width, height and depth, in texels.
     #[must_use]
     pub const fn longest(&self) -> u32 {
@@ -324,5 +348,20 @@ mod tests {
         assert!(error.to_string().ends_with("usage (0, at least 1)"), "{error}");
         let unknown = BufferDesc { size: 4, usage: BufferUsage::from_bits_retain(1 << 31) };
         assert!(Buffers::check(&unknown).expect_err("an unknown usage").to_string().contains("unknown usage flag"));
+    }
+
+    #[test]
+    fn a_cube_is_one_chain_with_the_array_that_it_is_on_some_devices() {
+        let usage = TextureUsage::SAMPLED;
+        let size = TextureDesc { width: 64, height: 64, layers: 6, mips: 7, usage, ..Default::default() };
+        let cube = TextureDesc { dimension: Dimension::Cube, ..size };
+        let faces = TextureDesc { dimension: Dimension::D2, ..cube };
+        let smaller = |of: TextureDesc| TextureDesc { width: 32, height: 32, mips: 6, ..of };
+        for (present, wanted) in [(cube, cube), (faces, cube), (cube, faces)] {
+            assert_eq!(present.common_mip(&smaller(wanted)), Some((1, 0)));
+            assert_eq!(smaller(present).common_mip(&wanted), Some((0, 1)));
+        }
+        let volume = TextureDesc { dimension: Dimension::D3, ..cube };
+        assert_eq!(volume.common_mip(&smaller(faces)), None);
     }
 }

@@ -368,9 +368,12 @@ impl<D: Device> Paging<D> {
         let statistics = self.memory.statistics();
         let of_heap = statistics.types.iter().zip(types).filter(|(_, held)| held.heap == heap);
         let free: u64 = of_heap.map(|(of, _)| of.block_bytes.saturating_sub(of.range_bytes)).sum();
-        let headroom = self.memory.budgets().heap(heap).headroom_bytes();
+        let budget = self.memory.budgets().heap(heap);
+        let beyond_budget = budget.usage_bytes.saturating_sub(budget.budget_bytes);
+        let excess = beyond_budget.max(budget.reserved_bytes.saturating_sub(budget.limit_bytes));
         let held = self.device_bytes + self.retiring_bytes();
-        let limit = held.saturating_add(headroom).saturating_add(free).saturating_sub(self.desc.reserve_bytes);
+        let room = held.saturating_add(budget.headroom_bytes()).saturating_add(free);
+        let limit = room.saturating_sub(excess).saturating_sub(self.desc.reserve_bytes);
         limit.min(self.desc.device_bytes_max)
     }
 

@@ -3,7 +3,7 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`MemoryBudgets::heap`], [`MemoryBudgets::memory_object_count`] | a few loads |
+//! | [`MemoryBudgets::heap`], [`MemoryBudgets::memory_object_count`], [`MemoryBudgets::set_limit`] | a few loads |
 //! | [`MemoryBudgets::trim`], [`MemoryBudgets::trim_to`] | O(blocks + recycled objects), a driver call for each freed block |
 //! | [`MemoryBudgets::keep_bytes`] | O(1) |
 //! | [`MemoryBudgets::reserve`], [`MemoryBudgets::maintain`] | a driver call for each block |
@@ -38,6 +38,16 @@ impl<D: Device> MemoryBudgets<'_, D> {
     #[must_use]
     pub fn memory_object_count(&self) -> u64 {
         self.0.memory_objects.load(Ordering::Relaxed)
+    }
+
+    /// Sets the maximum number of bytes that the allocator takes from a heap, from now on:
+    /// [`AllocatorDesc::heap_bytes_max`](crate::AllocatorDesc::heap_bytes_max). Returns the bytes that it has beyond it:
+    /// call [`MemoryBudgets::trim`], and release resources. The resources of a `Paging` leave in its next commits. O(1).
+    ///
+    /// # Panics
+    /// If there is no such heap.
+    pub fn set_limit(&self, heap: u32, bytes: u64) -> u64 {
+        self.0.budgets.set_limit(heap, bytes)
     }
 
     /// Destroys recycled objects and frees all empty blocks, also of placements. Returns the number of freed memory

@@ -20,7 +20,7 @@ use ringfence_decision::{Error, rounded};
 use ringfence_timeline::Frame;
 
 use super::{Buffer, Resource, ResourceKind, Texture};
-use crate::device::{BufferInfo, Buffers, Create, Describe, Device, Dimension, RawBuffer, RawTexture, TextureDesc};
+use crate::device::{BufferInfo, Buffers, Create, Describe, Device, RawBuffer, RawTexture, TextureDesc};
 use crate::memory::AllocationDesc;
 
 /// The reason why a resource was not replaced. Nothing has changed.
@@ -157,14 +157,16 @@ pub(super) fn swap_mips<D: Device>(
         return Err(ReplaceError::ForeignFrame);
     }
     let present = *texture.desc().ok_or(ReplaceError::NotDescribed)?;
-    let (src_first, dst_first) = overlap(&present, wanted)?;
+    let shape = |desc: &TextureDesc| (desc.extent(0), desc.mips);
+    let not_one_chain = ReplaceError::NotOneChain { present: shape(&present), wanted: shape(wanted) };
+    let (src_first, dst_first) = present.common_mip(wanted).ok_or(not_one_chain)?;
     hold_resident(texture, frame)?;
     let new = Texture::create(shared, wanted, desc, texture.pool().as_ref())?;
     // SAFETY: `info` was created from this description.
     let new = unsafe { new.described(*wanted) };
     let count = (present.mips - src_first).min(wanted.mips - dst_first);
     let copies = (0..count).map(|step| {
-        let [width, height, depth] = extent(&present, src_first + step);
+        let [width, height, depth] = present.extent(src_first + step);
         MipCopy {
             src: texture.object().clone(),
             src_mip: src_first + step,
@@ -193,34 +195,6 @@ fn hold_resident<D: Device + Create<K>, K: ResourceKind>(
     resource.shared().hold_resident(residence, frame).map_err(|error| Error::from(error).into())
 }
 
-fn extent(desc: &TextureDesc, mip: u32) -> [u32; 3] {
-    [desc.width, desc.height, desc.depth].map(|side| (side >> mip).max(1))
-}
-
-/// Returns the first mip that both textures have: its level in `present` and in `wanted`.
-fn overlap(present: &TextureDesc, wanted: &TextureDesc) -> Result<(u32, u32), ReplaceError> {
-    let shape = |desc: &TextureDesc| (extent(desc, 0), desc.mips);
-    let refused = ReplaceError::NotOneChain { present: shape(present), wanted: shape(wanted) };
-    let is_chain = |desc: &TextureDesc| {
-        let side = desc.width.max(desc.height).max(desc.depth);
-        side > 0 && (1..=side.ilog2() + 1).contains(&desc.mips)
-    };
-    // A cube is an array of its faces; not every API distinguishes the two after creation.
-    let dimension = |desc: &TextureDesc| if desc.dimension == Dimension::Cube { Dimension::D2 } else { desc.dimension };
-    let kind = |desc: &TextureDesc| (dimension(desc), desc.format, desc.layers, desc.samples);
-    if !is_chain(present) || !is_chain(wanted) || kind(present) != kind(wanted) {
-        return Err(refused);
-    }
-    let level_of = |large: &TextureDesc, small: &TextureDesc| {
-        (0..large.mips).find(|&level| extent(large, level) == extent(small, 0))
-    };
-    match (level_of(present, wanted), level_of(wanted, present)) {
-        (Some(level), _) => Ok((level, 0)),
-        (None, Some(level)) => Ok((0, level)),
-        (None, None) => Err(refused),
-    }
-}
-
 impl<D: Device> fmt::Debug for BufferCopy<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { src, src_offset, dst, dst_offset, size } = self;
@@ -240,6 +214,3 @@ impl<D: Device> fmt::Debug for MipSwap<D> {
         f.debug_struct("MipSwap").field("copies", &self.copies).field("to_fill", &self.to_fill).finish()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -223,6 +223,28 @@ fn a_lower_limit_names_the_resources_that_leave_and_they_leave() {
 }
 
 #[test]
+fn a_lower_limit_of_the_heap_is_followed_too() {
+    let allocator = AllocatorDesc { device_block_bytes_max: 64 << 10, ..Default::default() };
+    let mut program = Program::new(Profile::h200(), allocator, PagingDesc { reserve_bytes: 0, ..Default::default() });
+    let textures: Vec<_> = (0..16).map(|index| add(&mut program, index, PageDesc::default())).collect();
+    program.frame(&uses_of(&textures));
+    program.pace(0);
+    let heap = program.memory.plan().texture(&desc(), Default::default()).expect("described").heap;
+    let held = program.memory.budgets().heap(heap).reserved_bytes;
+    assert_eq!(program.memory.budgets().set_limit(heap, held / 2), held - held / 2);
+    let before = program.paging.to_leave().len();
+    let step = program.frame(&PageUses::new());
+    assert!(before > 0 && step.left_count as usize == before, "{before} {step:?}");
+    for (index, texture) in (0..).zip(&textures) {
+        look(&mut program, texture, index);
+    }
+    program.memory.budgets().trim();
+    assert!(program.memory.budgets().heap(heap).reserved_bytes <= held / 2);
+    drop(textures);
+    program.end();
+}
+
+#[test]
 fn requests_that_cannot_be_served_are_refused_by_name() {
     let mut program = Program::limited(u64::MAX);
     let paging = &mut program.paging;

@@ -18,7 +18,7 @@ use ringfence::device::BufferUsage;
 use ringfence::device::transfer::TransferSupport;
 use ringfence::sim::{Profile, SimOptions};
 use ringfence_testkit::Gpu;
-use ringfence_testkit::faults::{Behind, Lose, Outcome, Stage, Table, Walk};
+use ringfence_testkit::faults::{FaultyDevice, Lose, Outcome, Stage, Table, Walk};
 use ringfence_testkit::sim::SimGpu;
 
 const KIB: u64 = 1 << 10;
@@ -31,7 +31,7 @@ type Scenario<G> = fn(&mut Stage<G>) -> Outcome;
 /// Returns the scenarios for one kind of device.
 fn scenarios<G: Gpu>() -> Vec<(&'static str, Scenario<G>)>
 where
-    Behind<G>: TransferSupport,
+    FaultyDevice<G>: TransferSupport,
 {
     vec![
         ("buffers", memory::buffers),

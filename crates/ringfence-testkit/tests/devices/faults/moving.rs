@@ -11,7 +11,7 @@ use ringfence_testkit::transfers::Transfers;
 use ringfence_testkit::{Command, Gpu};
 
 use crate::faults::COPIED;
-use ringfence_testkit::faults::{Behind, Outcome, Stage, copy, pattern};
+use ringfence_testkit::faults::{FaultyDevice, Outcome, Stage, copy, pattern};
 
 const SIZE: u64 = 64 << 10;
 
@@ -89,7 +89,7 @@ pub fn residency<G: Gpu>(stage: &mut Stage<G>) -> Outcome {
 /// Of three written resources, two have room on the device. A commit that fails is repeated with the same frame.
 pub fn paging<G: Gpu>(stage: &mut Stage<G>) -> Outcome
 where
-    Behind<G>: TransferSupport,
+    FaultyDevice<G>: TransferSupport,
 {
     let trial = stage.trial();
     let limits = PagingDesc { device_bytes_max: 2 * SIZE + SIZE / 2, ..Default::default() };
