@@ -382,7 +382,7 @@ impl<D: Device> Paging<D> {
     #[must_use]
     pub fn to_leave(&mut self) -> Vec<u64> {
         let excess = self.device_bytes.saturating_sub(self.limit_bytes());
-        self.gather(|_| true);
+        self.gather(self.now + 1, |_| true);
         let (count, _) = enough(&self.candidates, excess);
         let items = self.candidates[..count].iter().filter_map(|leaving| self.items[leaving.item as usize].as_ref());
         items.map(|item| item.user_data).collect()

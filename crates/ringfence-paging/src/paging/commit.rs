@@ -101,19 +101,20 @@ impl<D: Device> Paging<D> {
         }
     }
 
-    /// Fills `candidates` with the resources that can give up device memory, in the order in which they leave.
-    pub(super) fn gather(&mut self, is_wanted: impl Fn(&Item<D>) -> bool) {
+    /// Fills `candidates` with the resources that can give up device memory in commit `now`, in the order in which they
+    /// leave.
+    pub(super) fn gather(&mut self, now: u64, is_wanted: impl Fn(&Item<D>) -> bool) {
         self.candidates.clear();
         for (index, item) in (0..).zip(&self.items) {
             let Some(item) = item.as_ref().filter(|item| !item.is_pinned) else { continue };
             let Some(present) = item.present.as_ref().filter(|present| !present.is_on_host) else { continue };
             let level = item.kept_level();
-            if item.rhythm.last() == self.now || level.is_some_and(|level| level <= present.first_mip) {
+            if item.rhythm.last() == now || level.is_some_and(|level| level <= present.first_mip) {
                 continue;
             }
             if is_wanted(item) {
                 let bytes = present.bytes.saturating_sub(level.map_or(0, |level| item.bytes_from(level)));
-                let next_use = item.rhythm.next_use(self.now);
+                let next_use = item.rhythm.next_use(now);
                 self.candidates.push(Candidate { item: index, bytes, priority: item.priority, next_use });
             }
         }
@@ -319,7 +320,7 @@ impl<D: TransferSupport> Paging<D> {
             self.memory.reclaim();
             let shared = Arc::clone(self.memory.shared());
             self.retiring.retain(|(_, point)| !has_passed(&shared, *point));
-            self.gather(|item| item.is_current() && item.pending_use(&shared).is_none());
+            self.gather(self.now, |item| item.is_current() && item.pending_use(&shared).is_none());
             (work.is_gathered, work.next) = (true, 0);
         }
         let mut has_left = false;
@@ -386,7 +387,7 @@ impl<D: TransferSupport> Paging<D> {
             return Ok(());
         }
         let shared = Arc::clone(self.memory.shared());
-        self.gather(|item| item.host.state == HostState::Stale && item.pending_use(&shared).is_none());
+        self.gather(self.now, |item| item.host.state == HostState::Stale && item.pending_use(&shared).is_none());
         for index in 0..self.candidates.len() {
             let at = self.candidates[index].item;
             let item = self.items[at as usize].as_mut().expect("a candidate is live");
