@@ -17,6 +17,9 @@ pub struct PagingDesc {
     /// Maximum number of bytes that a commit copies to the host, for resources that the device has written. Default:
     /// 16 MiB.
     pub write_back_bytes_max: u64,
+    /// `true` if [`Paging::move_resource`](crate::Paging::move_resource) may move resources between blocks, so that blocks
+    /// become empty. Such resources are created anew each time that they come back; others are recycled. Default: `false`.
+    pub movable: bool,
 }
 
 impl Default for PagingDesc {
@@ -26,6 +29,7 @@ impl Default for PagingDesc {
             reserve_bytes: 32 << 20,
             bytes_per_commit_max: 32 << 20,
             write_back_bytes_max: 16 << 20,
+            movable: false,
         }
     }
 }

@@ -14,6 +14,7 @@ use ringfence_core::sync::{SyncPoint, SyncSet};
 use ringfence_hal::record::TextureParts;
 use ringfence_hal::transfer::{Transfer, TransferSupport};
 use ringfence_hal::{BufferDesc, BufferUsage, Device, DeviceError, Priority, TexelBox, TextureDesc};
+use ringfence_memory::defrag::{DefragPass, MoveError};
 use ringfence_memory::extend::Shared;
 use ringfence_memory::{AllocationDesc, Allocator, Buffer, Dedicated, Error, Frame, Location, Texture};
 use smallvec::SmallVec;
@@ -96,12 +97,14 @@ pub(crate) struct Target {
     pub(crate) is_on_host: bool,
     /// `true` if the allocator evicts the memory (Direct3D 12).
     pub(crate) is_evictable: bool,
+    /// Index of the resource, if it can be moved between blocks.
+    pub(crate) movable: Option<u32>,
 }
 
 impl Target {
     /// Returns the target for the mip levels from `first_mip` on in any memory.
-    pub(crate) const fn on_device(first_mip: u32) -> Self {
-        Self { first_mip, memory_types: u32::MAX, is_on_host: false, is_evictable: false }
+    pub(crate) const fn on_device(first_mip: u32, movable: Option<u32>) -> Self {
+        Self { first_mip, memory_types: u32::MAX, is_on_host: false, is_evictable: false, movable }
     }
 }
 
@@ -223,7 +226,8 @@ impl<D: Device> Item<D> {
             within_budget: !target.is_evictable,
             evictable: target.is_evictable,
             dedicated: if target.is_evictable { Dedicated::Always } else { Dedicated::Auto },
-            user_data: self.user_data,
+            movable: target.movable.is_some(),
+            user_data: target.movable.map_or(self.user_data, u64::from),
             ..Default::default()
         };
         // Until the copies are recorded, the resource is away: if a recorder panics, the object is retired.
@@ -331,6 +335,22 @@ impl<D: Device> Item<D> {
         self.host.state = HostState::Arriving(frame.point());
         self.use_in(frame.point());
         Ok(self.layout.tight_bytes)
+    }
+
+    /// Moves the object in a pass of a defragmentation, if the pass has a move of it and a copy of its contents is on the
+    /// host. Returns `false` if it stays.
+    pub(crate) fn move_in(&mut self, pass: &mut DefragPass<'_, D>, frame: &Frame) -> Result<bool, MoveError> {
+        let is_current = self.is_current();
+        let Some(present) = self.present.as_mut().filter(|_| is_current) else { return Ok(false) };
+        match &mut present.body {
+            Body::Buffer(buffer) if pass.has(buffer) => drop(pass.copy_buffer(buffer)?),
+            Body::Texture(texture) if pass.has(texture) => drop(pass.copy_texture(texture)?),
+            _ => return Ok(false),
+        }
+        present.filled_at = frame.point();
+        self.generation += 1;
+        self.use_in(frame.point());
+        Ok(true)
     }
 
     /// Removes the object, which is destroyed once all uses of the resource have passed. Returns the bytes of its memory

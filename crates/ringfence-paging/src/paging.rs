@@ -20,8 +20,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use ringfence_core::sync::{SyncPoint, SyncSet};
 use ringfence_hal::record::TextureParts;
 use ringfence_hal::{BufferDesc, BufferUsage, Device, Kind, Priority, TextureDesc, TextureUsage, Textures};
+use ringfence_memory::defrag::{DefragPass, MoveError};
 use ringfence_memory::residency::{Residency, UseList};
-use ringfence_memory::{AllocationDesc, Allocator, Buffer, Texture};
+use ringfence_memory::{AllocationDesc, Allocator, Buffer, Frame, Texture};
 use smallvec::SmallVec;
 
 use crate::PagingError;
@@ -53,6 +54,10 @@ pub struct Paging<D: Device> {
     now: u64,
     /// Bytes of the resources on the device.
     device_bytes: u64,
+    /// Number of commits in a row in which the heap was beyond its limit, and the bytes by which the limit of paged
+    /// resources is lower because of it: their blocks are not empty yet.
+    excess_commits: u64,
+    squeezed_bytes: u64,
     /// Bytes of the largest resource so far.
     largest_bytes: u64,
     /// Objects that were exchanged while they were used: bytes, and the point after which they are freed.
@@ -139,6 +144,8 @@ impl<D: Device> Paging<D> {
             heap: None,
             now: 0,
             device_bytes: 0,
+            excess_commits: 0,
+            squeezed_bytes: 0,
             largest_bytes: 0,
             retiring: Vec::new(),
             unsettled: Vec::new(),
@@ -369,12 +376,19 @@ impl<D: Device> Paging<D> {
         let of_heap = statistics.types.iter().zip(types).filter(|(_, held)| held.heap == heap);
         let free: u64 = of_heap.map(|(of, _)| of.block_bytes.saturating_sub(of.range_bytes)).sum();
         let budget = self.memory.budgets().heap(heap);
-        let beyond_budget = budget.usage_bytes.saturating_sub(budget.budget_bytes);
-        let excess = beyond_budget.max(budget.reserved_bytes.saturating_sub(budget.limit_bytes));
+        let excess = self.excess_bytes().saturating_add(self.squeezed_bytes);
         let held = self.device_bytes + self.retiring_bytes();
         let room = held.saturating_add(budget.headroom_bytes()).saturating_add(free);
         let limit = room.saturating_sub(excess).saturating_sub(self.desc.reserve_bytes);
         limit.min(self.desc.device_bytes_max)
+    }
+
+    /// Returns the bytes by which the heap is beyond its budget or the allocator's limit.
+    fn excess_bytes(&self) -> u64 {
+        let Some(heap) = self.heap else { return 0 };
+        let budget = self.memory.budgets().heap(heap);
+        let beyond_budget = budget.usage_bytes.saturating_sub(budget.budget_bytes);
+        beyond_budget.max(budget.reserved_bytes.saturating_sub(budget.limit_bytes))
     }
 
     /// Returns the user data of the resources that will leave the device because it has more bytes than
@@ -386,6 +400,32 @@ impl<D: Device> Paging<D> {
         let (count, _) = enough(&self.candidates, excess);
         let items = self.candidates[..count].iter().filter_map(|leaving| self.items[leaving.item as usize].as_ref());
         items.map(|item| item.user_data).collect()
+    }
+
+    /// Makes a move of a defragmentation if the moved resource is a paged one: with
+    /// [`PagingDesc::movable`], call it from the function of a `Compactor` before all other owners. Returns `false` if the
+    /// resource is not a paged one, or stays because it was written. `frame` is the frame of the pass.
+    ///
+    /// # Errors
+    /// As [`DefragPass::copy_texture`].
+    ///
+    /// # Panics
+    /// If `index` is not the index of a move.
+    pub fn move_resource(
+        &mut self,
+        pass: &mut DefragPass<'_, D>,
+        index: usize,
+        frame: &Frame,
+    ) -> Result<bool, MoveError> {
+        let at = pass.moves()[index].user_data;
+        let item = usize::try_from(at).ok().and_then(|at| self.items.get_mut(at)?.as_mut());
+        let Some(item) = item else { return Ok(false) };
+        let is_moved = item.move_in(pass, frame)?;
+        if is_moved {
+            self.changed.push(item.user_data);
+            self.unsettled.push(at as u32);
+        }
+        Ok(is_moved)
     }
 
     fn retiring_bytes(&self) -> u64 {

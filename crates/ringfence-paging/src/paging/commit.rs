@@ -36,6 +36,9 @@ use crate::policy::{Candidate, order};
 /// resource.
 const SPARE_PART: u64 = 8;
 
+/// Number of commits after which empty blocks are freed again while the heap is beyond its limit.
+const COMMITS_PER_TRIM: u64 = 8;
+
 impl<D: Device> Paging<D> {
     /// Retires the resources whose handles were dropped.
     fn sweep(&mut self) {
@@ -193,6 +196,7 @@ impl<D: TransferSupport> Paging<D> {
         self.settle();
         self.now += 1;
         self.stamp(uses, frame);
+        self.follow_excess();
         let limit = self.limit_bytes();
         let (step, commands) = (PagingStep { limit_bytes: limit, ..Default::default() }, &mut commands);
         let mut work = Work { commands, frame, step, limit, is_gathered: false, next: 0, was_short: false };
@@ -204,6 +208,23 @@ impl<D: TransferSupport> Paging<D> {
         brought?;
         self.make_resident(frame)?;
         Ok(work.step)
+    }
+
+    /// While the heap is beyond its limit, frees empty blocks and recycled objects now and then. If that is not enough,
+    /// because blocks are not empty, lets more resources leave.
+    fn follow_excess(&mut self) {
+        let excess = self.excess_bytes();
+        if self.residency.is_some() || excess == 0 {
+            (self.excess_commits, self.squeezed_bytes) = (0, 0);
+            return;
+        }
+        self.excess_commits += 1;
+        if self.excess_commits.is_multiple_of(COMMITS_PER_TRIM) {
+            self.memory.reclaim();
+            self.memory.budgets().trim();
+            let excess = self.excess_bytes();
+            self.squeezed_bytes += if excess > 0 { self.largest_bytes.max(excess / COMMITS_PER_TRIM) } else { 0 };
+        }
     }
 
     /// Brings the used resources that are away, those with the highest priority first. If one has no room, goes on with
@@ -269,7 +290,9 @@ impl<D: TransferSupport> Paging<D> {
             }
             let memory_types = if is_on_host { self.host_types } else { u32::MAX };
             let is_evictable = self.residency.is_some();
-            match self.bring_to(work, index, Target { first_mip, memory_types, is_on_host, is_evictable }) {
+            let movable = self.desc.movable.then_some(index).filter(|_| !is_on_host && !is_evictable);
+            let target = Target { first_mip, memory_types, is_on_host, is_evictable, movable };
+            match self.bring_to(work, index, target) {
                 // The estimate was wrong: free ranges are too small, or another process takes memory.
                 Err(PagingError::Memory(error)) if is_shortage(&error) && !is_on_host => {
                     work.limit = work.limit.min(self.device_bytes + self.retiring_bytes());
@@ -366,7 +389,7 @@ impl<D: TransferSupport> Paging<D> {
             if item.is_pinned || !item.is_current() || finest.is_none_or(|finest| finest >= item.demand) {
                 continue;
             }
-            let target = Target::on_device(item.demand);
+            let target = Target::on_device(item.demand, self.desc.movable.then_some(index));
             match self.bring_to(work, index, target) {
                 Err(PagingError::Memory(error)) if is_shortage(&error) => return Ok(()),
                 other => other?,

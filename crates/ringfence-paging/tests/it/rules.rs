@@ -1,8 +1,10 @@
 //! The rules of paging, one by one.
 
 use ringfence::AllocatorDesc;
+use ringfence::defrag::DefragPass;
 use ringfence::device::{BufferDesc, BufferUsage, Format, Priority, TextureDesc};
 use ringfence::paging::{PageDesc, PageUses, PagedTexture, Paging, PagingDesc, PagingError, WhenAway};
+use ringfence::placement::{Compactor, CompactorDesc};
 use ringfence::sim::{Barrier, Command, Profile};
 
 use super::program::Program;
@@ -222,25 +224,50 @@ fn a_lower_limit_names_the_resources_that_leave_and_they_leave() {
     program.end();
 }
 
+/// Resources leave blocks that keep others, so a compactor empties the blocks.
 #[test]
-fn a_lower_limit_of_the_heap_is_followed_too() {
+fn a_lower_limit_of_the_heap_is_followed_and_its_blocks_become_empty() {
     let allocator = AllocatorDesc { device_block_bytes_max: 64 << 10, ..Default::default() };
-    let mut program = Program::new(Profile::h200(), allocator, PagingDesc { reserve_bytes: 0, ..Default::default() });
+    let desc = PagingDesc { reserve_bytes: 0, movable: true, ..Default::default() };
+    let mut program = Program::new(Profile::h200(), allocator, desc);
     let textures: Vec<_> = (0..16).map(|index| add(&mut program, index, PageDesc::default())).collect();
+    // Every second one is used last, so that the others leave.
     program.frame(&uses_of(&textures));
     program.pace(0);
-    let heap = program.memory.plan().texture(&desc(), Default::default()).expect("described").heap;
+    program.frame(&uses_of(textures.iter().step_by(2)));
+    program.pace(0);
+    let heap = program.memory.plan().texture(&super::scene::desc(), Default::default()).expect("described").heap;
     let held = program.memory.budgets().heap(heap).reserved_bytes;
-    assert_eq!(program.memory.budgets().set_limit(heap, held / 2), held - held / 2);
+    let limit = held * 2 / 3;
+    assert_eq!(program.memory.budgets().set_limit(heap, limit), held - limit);
     let before = program.paging.to_leave().len();
-    let step = program.frame(&PageUses::new());
-    assert!(before > 0 && step.left_count as usize == before, "{before} {step:?}");
+    let limits = CompactorDesc { waste_min: 0.0, waste_bytes_min: 0, rest_steps: 0, ..Default::default() };
+    let mut compactor = Compactor::new(&program.memory, limits);
+    for step in 0..120 {
+        let (frame, mut commands) = (program.timeline.begin(), Vec::new());
+        let committed = program.commit(&PageUses::new(), &frame, &mut commands).expect("nothing is brought");
+        assert!(step > 0 || before > 0 && committed.left_count as usize == before, "{before} {committed:?}");
+        let paging = &mut program.paging;
+        let move_one = |pass: &mut DefragPass<'_, _>, index| paging.move_resource(pass, index, &frame).map(drop);
+        // SAFETY: the commands are submitted as this frame, and no other commands use the resources.
+        let moved = unsafe { compactor.step(&frame, &mut commands, move_one) }.expect("its own frame");
+        assert_eq!(moved.failed, None);
+        if step % 5 == 3 {
+            // The moved resources come back from the host.
+            drop(commands);
+            frame.discard();
+        } else {
+            program.submit(frame, commands);
+        }
+        program.pace(0);
+    }
+    assert!(compactor.statistics().moved_count > 0, "{:?}", compactor.statistics());
+    let reserved = program.memory.budgets().heap(heap).reserved_bytes;
+    assert!(reserved <= limit, "{reserved} of {limit}");
     for (index, texture) in (0..).zip(&textures) {
         look(&mut program, texture, index);
     }
-    program.memory.budgets().trim();
-    assert!(program.memory.budgets().heap(heap).reserved_bytes <= held / 2);
-    drop(textures);
+    drop((compactor, textures));
     program.end();
 }
 
