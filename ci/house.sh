@@ -40,10 +40,11 @@ knows ringfence-descriptor ringfence-core ringfence-lockfree ringfence-hal ringf
 knows ringfence-transient ringfence-core ringfence-alias ringfence-hal ringfence-memory ringfence-vulkan ringfence-d3d12
 knows ringfence-commands ringfence-core ringfence-hal ringfence-memory ringfence-upload
 knows ringfence-contents ringfence-core ringfence-hal ringfence-memory ringfence-upload
+knows ringfence-paging ringfence-core ringfence-hal ringfence-memory ringfence-commands
 knows ringfence-placement ringfence-core ringfence-hal ringfence-memory ringfence-upload ringfence-transient
 knows ringfence ringfence-core ringfence-lockfree ringfence-alias ringfence-hal ringfence-trace ringfence-memory \
     ringfence-sparse ringfence-upload ringfence-descriptor ringfence-transient ringfence-placement ringfence-contents \
-    ringfence-commands ringfence-sim ringfence-vulkan ringfence-d3d12
+    ringfence-commands ringfence-paging ringfence-sim ringfence-vulkan ringfence-d3d12
 if cargo tree --quiet -p ringfence --features vulkan --edges normal --prefix none | grep -E '^ringfence-(sim|d3d12) '; then
     fail "the feature vulkan compiles a simulator or Direct3D"
 fi

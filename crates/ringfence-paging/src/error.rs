@@ -55,7 +55,7 @@ pub enum PagingError {
         /// Limit of these bytes at present.
         limit_bytes: u64,
         /// The allocator's error, if it had less memory than the limit.
-        cause: Option<Error>,
+        cause: Option<Box<Error>>,
         /// The first point after which another resource can leave; `None` if waiting does not help.
         waits_for: Option<SyncPoint>,
     },

@@ -1,4 +1,16 @@
-//! Resources larger than the card, on any device.
+//! More resources than the device has memory.
+//!
+//! ```text
+//!   host memory                                     device memory, at most the limit
+//!   ┌──────────────────────────────┐                ┌─────────────────────┐
+//!   │ contents of every resource   │ ── used ─────▶ │ resources in use,   │
+//!   │                              │ ◀── written ── │ and those that will │
+//!   └──────────────────────────────┘    no room     │ be used soon        │
+//!                                       ──▶ leaves  └─────────────────────┘
+//! ```
+//!
+//! [`Paging`] has the resources. [`PageUses`] lists those that a frame uses, and [`Paging::commit`] records copies for
+//! those that are away. The order in which others leave is that of their priority and of their expected next use.
 #![warn(missing_docs)]
 
 mod desc;

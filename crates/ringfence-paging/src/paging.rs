@@ -176,7 +176,7 @@ impl<D: Device> Paging<D> {
     }
 
     /// Adds a texture with undefined contents, which the program writes on the device
-    /// ([`PageUses::add_written`]).
+    /// ([`PageUses::add_written`](crate::PageUses::add_written)).
     ///
     /// # Errors
     /// As [`Paging::add_texture`].

@@ -227,6 +227,8 @@ struct Reading {
     live: HashMap<(u64, u64), Lifetime>,
     /// For each heap, the maxima at the ends of frames since the last moment.
     heaps: Vec<HeapMoment>,
+    /// For each heap, the bytes of paged resources that are not on the device.
+    away_bytes: HashMap<u32, u64>,
     rings: Peaks<RingMoment>,
     descriptors: Peaks<DescriptorMoment>,
     /// `true` if there were descriptor events after the figures of descriptors were last computed.
@@ -300,6 +302,7 @@ impl Reading {
                 let made = FramePlan { frame, plan, heap, height_bytes, lower_bound_bytes, pass_count, rows };
                 self.history.plans.push(made);
             }
+            Event::Paged { heap, away_bytes, .. } => _ = self.away_bytes.insert(*heap, *away_bytes),
             Event::Reclaimed { .. } => {
                 self.end_frame();
                 if self.state.frame_count().is_multiple_of(self.stride) {
@@ -347,9 +350,11 @@ impl Reading {
     }
 
     fn heaps_now(&self) -> Vec<HeapMoment> {
-        let recorded = self.state.heaps().iter();
-        let mut heaps: Vec<_> =
-            recorded.map(|heap| HeapMoment { budget_bytes: heap.budget_bytes, ..HeapMoment::default() }).collect();
+        let recorded = (0..).zip(self.state.heaps()).map(|(index, heap)| {
+            let away_bytes = self.away_bytes.get(&index).copied().unwrap_or(0);
+            HeapMoment { budget_bytes: heap.budget_bytes, away_bytes, ..HeapMoment::default() }
+        });
+        let mut heaps: Vec<_> = recorded.collect();
         for (memory_type, held) in (0..).zip(&self.state.statistics()) {
             let heap = self.state.heap_of(memory_type).and_then(|heap| heaps.get_mut(heap as usize));
             if let Some(heap) = heap {

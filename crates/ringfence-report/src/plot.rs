@@ -60,8 +60,8 @@ impl Drawing {
 const STYLE: &str = "<style>text{font:12px sans-serif;fill:#222}.title{font-weight:bold;font-size:14px}\
     .quiet{fill:#555}.end{text-anchor:end}.middle{text-anchor:middle}\
     .tag{font-size:10px;text-anchor:middle;paint-order:stroke;stroke:#fff;stroke-width:3px}.grid{stroke:#ddd}.fill{fill:#0072b2;opacity:.25}\
-    .area,.line,.dashes{fill:none;stroke-width:1.5;stroke:#0072b2}.line{stroke:#d55e00}\
-    .dashes{stroke:#222;stroke-dasharray:5 4}.life{fill:#0072b2}.tail{fill:#e69f00}\
+    .area,.line,.dashes,.dots{fill:none;stroke-width:1.5;stroke:#0072b2}.line{stroke:#d55e00}\
+    .dashes{stroke:#222;stroke-dasharray:5 4}.dots{stroke:#009e73;stroke-dasharray:2 3}.life{fill:#0072b2}.tail{fill:#e69f00}\
     .buffers{fill:#0072b2}.textures{fill:#e69f00}.targets{fill:#009e73}.all{fill:#cc79a7}.block{fill:none;stroke:#888}\
     .held{fill-opacity:.35;stroke-width:1}.look-0{fill:#0072b2;stroke:#0072b2}.look-1{fill:#e69f00;stroke:#e69f00}\
     .look-2{fill:#009e73;stroke:#009e73}.look-3{fill:#cc79a7;stroke:#cc79a7}.look-4{fill:#56b4e9;stroke:#56b4e9}\
@@ -74,6 +74,7 @@ pub(crate) enum Look {
     Area,
     Line,
     Dashes,
+    Dots,
 }
 
 impl Look {
@@ -82,6 +83,7 @@ impl Look {
             Self::Area => "area",
             Self::Line => "line",
             Self::Dashes => "dashes",
+            Self::Dots => "dots",
         }
     }
 }

@@ -316,6 +316,19 @@ events! {
         /// Index of the slot in the heap.
         slot: u64 as number,
     }
+    /// A paged resource came to the device, or left it, as a whole or in part. Since version 3.
+    Paged = 0x60 {
+        /// Index of the device's heap.
+        heap: u32 as index,
+        /// `true` if bytes came to the device.
+        arrives: bool as flag,
+        /// Number of bytes.
+        bytes: u64 as number,
+        /// Bytes of the contents of all paged resources that are not on the device after it.
+        away_bytes: u64 as number,
+        /// Name of the resource, or empty.
+        name: Text as text,
+    }
     /// The recording was stopped. This is the last event of a complete trace.
     End = 0x7f {
         /// Number of events before this one.
@@ -327,6 +340,7 @@ events! {
 const fn since(code: u8) -> u32 {
     match code {
         0x51 | 0x52 => 2,
+        0x60 => 3,
         _ => 1,
     }
 }

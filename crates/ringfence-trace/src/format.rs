@@ -3,7 +3,7 @@
 /// First bytes of every trace. They are not text, and show if line ends of the file were converted.
 pub const MAGIC: [u8; 8] = *b"\x89RFT\r\n\x1a\n";
 /// Version of the format that is written. Older versions can be read, because each version only adds events.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Oldest version of the format that can be read.
 pub const VERSION_MIN: u32 = 1;
 

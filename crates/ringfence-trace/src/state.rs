@@ -148,6 +148,7 @@ impl State {
                 }
                 None => false,
             },
+            Event::Paged { heap, .. } => self.heaps.get(*heap as usize).is_some(),
             other => self.descriptors.apply(other),
         };
         self.odd_count += u64::from(!is_possible);

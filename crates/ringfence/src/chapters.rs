@@ -40,6 +40,7 @@ macro_rules! chapters {
             "[step_8_inspect.rs]: ", repository!(), "/blob/main/examples/first_hour/src/bin/step_8_inspect.rs\n",
             "[triangle.wgsl]: ", repository!(), "/blob/main/examples/first_hour/src/shaders/triangle.wgsl\n",
             "[frames.svg]: ", repository!(), "/raw/main/docs/guide/pictures/frames.svg\n",
+            "[paging.svg]: ", repository!(), "/raw/main/docs/guide/pictures/paging.svg\n",
             "[first_hour]: ", repository!(), "/tree/main/examples/first_hour\n",
             "[step_3.png]: ", repository!(), "/raw/main/docs/guide/first-hour/step_3.png\n",
             "[step_4.png]: ", repository!(), "/raw/main/docs/guide/first-hour/step_4.png\n",
@@ -84,6 +85,9 @@ chapters! {
     debugging = "debugging",
     defragmentation = "defragmentation",
     residency = "residency",
+    // Its code uses the feature.
+    #[cfg(any(not(doctest), feature = "paging"))]
+    when_it_does_not_fit = "when-it-does-not-fit",
     sharing = "sharing",
     sparse_resources = "sparse-resources",
     porting = "porting",

@@ -54,6 +54,7 @@
 //! | [`commands`] | fills, clears, copies of boxes, resolves and mip levels |
 //! | [`contents`] | vectors and meshes in buffers of the device |
 //! | [`defrag`] | compaction in bounded [passes](defrag::DefragPass) |
+//! | [`paging`] | resources that leave the device while they are not used |
 //! | [`residency`] | eviction from device memory if the budget is too small |
 //! | [`sharing`] | memory shared with other processes and APIs |
 //! | [`sparse`] | buffers and textures with memory bound page by page |
@@ -70,6 +71,7 @@
 //! | `placement` (default) | the module [`placement`] |
 //! | `contents` | the module `contents` (vectors and meshes on the device), and reads and writes of slices of plain values (crate `bytemuck`) |
 //! | `commands` | the module `commands` (commands on data, recorded with their barriers) |
+//! | `paging` | the module `paging` (more resources than the device has memory) |
 //! | `vulkan` | the backend over `ash` |
 //! | `d3d12` | the backend over `windows`; has no effect on other systems |
 //! | `sim` | the simulated GPU with its hazard detection, mostly for the tests of programs |

@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering;
 use ringfence_commands::Commands;
 use ringfence_hal::transfer::{Transfer, TransferSupport};
 use ringfence_hal::{Device, Priority};
+use ringfence_memory::trace::Event;
 use ringfence_memory::{Error, Frame};
 
 use super::{Paging, PagingStep};
@@ -102,6 +103,13 @@ impl<D: Device> Paging<D> {
             item.demand = item.demand.min(first_mip);
             item.is_written |= is_written;
         }
+    }
+
+    /// Records in a trace that a resource came to the device or left it.
+    fn note_paged(&self, index: u32, arrives: bool, bytes: u64) {
+        let (Some(heap), Some(item)) = (self.heap, &self.items[index as usize]) else { return };
+        let away_bytes = self.totals.content_bytes.saturating_sub(self.device_bytes);
+        self.memory.shared().record(|| Event::Paged { heap, arrives, bytes, away_bytes, name: &item.name });
     }
 
     /// Fills `candidates` with the resources that can give up device memory in commit `now`, in the order in which they
@@ -325,6 +333,7 @@ impl<D: TransferSupport> Paging<D> {
         work.step.brought_bytes += copied;
         self.changed.push(item.user_data);
         self.unsettled.push(index);
+        self.note_paged(index, true, copied);
         Ok(())
     }
 
@@ -371,6 +380,7 @@ impl<D: TransferSupport> Paging<D> {
         self.changed.push(item.user_data);
         work.step.left_count += 1;
         work.step.left_bytes += bytes;
+        self.note_paged(index, false, bytes);
         if kept.is_some() {
             self.without_kept.push(index);
         }
@@ -441,7 +451,7 @@ impl<D: TransferSupport> Paging<D> {
             missing_bytes,
             device_bytes: self.device_bytes + self.retiring_bytes(),
             limit_bytes: work.limit,
-            cause,
+            cause: cause.map(Box::new),
             waits_for: pending
                 .chain(self.retiring.iter().map(|(_, point)| *point))
                 .filter(|point| *point != here)

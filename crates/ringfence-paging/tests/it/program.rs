@@ -1,5 +1,7 @@
 //! A program on the simulated device with two frames in flight: it draws by reading texels back.
 
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ringfence::device::{BufferDesc, BufferUsage};
@@ -133,5 +135,19 @@ impl Program {
         drop(memory);
         assert_eq!(device.hazards(), []);
         assert_eq!(device.live(), Default::default());
+    }
+}
+
+/// A trace in memory.
+#[derive(Clone, Default)]
+pub struct Shared(pub Arc<Mutex<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("not poisoned").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

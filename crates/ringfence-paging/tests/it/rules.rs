@@ -6,8 +6,9 @@ use ringfence::device::{BufferDesc, BufferUsage, Format, Priority, TextureDesc};
 use ringfence::paging::{PageDesc, PageUses, PagedTexture, Paging, PagingDesc, PagingError, WhenAway};
 use ringfence::placement::{Compactor, CompactorDesc};
 use ringfence::sim::{Barrier, Command, Profile};
+use ringfence::trace::{Event, Reader, State};
 
-use super::program::Program;
+use super::program::{Program, Shared};
 use super::scene::{contents, desc, texels};
 
 /// Memory of one texture on the simulated device.
@@ -268,6 +269,36 @@ fn a_lower_limit_of_the_heap_is_followed_and_its_blocks_become_empty() {
         look(&mut program, texture, index);
     }
     drop((compactor, textures));
+    program.end();
+}
+
+#[test]
+fn a_trace_has_each_resource_that_comes_and_leaves() {
+    let mut program = Program::limited(2 * TEXTURE);
+    let bytes = Shared::default();
+    program.memory.trace().start(bytes.clone()).expect("nothing was created");
+    let textures: Vec<_> = (0..3)
+        .map(|index| add(&mut program, index, PageDesc { name: ["a", "b", "c"][index as usize], ..Default::default() }))
+        .collect();
+    for texture in &textures {
+        program.frame(&uses_of([texture]));
+        program.pace(0);
+    }
+    program.memory.trace().stop().expect("written").expect("recorded");
+    let bytes = bytes.0.lock().expect("not poisoned").clone();
+    let (mut state, mut paged) = (State::new(), Vec::new());
+    for event in Reader::new(&bytes[..]).expect("a trace") {
+        let event = event.expect("whole");
+        state.apply(&event);
+        if let Event::Paged { arrives, name, .. } = event {
+            paged.push((arrives, name));
+        }
+    }
+    assert_eq!(state.odd_count(), 0);
+    let expected =
+        [(true, "a"), (true, "b"), (false, "a"), (true, "c")].map(|(arrives, name)| (arrives, name.to_owned()));
+    assert_eq!(paged, expected);
+    drop(textures);
     program.end();
 }
 

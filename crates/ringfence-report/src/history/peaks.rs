@@ -33,6 +33,9 @@ pub struct HeapMoment {
     pub reserved_bytes: u64,
     /// The last budget that the driver reported, in bytes; `None` if it reported none.
     pub budget_bytes: Option<u64>,
+    /// Maximum number of bytes of paged resources that are not on the device, at the end of a frame.
+    #[serde(default)]
+    pub away_bytes: u64,
 }
 
 /// Figures with maxima.
@@ -48,6 +51,7 @@ impl Most for HeapMoment {
             used_bytes: self.used_bytes.max(other.used_bytes),
             reserved_bytes: self.reserved_bytes.max(other.reserved_bytes),
             budget_bytes: self.budget_bytes,
+            away_bytes: self.away_bytes.max(other.away_bytes),
         }
     }
 }

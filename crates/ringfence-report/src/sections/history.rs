@@ -57,6 +57,9 @@ fn of_heap(history: &History, frames: &[u64], heap: usize) -> Drawing {
         Series { name: "used".into(), look: Look::Area, values: values(|heap| Some(heap.used_bytes)) },
         Series { name: "reserved".into(), look: Look::Line, values: values(|heap| Some(heap.reserved_bytes)) },
     ];
+    if history.moments.iter().any(|moment| moment.heaps[heap].away_bytes > 0) {
+        series.push(Series { name: "away".into(), look: Look::Dots, values: values(|heap| Some(heap.away_bytes)) });
+    }
     // A budget of many times the used bytes would make all other lines flat, so only the title mentions it.
     let budget: Vec<Option<u64>> = values(|heap| heap.budget_bytes);
     let reserved = history.moments.iter().map(|moment| moment.heaps[heap].reserved_bytes).max().unwrap_or(0);

@@ -244,7 +244,12 @@ pub fn history(frame_count: u64, lifetime_count: u64) -> History {
         frame,
         elapsed_ns: frame * 16_000_000,
         heaps: vec![
-            HeapMoment { used_bytes: frame * MIB, reserved_bytes: (frame + 9) * MIB, budget_bytes: Some(500 * MIB) },
+            HeapMoment {
+                used_bytes: frame * MIB,
+                reserved_bytes: (frame + 9) * MIB,
+                budget_bytes: Some(500 * MIB),
+                away_bytes: 0,
+            },
             HeapMoment::default(),
         ],
         fragmentation_percent: (frame % 100) as f64,

@@ -44,6 +44,7 @@ fn samples() -> Vec<Event> {
             },
         },
         Event::RingGone { ring: 2 },
+        Event::Paged { heap: 0, arrives: true, bytes: 4096, away_bytes: 1 << 40, name: "rock".to_owned() },
         Event::Planned {
             plan: 1,
             height_bytes: 300,
