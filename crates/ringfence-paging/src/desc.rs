@@ -57,7 +57,7 @@ pub enum WhenAway {
     /// more slowly. A later commit moves it. If the device cannot use such resources in host memory: as `BringBack`.
     UseFromHost,
     /// The commit brings it back if the [bytes of a commit](PagingDesc::bytes_per_commit_max) and the room on the device
-    /// allow. Until then, [`Paging::texture`](crate::Paging::texture) returns fewer mip levels or `None`.
+    /// allow; of a texture, the finest mip levels that have room. Until then, [`Paging::texture`](crate::Paging::texture) returns fewer mip levels or `None`.
     MayBeAway {
         /// Number of mip levels of a texture that stay on the device, the smallest ones; 0 for none. Not used for
         /// buffers.

@@ -140,7 +140,7 @@ impl Renderer {
         Ok(())
     }
 
-    /// Uploads meshes and small mips in the first frame, and one larger mip in each later frame.
+    /// Uploads meshes and small mips in the first frame, and some larger mips in each later frame.
     fn upload(&mut self, gpu: &Gpu, scene: &Scene, frame: &Frame, recorder: Recorder<'_>) -> Result<(), Failure> {
         let mut batch = UploadBatch::new();
         if self.textures.is_none() {
@@ -150,19 +150,19 @@ impl Renderer {
             }
         }
         let mut upload = Upload { gpu, ring: &self.ring, batch: &mut batch, frame };
+        // SAFETY: the command buffer belongs to the device, and is submitted as this frame. No pass has begun.
+        let copies = unsafe { CopyRecorder::new(recorder.device, recorder.commands) };
+        let mut copies = copies.texture_layout(vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL);
         match &mut self.textures {
-            Some(textures) => drop(textures.stream(&mut upload, &self.heap)?),
+            Some(textures) => textures.page(frame, &mut copies, &self.heap)?,
             None => {
-                let made = Textures::new(&mut upload, &self.heap, &scene.pictures, scene.sun, self.budget)?;
+                let (pictures, sun, budget) = (&scene.pictures, scene.sun, self.budget);
+                let made = Textures::new(&mut upload, &self.heap, pictures, sun, budget, &mut copies)?;
                 self.textures = Some(made);
             }
         }
-        // SAFETY: the command buffer belongs to the device, and is submitted as this frame. No pass has begun.
-        unsafe {
-            let mut copies = CopyRecorder::new(recorder.device, recorder.commands)
-                .texture_layout(vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL);
-            batch.record(&mut copies)?;
-        }
+        // SAFETY: as above.
+        unsafe { batch.record(&mut copies) }?;
         Ok(())
     }
 
@@ -326,7 +326,7 @@ impl Renderer {
         vec![
             ("targets, side by side".into(), mib(targets.requested_bytes)),
             ("targets, sharing memory".into(), mib(targets.peak_bytes)),
-            ("streamed textures".into(), mib(self.textures().bytes())),
+            ("paged textures".into(), mib(self.textures().bytes())),
             ("upload ring, most in use".into(), mib(self.ring.high_water())),
             ("meshes".into(), format!("{} in {} blocks", self.meshes.len(), self.arena.figures().block_count)),
         ]

@@ -1,11 +1,13 @@
-//! Textures: the sky, the volume, and pictures that are streamed: small mips first, larger ones within a budget.
+//! Textures: the sky, the volume, and pictures that are paged: their small mips stay in memory, larger ones come within a
+//! budget.
 
 use glam::Vec3;
 use ringfence::descriptor::BindlessEntry;
 use ringfence::device::{Dimension, Format, TextureDesc, TextureUsage};
 use ringfence::memory::Error;
+use ringfence::paging::{PageDesc, PageUses, PagedTexture, PagingDesc, WhenAway};
 use ringfence::upload::{TexelTarget, Texels};
-use ringfence::vulkan::{Device, Texture, UploadRing};
+use ringfence::vulkan::{CopyRecorder, Device, Paging, Texture, UploadRing};
 use ringfence::{AllocationDesc, Frame, UploadBatch};
 
 use crate::Failure;
@@ -14,8 +16,10 @@ use crate::heap::Heap;
 use crate::pictures::{Chain, Picture};
 use crate::sky;
 
-/// Side of the largest mip that is loaded at the start.
-const FIRST_SIDE: u32 = 64;
+/// Number of mips that always stay in memory: those with a side of at most 64.
+const KEPT_MIPS: u32 = 7;
+/// Bytes of larger mips that a frame brings.
+const COMMIT_BYTES: u64 = 256 << 10;
 
 /// The frame, ring and batch of an upload.
 pub struct Upload<'a> {
@@ -47,26 +51,20 @@ struct Fixed {
     _texture: Texture,
 }
 
-/// A picture, of which only the mips from `top` on are in memory.
-struct Streamed {
-    chain: Chain,
-    top: usize,
+/// A picture, of which not all mips may be in memory.
+struct Paged {
+    texture: PagedTexture,
     entry: BindlessEntry<Device>,
-    texture: Texture,
-}
-
-impl Streamed {
-    /// Returns the bytes of the loaded mips.
-    fn bytes(&self) -> u64 {
-        self.chain.mips[self.top..].iter().map(|mip| mip.len() as u64).sum()
-    }
+    /// The generation of the texture that the entry shows.
+    generation: u64,
 }
 
 pub struct Textures {
     sky: Fixed,
     grading: Fixed,
-    streamed: Vec<Streamed>,
-    budget: u64,
+    paging: Paging,
+    pictures: Vec<Paged>,
+    uses: PageUses,
 }
 
 impl Textures {
@@ -76,44 +74,51 @@ impl Textures {
         pictures: &[Picture],
         sun: Vec3,
         budget: u64,
+        recorder: &mut CopyRecorder<'_>,
     ) -> Result<Self, Failure> {
         let sky = make_sky(upload, heap, sun)?;
         let grading = make_grading(upload, heap)?;
-        let streamed: Result<_, Failure> = pictures
+        let limits = PagingDesc { device_bytes_max: budget, bytes_per_commit_max: COMMIT_BYTES, ..Default::default() };
+        // SAFETY: each frame is committed before it is submitted.
+        let mut paging = unsafe { Paging::new(&upload.gpu.memory, limits) };
+        let mut uses = PageUses::new();
+        let added: Result<Vec<_>, Failure> = pictures
             .iter()
             .map(|picture| {
-                let chain = picture.encode(upload.gpu.has_bc);
-                let top = (0..chain.mips.len()).find(|mip| chain.side >> mip <= FIRST_SIDE).unwrap_or(0);
-                let texture = load(upload, &chain, top)?;
-                Ok(Streamed { top, entry: heap.insert(&texture)?, texture, chain })
+                let texture = add(&mut paging, &picture.encode(upload.gpu.has_bc))?;
+                uses.add(&texture);
+                Ok(texture)
             })
             .collect();
-        Ok(Self { sky, grading, streamed: streamed?, budget })
+        // The first commit brings the small mips.
+        // SAFETY: the recorder's list is submitted as this frame, on the only queue.
+        unsafe { paging.commit(&PageUses::new(), upload.frame, recorder) }?;
+        let shown = added?.into_iter().map(|texture| {
+            let (present, _) = paging.texture(&texture).ok_or("the budget has no room for small mips")?;
+            Ok(Paged { entry: heap.insert(present)?, generation: paging.generation(&texture), texture })
+        });
+        let pictures = shown.collect::<Result<_, Failure>>()?;
+        Ok(Self { sky, grading, paging, pictures, uses })
     }
 
-    /// Loads one more mip of the picture that has the fewest, if the budget allows it. Returns `true` if it did.
-    pub fn stream(&mut self, upload: &mut Upload<'_>, heap: &Heap) -> Result<bool, Failure> {
-        let used = self.bytes();
-        let fits = |picture: &&mut Streamed| {
-            picture.top > 0 && used + picture.chain.mips[picture.top - 1].len() as u64 <= self.budget
-        };
-        let smallest = |picture: &&mut Streamed| picture.chain.side >> picture.top;
-        let Some(picture) = self.streamed.iter_mut().filter(fits).min_by_key(smallest) else { return Ok(false) };
-        let texture = match load(upload, &picture.chain, picture.top - 1) {
-            Ok(texture) => texture,
-            Err(error) if matches!(error.downcast_ref(), Some(Error::OverBudget { .. })) => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        heap.exchange(&mut picture.entry, &texture)?;
-        // The old texture is dropped here, while frames that read it are in flight.
-        picture.texture = texture;
-        picture.top -= 1;
-        Ok(true)
+    /// Brings larger mips, a few in each frame, and shows them.
+    pub fn page(&mut self, frame: &Frame, recorder: &mut CopyRecorder<'_>, heap: &Heap) -> Result<(), Failure> {
+        // SAFETY: the recorder's list is submitted as this frame, on the only queue. Shaders only read the pictures.
+        unsafe { self.paging.commit(&self.uses, frame, recorder) }?;
+        for picture in &mut self.pictures {
+            let generation = self.paging.generation(&picture.texture);
+            if picture.generation != generation {
+                let (texture, _) = self.paging.texture(&picture.texture).ok_or("its small mips stay")?;
+                heap.exchange(&mut picture.entry, texture)?;
+                picture.generation = generation;
+            }
+        }
+        Ok(())
     }
 
-    /// Returns the bytes of the streamed pictures.
+    /// Returns the bytes of the pictures on the device.
     pub fn bytes(&self) -> u64 {
-        self.streamed.iter().map(Streamed::bytes).sum()
+        self.paging.totals().device_bytes
     }
 
     /// Returns the slots of the sky and of the volume.
@@ -122,22 +127,23 @@ impl Textures {
     }
 
     pub fn slot(&self, picture: usize) -> u32 {
-        self.streamed[picture].entry.slot()
+        self.pictures[picture].entry.slot()
     }
 }
 
 const USAGE: TextureUsage = TextureUsage::SAMPLED.union(TextureUsage::COPY_DST);
 
-/// Creates a texture with the mips of a chain from `top` on.
-fn load(upload: &mut Upload<'_>, chain: &Chain, top: usize) -> Result<Texture, Failure> {
-    let (side, mips) = (chain.side >> top, &chain.mips[top..]);
-    let (count, format) = (mips.len() as u32, chain.format);
-    let desc = TextureDesc { width: side, height: side, mips: count, format, usage: USAGE, ..Default::default() };
-    let texture = upload.create(&desc, &chain.name)?;
-    for (mip, bytes) in mips.iter().enumerate() {
-        upload.fill(&texture, mip as u32, bytes)?;
-    }
-    Ok(texture)
+/// Adds a picture. It is away until a commit uses it, except for its small mips.
+fn add(paging: &mut Paging, chain: &Chain) -> Result<PagedTexture, Failure> {
+    let (side, format, mips) = (chain.side, chain.format, chain.mips.len() as u32);
+    let usage = TextureUsage::SAMPLED;
+    let desc = TextureDesc { width: side, height: side, mips, format, usage, ..Default::default() };
+    let when_away = WhenAway::MayBeAway { kept_mips: KEPT_MIPS };
+    Ok(paging.add_texture(
+        &desc,
+        &chain.mips.concat(),
+        PageDesc { name: &chain.name, when_away, ..Default::default() },
+    )?)
 }
 
 fn make_sky(upload: &mut Upload<'_>, heap: &Heap, sun: Vec3) -> Result<Fixed, Failure> {

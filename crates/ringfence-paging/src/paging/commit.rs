@@ -24,6 +24,7 @@ use ringfence_hal::transfer::{Transfer, TransferSupport};
 use ringfence_hal::{Device, Priority};
 use ringfence_memory::trace::Event;
 use ringfence_memory::{Error, Frame};
+use smallvec::SmallVec;
 
 use super::{Paging, PagingStep};
 use crate::PagingError;
@@ -257,12 +258,31 @@ impl<D: TransferSupport> Paging<D> {
             }
             let first_mip = self.items[index as usize].as_ref().map_or(0, |item| item.demand);
             match self.bring(work, index, first_mip) {
-                Err(PagingError::NoRoom { .. }) if !is_required => {}
+                Err(PagingError::NoRoom { .. }) if !is_required => self.bring_coarser(work, index, first_mip)?,
                 Err(error) => failed = failed.and(Err(error)),
                 Ok(()) => {}
             }
         }
         failed
+    }
+
+    /// Brings the finest mip levels that have room, of a texture whose levels from `first_mip` on have none.
+    fn bring_coarser<R: Transfer<D>>(
+        &mut self,
+        work: &mut Work<'_, '_, D, R>,
+        index: u32,
+        first_mip: u32,
+    ) -> Result<(), PagingError> {
+        let item = self.items[index as usize].as_ref().expect("the caller has it");
+        let end = item.present.as_ref().map_or(item.layout.levels.len() as u32, |present| present.first_mip);
+        let coarser: SmallVec<[u32; 16]> = (first_mip + 1..end).filter(|mip| item.start_of(*mip) == *mip).collect();
+        for mip in coarser {
+            match self.bring(work, index, mip) {
+                Err(PagingError::NoRoom { .. }) => {}
+                other => return other,
+            }
+        }
+        Ok(())
     }
 
     /// Brings the mip levels that stay on the device, of resources that have none there yet.
