@@ -36,9 +36,17 @@ pub enum PagingError {
         /// The reason.
         reason: &'static str,
     },
-    /// The device has no room for resources that the frame uses. The commit has stamped the uses and has recorded the
-    /// copies of all other resources. Wait until `waits_for` has passed, and commit again with the same frame, or use
-    /// less.
+    /// A used resource is copied in another frame that is neither submitted nor discarded. Nothing has changed. End that
+    /// frame first.
+    #[error("{name:?} is copied in the frame with {open}, which is still open: submit or discard that frame first")]
+    OpenFrame {
+        /// Name of the resource.
+        name: Box<str>,
+        /// The point of the open frame.
+        open: SyncPoint,
+    },
+    /// The device has no room for resources that the frame uses. The commit has recorded the copies of all other
+    /// resources. Wait until `waits_for` has passed, and commit again with the same frame, or use less.
     #[error(
         "{missing_bytes} bytes of {name:?} have no room on the device: paged resources have {device_bytes} of \
          {limit_bytes} bytes there{}{}",
@@ -56,7 +64,9 @@ pub enum PagingError {
         limit_bytes: u64,
         /// The allocator's error, if it had less memory than the limit.
         cause: Option<Box<Error>>,
-        /// The first point after which another resource can leave; `None` if waiting does not help.
+        /// A point after which another resource can leave; `None` if waiting does not help. If it is the point of the frame
+        /// itself, the commit has recorded copies of written resources to the host: submit the frame without the missing
+        /// resource, wait for it, and commit the next frame.
         waits_for: Option<SyncPoint>,
     },
     /// Memory could not be allocated on the host, or for another reason than room on the device.

@@ -96,8 +96,16 @@ pub(crate) struct Use {
     pub(crate) key: Key,
     /// The finest mip level that the frame reads.
     pub(crate) first_mip: u32,
-    /// `true` if the frame writes the resource.
-    pub(crate) is_written: bool,
+    pub(crate) kind: UseKind,
+}
+
+/// The kind of a use, the weakest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum UseKind {
+    /// A later frame may read the resource.
+    Soon,
+    Read,
+    Written,
 }
 
 /// The paged resources that a frame uses. The program keeps the value and clears it for the next frame, so that it
@@ -119,18 +127,24 @@ impl PageUses {
 
     /// Adds a resource that the frame reads; of a texture, all mip levels.
     pub fn add(&mut self, resource: &impl Paged) {
-        self.0.push(Use { key: resource.key(), first_mip: 0, is_written: false });
+        self.0.push(Use { key: resource.key(), first_mip: 0, kind: UseKind::Read });
     }
 
     /// Adds a texture of which the frame reads the mip levels from `first_mip` on. Finer levels leave the device first.
     pub fn add_mips(&mut self, texture: &PagedTexture, first_mip: u32) {
-        self.0.push(Use { key: texture.0.key, first_mip, is_written: false });
+        self.0.push(Use { key: texture.0.key, first_mip, kind: UseKind::Read });
     }
 
-    /// Adds a resource that the frame writes; of a texture, all mip levels. Its contents are copied to the host before it
-    /// leaves the device.
+    /// Adds a resource that a later frame may read. The commit brings it as one that [may be
+    /// away](crate::WhenAway::MayBeAway): within the bytes of a commit, and if there is room.
+    pub fn prefetch(&mut self, resource: &impl Paged) {
+        self.0.push(Use { key: resource.key(), first_mip: 0, kind: UseKind::Soon });
+    }
+
+    /// Adds a resource that the frame writes; of a texture, all mip levels. It is brought back whatever its
+    /// [`WhenAway`](crate::WhenAway) is. Its contents are copied to the host before it leaves the device.
     pub fn add_written(&mut self, resource: &impl Paged) {
-        self.0.push(Use { key: resource.key(), first_mip: 0, is_written: true });
+        self.0.push(Use { key: resource.key(), first_mip: 0, kind: UseKind::Written });
     }
 }
 

@@ -10,18 +10,18 @@
 use std::sync::Arc;
 
 use ringfence_commands::{CommandError, Commands};
-use ringfence_core::sync::{SyncPoint, SyncSet};
+use ringfence_core::sync::{Progress, SyncPoint, SyncSet};
 use ringfence_hal::record::TextureParts;
 use ringfence_hal::transfer::{Transfer, TransferSupport};
 use ringfence_hal::{BufferDesc, BufferUsage, Device, DeviceError, Priority, TexelBox, TextureDesc};
 use ringfence_memory::defrag::{DefragPass, MoveError};
-use ringfence_memory::extend::Shared;
+use ringfence_memory::extend::{Passed, Shared};
 use ringfence_memory::{AllocationDesc, Allocator, Buffer, Dedicated, Error, Frame, Location, Texture};
 use smallvec::SmallVec;
 
 use crate::PagingError;
 use crate::desc::WhenAway;
-use crate::handle::Alive;
+use crate::handle::{Alive, UseKind};
 use crate::host_copy::{HostCopy, HostState, Layout};
 use crate::policy::Rhythm;
 
@@ -43,6 +43,13 @@ impl<D: Device> Body<D> {
         match self {
             Self::Buffer(buffer) => buffer.memory_bytes(),
             Self::Texture(texture) => texture.memory_bytes(),
+        }
+    }
+
+    fn memory_type(&self) -> u32 {
+        match self {
+            Self::Buffer(buffer) => buffer.memory_type(),
+            Self::Texture(texture) => texture.memory_type(),
         }
     }
 
@@ -94,18 +101,12 @@ pub(crate) struct Target {
     pub(crate) first_mip: u32,
     /// Memory types that may be used, one bit each.
     pub(crate) memory_types: u32,
-    pub(crate) is_on_host: bool,
+    /// Memory types that are not on the device, one bit each.
+    pub(crate) host_types: u32,
     /// `true` if the allocator evicts the memory (Direct3D 12).
     pub(crate) is_evictable: bool,
-    /// Index of the resource, if it can be moved between blocks.
-    pub(crate) movable: Option<u32>,
-}
-
-impl Target {
-    /// Returns the target for the mip levels from `first_mip` on in any memory.
-    pub(crate) const fn on_device(first_mip: u32, movable: Option<u32>) -> Self {
-        Self { first_mip, memory_types: u32::MAX, is_on_host: false, is_evictable: false, movable }
-    }
+    /// User data of the object, if it can be moved between blocks.
+    pub(crate) movable: Option<u64>,
 }
 
 pub(crate) struct Item<D: Device> {
@@ -123,12 +124,22 @@ pub(crate) struct Item<D: Device> {
     pub(crate) rhythm: Rhythm,
     /// The finest mip level that the last commit with a use of this resource needs.
     pub(crate) demand: u32,
-    /// `true` if that commit writes the resource.
-    pub(crate) is_written: bool,
+    /// The strongest use in that commit.
+    pub(crate) used_as: UseKind,
     /// The last use on each timeline.
     pub(crate) uses: SmallVec<[SyncPoint; 2]>,
-    /// Number of objects that the resource has had.
+    /// Bytes that the memory of its last object had beyond those of its contents.
+    pub(crate) extra_bytes: u64,
+    /// The last frame in which paging copies from or to its object.
+    pub(crate) copied_at: Option<SyncPoint>,
+    /// Number of times that the resource got or lost an object.
     pub(crate) generation: u64,
+    /// `true` if the program has not taken note of the last change.
+    pub(crate) is_changed: bool,
+    /// `true` if it is in the list of written resources.
+    pub(crate) is_listed_stale: bool,
+    /// `true` if it waits for the mip levels that stay on the device.
+    pub(crate) wants_kept: bool,
 }
 
 impl<D: Device> Item<D> {
@@ -140,9 +151,9 @@ impl<D: Device> Item<D> {
         }
     }
 
-    /// Returns the last use that has not passed, or `None` if all have.
-    pub(crate) fn pending_use(&self, shared: &Shared<D>) -> Option<SyncPoint> {
-        self.uses.iter().copied().find(|point| !has_passed(shared, *point))
+    /// Returns a use that has not passed, or `None` if all have.
+    pub(crate) fn pending_use(&self, passed: &Passed) -> Option<SyncPoint> {
+        self.uses.iter().copied().find(|point| !has_passed(passed, *point))
     }
 
     /// Returns the coarsest level that has all texels of `first_mip` and that textures can start at.
@@ -167,12 +178,17 @@ impl<D: Device> Item<D> {
         }
     }
 
-    /// Returns an estimate of the bytes of its memory from a level on: those of its texels.
+    /// Returns an estimate of the bytes of its memory from a level on: those of its texels, and what its last object had
+    /// beyond them.
     pub(crate) fn bytes_from(&self, first_mip: u32) -> u64 {
+        self.tight_from(first_mip) + self.extra_bytes
+    }
+
+    fn tight_from(&self, first_mip: u32) -> u64 {
         match &self.shape {
             Shape::Buffer(desc) => desc.size,
             Shape::Texture(..) => {
-                self.layout.levels[first_mip as usize..].iter().map(|level| level.tight_bytes()).sum()
+                self.layout.levels.iter().skip(first_mip as usize).map(|level| level.tight_bytes()).sum()
             }
         }
     }
@@ -187,25 +203,30 @@ impl<D: Device> Item<D> {
         self.present.as_ref().is_some_and(|present| present.first_mip <= first_mip)
     }
 
-    /// Drops an object whose filling was lost with its frame. The copy to the host counts as not made. Returns the bytes
-    /// on the device that it had.
-    pub(crate) fn settle(&mut self, shared: &Shared<D>) -> Settled {
+    /// Takes note of copies whose frames have ended. Drops an object whose filling was lost with its frame; a lost copy to
+    /// the host counts as not made.
+    pub(crate) fn settle(&mut self, shared: &Shared<D>, passed: &Passed) -> Settled {
+        // A frame can be open although a later one has passed; what it copies is not known yet.
+        let is_over = |point| shared.open_frame(point).is_none() && has_passed(passed, point);
         if let HostState::Arriving(point) = self.host.state {
+            let is_over = is_over(point);
             if self.host.buffer.as_ref().is_some_and(|buffer| buffer.take_content_lost()) {
                 self.host.state = HostState::Stale;
-            } else if has_passed(shared, point) {
+            } else if is_over {
                 self.host.state = HostState::Current;
             }
         }
-        let present = self.present.take_if(|present| present.body.is_lost());
-        if present.is_some() && self.host.buffer.is_some() {
-            // What the lost frame wrote on the device is lost too.
-            self.host.state = HostState::Current;
+        let is_filled = self.present.as_ref().is_none_or(|present| is_over(present.filled_at));
+        let lost = self.present.take_if(|present| present.body.is_lost());
+        if lost.is_some() {
+            self.generation += 1;
+            if self.host.buffer.is_some() {
+                // What the lost frame wrote on the device is lost too.
+                self.host.state = HostState::Current;
+            }
         }
-        let is_filled = self.present.as_ref().is_none_or(|present| has_passed(shared, present.filled_at));
         let is_settled = is_filled && !matches!(self.host.state, HostState::Arriving(_));
-        let lost_bytes = present.as_ref().map_or(0, Present::device_bytes);
-        Settled { is_settled, lost_bytes }
+        Settled { is_settled, lost_bytes: lost.map(|present| present.device_bytes()) }
     }
 
     /// Creates the object on the device and records the copies that fill it. Returns the bytes that are copied.
@@ -219,6 +240,8 @@ impl<D: Device> Item<D> {
     where
         D: TransferSupport,
     {
+        let point = frame.point();
+        self.use_in(point);
         let request = AllocationDesc {
             name: &self.name,
             priority: self.priority,
@@ -227,22 +250,22 @@ impl<D: Device> Item<D> {
             evictable: target.is_evictable,
             dedicated: if target.is_evictable { Dedicated::Always } else { Dedicated::Auto },
             movable: target.movable.is_some(),
-            user_data: target.movable.map_or(self.user_data, u64::from),
+            user_data: target.movable.unwrap_or(self.user_data),
             ..Default::default()
         };
-        // Until the copies are recorded, the resource is away: if a recorder panics, the object is retired.
-        let (body, copied) = match (&self.shape, self.present.take()) {
-            (Shape::Buffer(desc), present) => {
-                drop(present);
+        let (body, copied) = match &self.shape {
+            Shape::Buffer(desc) => {
                 let buffer = memory.create_buffer(desc, request)?;
                 self.fill_buffer(commands, &buffer)?;
                 buffer.await_content(frame);
                 (Body::Buffer(buffer), desc.size)
             }
-            (Shape::Texture(desc, parts), present) => {
+            Shape::Texture(desc, parts) => {
                 let wanted = level_desc(desc, parts, target.first_mip);
-                let (texture, to_fill) = match present {
+                // Until the copies are recorded, the resource is away: if a recorder panics, the object is retired.
+                let (texture, to_fill) = match self.present.take() {
                     Some(Present { body: Body::Texture(mut texture), first_mip, bytes, is_on_host, filled_at }) => {
+                        self.generation += 1;
                         match commands.swap_mips(&mut texture, &wanted, request) {
                             Ok(to_fill) => (texture, to_fill),
                             Err(error) => {
@@ -259,11 +282,12 @@ impl<D: Device> Item<D> {
                 (Body::Texture(texture), copied)
             }
         };
-        let (bytes, filled_at) = (body.memory_bytes(), frame.point());
-        let Target { first_mip, is_on_host, .. } = target;
-        self.present = Some(Present { body, first_mip, bytes, is_on_host, filled_at });
+        let bytes = body.memory_bytes();
+        self.extra_bytes = bytes.saturating_sub(self.tight_from(target.first_mip));
+        let is_on_host = target.host_types >> body.memory_type() & 1 == 1;
+        self.present = Some(Present { body, first_mip: target.first_mip, bytes, is_on_host, filled_at: point });
+        self.copied_at = Some(point);
         self.generation += 1;
-        self.use_in(filled_at);
         Ok(copied)
     }
 
@@ -312,17 +336,17 @@ impl<D: Device> Item<D> {
     where
         D: TransferSupport,
     {
-        let Some(present) = &self.present else { return Ok(0) };
-        if !self.host.is_writable {
-            // Not mapped: the device uses it in both directions.
-            let desc = BufferDesc { size: self.layout.bytes, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
-            let memory_types = if host_types == 0 { u32::MAX } else { host_types };
-            let request = AllocationDesc { name: &self.name, memory_types, recycle: false, ..Default::default() };
-            let buffer = memory.create_buffer(&desc, request)?;
-            self.host = HostCopy { buffer: Some(buffer), state: HostState::Stale, is_writable: true };
+        let (point, shown) = (frame.point(), self.present.as_ref().filter(|present| present.first_mip == 0));
+        if shown.is_none() {
+            return Ok(0);
         }
-        let Some(host) = &self.host.buffer else { return Ok(0) };
-        match &present.body {
+        self.use_in(point);
+        self.copied_at = Some(point);
+        // Until all copies are recorded, the earlier copy on the host stays.
+        let made = if self.host.is_writable { None } else { Some(self.host_buffer(memory, host_types)?) };
+        let shown = self.present.as_ref().map(|present| &present.body);
+        let (Some(body), Some(host)) = (shown, made.as_ref().or(self.host.buffer.as_ref())) else { return Ok(0) };
+        match body {
             Body::Buffer(buffer) => commands.copy_buffer((buffer, 0), (host, 0), buffer.size())?,
             Body::Texture(texture) => {
                 let Some(parts) = texture.parts() else { return Ok(0) };
@@ -332,15 +356,24 @@ impl<D: Device> Item<D> {
             }
         }
         host.await_content(frame);
-        self.host.state = HostState::Arriving(frame.point());
-        self.use_in(frame.point());
+        let buffer = made.or(self.host.buffer.take());
+        self.host = HostCopy { buffer, state: HostState::Arriving(point), is_writable: true };
         Ok(self.layout.tight_bytes)
+    }
+
+    /// Creates a buffer in host memory that the device reads and writes. It is not mapped.
+    fn host_buffer(&self, memory: &Allocator<D>, host_types: u32) -> Result<Buffer<D>, Error> {
+        let desc = BufferDesc { size: self.layout.bytes, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
+        let memory_types = if host_types == 0 { u32::MAX } else { host_types };
+        let request = AllocationDesc { name: &self.name, memory_types, recycle: false, ..Default::default() };
+        memory.create_buffer(&desc, request)
     }
 
     /// Moves the object in a pass of a defragmentation, if the pass has a move of it and a copy of its contents is on the
     /// host. Returns `false` if it stays.
     pub(crate) fn move_in(&mut self, pass: &mut DefragPass<'_, D>, frame: &Frame) -> Result<bool, MoveError> {
-        let is_current = self.is_current();
+        // Commands of the frame that are recorded already may use the object.
+        let is_current = self.is_current() && !self.uses.contains(&frame.point());
         let Some(present) = self.present.as_mut().filter(|_| is_current) else { return Ok(false) };
         match &mut present.body {
             Body::Buffer(buffer) if pass.has(buffer) => drop(pass.copy_buffer(buffer)?),
@@ -348,21 +381,22 @@ impl<D: Device> Item<D> {
             _ => return Ok(false),
         }
         present.filled_at = frame.point();
+        self.copied_at = Some(frame.point());
         self.generation += 1;
         self.use_in(frame.point());
         Ok(true)
     }
 
-    /// Removes the object, which is destroyed once all uses of the resource have passed. Returns the bytes of its memory
-    /// on the device.
+    /// Removes the object, which is destroyed once all uses of the resource have passed. Uses in the frame `open` do not
+    /// count, if there is one: the commit of that frame removes the object. Returns the bytes of its memory on the device.
     ///
     /// # Safety
-    /// `uses` has all submissions that use the resource.
-    pub(crate) unsafe fn leave(&mut self) -> u64 {
+    /// `uses` has all submissions that use the object, except those of the frame `open`, which do not use it.
+    pub(crate) unsafe fn leave(&mut self, open: Option<SyncPoint>) -> u64 {
         let Some(present) = self.present.take() else { return 0 };
         let device_bytes = present.device_bytes();
         let mut points = SyncSet::new();
-        self.uses.iter().for_each(|point| points.insert(*point));
+        self.uses.iter().filter(|point| Some(**point) != open).for_each(|point| points.insert(*point));
         // SAFETY: the caller promises it.
         unsafe { present.body.retire_after(&points) };
         self.generation += 1;
@@ -375,11 +409,12 @@ pub(crate) struct Settled {
     /// `true` if no copy of the resource is under way.
     pub(crate) is_settled: bool,
     /// Bytes on the device of an object whose contents were lost.
-    pub(crate) lost_bytes: u64,
+    pub(crate) lost_bytes: Option<u64>,
 }
 
-pub(crate) fn has_passed<D: Device>(shared: &Shared<D>, point: SyncPoint) -> bool {
-    shared.seen(point.timeline) >= point.value
+/// Returns `true` if the device is past the point, or its frame was discarded.
+pub(crate) fn has_passed(passed: &Passed, point: SyncPoint) -> bool {
+    passed.completed(point.timeline) >= point.value
 }
 
 /// Returns the description of the texture that has the mip levels from `first_mip` on.

@@ -21,15 +21,18 @@ use ringfence_core::sync::{SyncPoint, SyncSet};
 use ringfence_hal::record::TextureParts;
 use ringfence_hal::{BufferDesc, BufferUsage, Device, Kind, Priority, TextureDesc, TextureUsage, Textures};
 use ringfence_memory::defrag::{DefragPass, MoveError};
+use ringfence_memory::extend::Passed;
 use ringfence_memory::residency::{Residency, UseList};
-use ringfence_memory::{AllocationDesc, Allocator, Buffer, Frame, Texture};
+use ringfence_memory::{AllocationDesc, Allocator, Buffer, Error, Frame, Plan, Texture};
 use smallvec::SmallVec;
 
+use commit::Missing;
+
 use crate::PagingError;
-use crate::desc::{PageDesc, PagingDesc};
-use crate::handle::{Alive, Handle, Key, Paged, PagedBuffer, PagedTexture};
+use crate::desc::{PageDesc, PagingDesc, WhenAway};
+use crate::handle::{Alive, Handle, Key, Paged, PagedBuffer, PagedTexture, UseKind};
 use crate::host_copy::{HostCopy, HostState, Layout, host_types};
-use crate::item::{Body, FIRST_CONTENTS, Item, Shape};
+use crate::item::{Body, FIRST_CONTENTS, Item, Shape, is_shortage};
 use crate::policy::{Candidate, Rhythm, enough};
 
 /// Buffers and textures that leave the device while they are not used, and come back before their next use. See the
@@ -48,7 +51,7 @@ pub struct Paging<D: Device> {
     host_types: u32,
     /// Where the program controls residency (Direct3D 12): resources stay, and their memory is evicted.
     residency: Option<(Residency<D>, UseList<D>)>,
-    /// The memory heap of the resources on the device; known from the first resource on.
+    /// The memory heap of the resources on the device.
     heap: Option<u32>,
     /// Number of commits.
     now: u64,
@@ -58,21 +61,30 @@ pub struct Paging<D: Device> {
     /// resources is lower because of it: their blocks are not empty yet.
     excess_commits: u64,
     squeezed_bytes: u64,
+    /// Bytes that the heap had beyond its limit when the limit of paged resources was lowered last.
+    squeezed_at: u64,
     /// Bytes of the largest resource so far.
     largest_bytes: u64,
-    /// Objects that were exchanged while they were used: bytes, and the point after which they are freed.
-    retiring: Vec<(u64, SyncPoint)>,
+    /// Objects that left while they were used: bytes, and the points after which they are freed.
+    retiring: Vec<(u64, SmallVec<[SyncPoint; 2]>)>,
     /// Resources with copies under way.
     unsettled: Vec<u32>,
     /// Resources that are to keep mip levels on the device and have none there.
     without_kept: Vec<u32>,
     /// The resources that the last commit used.
     used: Vec<u32>,
-    /// User data of the resources that got another object, or lost it, in the last commit.
-    changed: Vec<u64>,
+    /// Resources that got another object, or lost it, since the program took note of it.
+    changed: Vec<u32>,
+    /// Resources that were written, and have no copy on the host yet.
+    stale: Vec<u32>,
+    /// The values that the timelines have reached.
+    passed: Passed,
     /// Points of other timelines that the last frame must wait for.
     waits: SyncSet,
     candidates: Vec<Candidate>,
+    missing: Vec<Missing>,
+    /// The figures of the heap at the last reading of the limit, and the limit.
+    last_limit: Option<([u64; 5], u64)>,
     totals: PagingTotals,
 }
 
@@ -141,17 +153,22 @@ impl<D: Device> Paging<D> {
             dropped: Arc::default(),
             host_types: host_types(capabilities),
             residency,
-            heap: None,
+            heap: device_heap(memory),
             now: 0,
             device_bytes: 0,
             excess_commits: 0,
             squeezed_bytes: 0,
+            squeezed_at: u64::MAX,
             largest_bytes: 0,
             retiring: Vec::new(),
             unsettled: Vec::new(),
             without_kept: Vec::new(),
             used: Vec::new(),
             changed: Vec::new(),
+            stale: Vec::new(),
+            passed: Passed::default(),
+            missing: Vec::new(),
+            last_limit: None,
             waits: SyncSet::new(),
             candidates: Vec::new(),
             totals: PagingTotals::default(),
@@ -214,9 +231,9 @@ impl<D: Device> Paging<D> {
         let usage = desc.usage | TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
         let desc = TextureDesc { usage, ..*desc };
         let parts = checked_parts(&desc)?;
-        let heap = self.memory.plan().texture(&desc, AllocationDesc::default())?.heap;
+        planned(self.memory.plan().texture(&desc, AllocationDesc::default()))?;
         let layout = Layout::texture(self.memory.capabilities(), &parts);
-        self.add(Shape::Texture(desc, parts), layout, contents, page, heap)
+        self.add(Shape::Texture(desc, parts), layout, contents, page)
     }
 
     fn new_buffer(
@@ -227,8 +244,8 @@ impl<D: Device> Paging<D> {
     ) -> Result<Handle, PagingError> {
         let usage = desc.usage | BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
         let desc = BufferDesc { usage, ..*desc };
-        let heap = self.memory.plan().buffer(&desc, AllocationDesc::default())?.heap;
-        self.add(Shape::Buffer(desc), Layout::buffer(desc.size), contents, page, heap)
+        planned(self.memory.plan().buffer(&desc, AllocationDesc::default()))?;
+        self.add(Shape::Buffer(desc), Layout::buffer(desc.size), contents, page)
     }
 
     fn add(
@@ -237,11 +254,9 @@ impl<D: Device> Paging<D> {
         layout: Layout,
         contents: Option<&[u8]>,
         page: PageDesc<'_>,
-        heap: u32,
     ) -> Result<Handle, PagingError> {
         let buffer = contents.map(|contents| self.first_contents(&layout, contents, page.name)).transpose()?;
         let state = if buffer.is_some() { HostState::Current } else { HostState::Stale };
-        self.heap.get_or_insert(heap);
         self.serials += 1;
         let (serial, alive) = (self.serials, Alive::new(&self.dropped));
         self.totals.resource_count += 1;
@@ -254,26 +269,29 @@ impl<D: Device> Paging<D> {
             layout,
             name: page.name.into(),
             priority: page.priority,
-            when_away: page.when_away,
+            // Where memory is evicted as a whole, a resource is always there.
+            when_away: if self.residency.is_some() { WhenAway::BringBack } else { page.when_away },
             user_data: page.user_data,
             is_pinned: false,
             host: HostCopy { buffer, state, is_writable: false },
             present: None,
             rhythm: Rhythm::default(),
             demand: 0,
-            is_written: false,
+            used_as: UseKind::Soon,
             uses: SmallVec::new(),
+            extra_bytes: 0,
+            copied_at: None,
             generation: 0,
+            is_changed: false,
+            is_listed_stale: false,
+            wants_kept: false,
         };
-        let keeps = item.kept_level().is_some();
         let index = self.free.pop().unwrap_or(self.items.len() as u32);
         match self.items.get_mut(index as usize) {
             Some(slot) => *slot = Some(item),
             None => self.items.push(Some(item)),
         }
-        if keeps {
-            self.without_kept.push(index);
-        }
+        self.want_kept(index);
         Ok(Handle::new(Key { paging: self.id, index, serial }, alive))
     }
 
@@ -290,7 +308,7 @@ impl<D: Device> Paging<D> {
     }
 
     /// Returns the texture and the finest mip level of the description that it has, which is its mip level 0; `None` while it
-    /// is away. Valid for commands of the last committed frame.
+    /// is away. Commands may use it in the frame of the last commit, if it is among the uses of that commit.
     ///
     /// # Panics
     /// If the texture belongs to another `Paging`.
@@ -303,7 +321,8 @@ impl<D: Device> Paging<D> {
         }
     }
 
-    /// Returns the buffer; `None` while it is away. Valid for commands of the last committed frame.
+    /// Returns the buffer; `None` while it is away. Commands may use it in the frame of the last commit, if it is among the
+    /// uses of that commit.
     ///
     /// # Panics
     /// If the buffer belongs to another `Paging`.
@@ -347,10 +366,34 @@ impl<D: Device> Paging<D> {
         self.desc.device_bytes_max = bytes;
     }
 
-    /// Returns the user data of the resources whose object was created, exchanged or retired in the last commit.
-    #[must_use]
-    pub fn changed(&self) -> &[u64] {
-        &self.changed
+    /// Returns the user data of the resources whose object was created, exchanged or retired since the last call, each once.
+    /// Commits that failed and [`Paging::move_resource`] count too.
+    #[must_use = "each change is reported once"]
+    pub fn take_changed(&mut self) -> Vec<u64> {
+        let changed = std::mem::take(&mut self.changed);
+        let items = &mut self.items;
+        let taken = changed.iter().filter_map(|index| {
+            let item = items[*index as usize].as_mut()?;
+            item.is_changed = false;
+            Some(item.user_data)
+        });
+        taken.collect()
+    }
+
+    fn note_changed(&mut self, index: u32) {
+        let Some(item) = &mut self.items[index as usize] else { return };
+        if !std::mem::replace(&mut item.is_changed, true) {
+            self.changed.push(index);
+        }
+    }
+
+    /// Queues a resource for the mip levels that stay on the device, if it has none there.
+    fn want_kept(&mut self, index: u32) {
+        let Some(item) = &mut self.items[index as usize] else { return };
+        let lacks = item.kept_level().is_some_and(|level| !item.has(level));
+        if lacks && !std::mem::replace(&mut item.wants_kept, true) {
+            self.without_kept.push(index);
+        }
     }
 
     /// Returns the points of other timelines that the submission of the last committed frame must wait for: its resources
@@ -367,7 +410,8 @@ impl<D: Device> Paging<D> {
     }
 
     /// Returns the bytes of paged resources that fit on the device at present: the rest of the heap's budget, the free
-    /// bytes of the allocator's blocks, and the bytes that paged resources have, less the reserve. O(memory types).
+    /// bytes of the allocator's blocks, and the bytes that paged resources have, less the reserve. O(memory types +
+    /// recycled objects).
     #[must_use]
     pub fn limit_bytes(&self) -> u64 {
         let Some(heap) = self.heap else { return self.desc.device_bytes_max };
@@ -383,6 +427,21 @@ impl<D: Device> Paging<D> {
         limit.min(self.desc.device_bytes_max)
     }
 
+    /// Returns the limit, which is computed again only if resources are away or the figures of the heap have changed.
+    fn limit_now(&mut self, is_missing: bool) -> u64 {
+        let budget = self.heap.map(|heap| self.memory.budgets().heap(heap)).unwrap_or_default();
+        let ringfence_memory::Budget { usage_bytes, budget_bytes, limit_bytes, .. } = budget;
+        let figures = [usage_bytes, budget_bytes, limit_bytes, self.desc.device_bytes_max, self.squeezed_bytes];
+        match self.last_limit {
+            Some((then, limit)) if then == figures && !is_missing => limit,
+            _ => {
+                let limit = self.limit_bytes();
+                self.last_limit = Some((figures, limit));
+                limit
+            }
+        }
+    }
+
     /// Returns the bytes by which the heap is beyond its budget or the allocator's limit.
     fn excess_bytes(&self) -> u64 {
         let Some(heap) = self.heap else { return 0 };
@@ -391,12 +450,13 @@ impl<D: Device> Paging<D> {
         beyond_budget.max(budget.reserved_bytes.saturating_sub(budget.limit_bytes))
     }
 
-    /// Returns the user data of the resources that will leave the device because it has more bytes than
-    /// [`Paging::limit_bytes`], in this order. O(resources log resources).
+    /// Returns the user data of the resources that leave the device in the next commit because it has more bytes than
+    /// [`Paging::limit_bytes`], in this order, if that commit does not use them. O(resources log resources).
     #[must_use]
     pub fn to_leave(&mut self) -> Vec<u64> {
+        self.read_timelines();
         let excess = self.device_bytes.saturating_sub(self.limit_bytes());
-        self.gather(self.now + 1, |_| true);
+        self.gather(self.now + 1);
         let (count, _) = enough(&self.candidates, excess);
         let items = self.candidates[..count].iter().filter_map(|leaving| self.items[leaving.item as usize].as_ref());
         items.map(|item| item.user_data).collect()
@@ -417,15 +477,20 @@ impl<D: Device> Paging<D> {
         index: usize,
         frame: &Frame,
     ) -> Result<bool, MoveError> {
-        let at = pass.moves()[index].user_data;
-        let item = usize::try_from(at).ok().and_then(|at| self.items.get_mut(at)?.as_mut());
+        let at = pass.moves()[index].user_data ^ self.mark();
+        let item = u32::try_from(at).ok().and_then(|at| self.items.get_mut(at as usize)?.as_mut());
         let Some(item) = item else { return Ok(false) };
         let is_moved = item.move_in(pass, frame)?;
         if is_moved {
-            self.changed.push(item.user_data);
+            self.note_changed(at as u32);
             self.unsettled.push(at as u32);
         }
         Ok(is_moved)
+    }
+
+    /// Returns the bits that mark the user data of movable objects of this paging. The lower 32 bits are the index.
+    const fn mark(&self) -> u64 {
+        (self.id << 32) ^ 0xa5a5_0000_0000_0000
     }
 
     fn retiring_bytes(&self) -> u64 {
@@ -440,6 +505,21 @@ impl<D: Device> Paging<D> {
     fn item_mut(&mut self, key: Key) -> &mut Item<D> {
         assert_eq!(key.paging, self.id, "the resource belongs to another Paging");
         self.items[key.index as usize].as_mut().expect("a resource lives as long as its handle")
+    }
+}
+
+/// Returns the memory heap of the best memory type of the device.
+fn device_heap<D: Device>(memory: &Allocator<D>) -> Option<u32> {
+    let capabilities = memory.capabilities();
+    let memory_type = memory.plan().memory_type(!host_types(capabilities), AllocationDesc::default())?;
+    Some(capabilities.memory_types[memory_type as usize].heap)
+}
+
+/// Returns the error of a request, unless memory is only short at present.
+fn planned(plan: Result<Plan, Error>) -> Result<(), Error> {
+    match plan {
+        Err(error) if is_shortage(&error) => Ok(()),
+        other => other.map(drop),
     }
 }
 

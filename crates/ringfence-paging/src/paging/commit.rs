@@ -12,14 +12,14 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | a commit while all used resources are on the device | O(uses + copies under way + memory types + recycled objects) |
+//! | a commit while all used resources are on the device | O(uses + copies under way + written resources + timelines) |
 //! | … while others have to leave | O(resources log resources), and for each that comes the creation of an object |
 
 use std::cmp::Reverse;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ringfence_commands::Commands;
+use ringfence_core::sync::SyncPoint;
 use ringfence_hal::transfer::{Transfer, TransferSupport};
 use ringfence_hal::{Device, Priority};
 use ringfence_memory::trace::Event;
@@ -29,10 +29,10 @@ use smallvec::SmallVec;
 use super::{Paging, PagingStep};
 use crate::PagingError;
 use crate::desc::WhenAway;
-use crate::handle::{PageUses, Use};
+use crate::handle::{PageUses, Use, UseKind};
 use crate::host_copy::{HostCopy, HostState};
 use crate::item::{Body, Item, Target, has_passed, is_shortage};
-use crate::policy::{Candidate, order};
+use crate::policy::{Candidate, enough, order};
 
 /// Written resources are copied to the host while less than this part of the limit is free, or too little for the largest
 /// resource.
@@ -41,6 +41,9 @@ const SPARE_PART: u64 = 8;
 /// Number of commits after which empty blocks are freed again while the heap is beyond its limit.
 const COMMITS_PER_TRIM: u64 = 8;
 
+/// A used resource that is away: urgency, priority, bytes, index. The most urgent is the largest one.
+pub(super) type Missing = (Urgency, Priority, u64, Reverse<u32>);
+
 impl<D: Device> Paging<D> {
     /// Retires the resources whose handles were dropped.
     fn sweep(&mut self) {
@@ -48,39 +51,91 @@ impl<D: Device> Paging<D> {
             return;
         }
         for index in 0..self.items.len() {
-            if let Some(mut item) = self.items[index].take_if(|item| item.alive.is_dropped()) {
+            let dropped = self.items[index].as_ref().is_some_and(|item| item.alive.is_dropped());
+            if dropped {
+                self.remove(index as u32, None);
+                let item = self.items[index].take().expect("it was just found");
                 self.totals.resource_count -= 1;
                 self.totals.content_bytes -= item.layout.tight_bytes;
-                // SAFETY: every commit has recorded its use, and the caller of `new` commits each submission.
-                self.device_bytes -= unsafe { item.leave() };
                 self.free.push(index as u32);
             }
         }
         let is_live = |index: &u32| self.items[*index as usize].is_some();
         self.unsettled.retain(is_live);
         self.without_kept.retain(is_live);
+        self.changed.retain(is_live);
+        self.stale.retain(is_live);
+    }
+
+    /// Retires the object of a resource. Uses in the frame `open` do not count. Returns the bytes that it had on the device.
+    fn remove(&mut self, index: u32, open: Option<SyncPoint>) -> u64 {
+        let Some(item) = &mut self.items[index as usize] else { return 0 };
+        let pending =
+            item.uses.iter().copied().filter(|point| Some(*point) != open && !has_passed(&self.passed, *point));
+        let pending: SmallVec<[SyncPoint; 2]> = pending.collect();
+        // SAFETY: every commit has recorded its use, and the caller of `new` commits each submission. The commands of the
+        // open frame that use paged resources come after its commit, in which the object leaves.
+        let bytes = unsafe { item.leave(open) };
+        self.device_bytes -= bytes;
+        if !pending.is_empty() && bytes > 0 {
+            self.retiring.push((bytes, pending));
+        }
+        bytes
     }
 
     /// Takes note of copies whose frames were completed or lost.
     fn settle(&mut self) {
-        let shared = self.memory.shared();
-        // Evicted memory keeps its contents, so their copy on the host is no longer needed.
-        let is_evicted = self.residency.is_some();
-        let (items, device_bytes, changed) = (&mut self.items, &mut self.device_bytes, &mut self.changed);
-        self.unsettled.retain(|index| {
-            let Some(item) = &mut items[*index as usize] else { return false };
-            let (was_present, settled) = (item.present.is_some(), item.settle(shared));
-            *device_bytes -= settled.lost_bytes;
-            if was_present && item.present.is_none() {
-                item.generation += 1;
-                changed.push(item.user_data);
-            }
-            if is_evicted && settled.is_settled && item.present.is_some() {
+        let mut at = 0;
+        while let Some(index) = self.unsettled.get(at).copied() {
+            let Some(item) = &mut self.items[index as usize] else {
+                self.unsettled.swap_remove(at);
+                continue;
+            };
+            let settled = item.settle(self.memory.shared(), &self.passed);
+            // Evicted memory keeps its contents, so their copy on the host is no longer needed.
+            if self.residency.is_some() && settled.is_settled && item.has(0) {
                 item.host = HostCopy { buffer: None, state: HostState::Stale, is_writable: false };
             }
-            !settled.is_settled
-        });
-        self.retiring.retain(|(_, point)| !has_passed(shared, *point));
+            if let Some(bytes) = settled.lost_bytes {
+                self.device_bytes -= bytes;
+                self.note_changed(index);
+                self.want_kept(index);
+            }
+            if settled.is_settled {
+                self.unsettled.swap_remove(at);
+            } else {
+                at += 1;
+            }
+        }
+        self.forget_retired();
+    }
+
+    fn forget_retired(&mut self) {
+        let passed = &self.passed;
+        self.retiring.retain(|(_, points)| !points.iter().all(|point| has_passed(passed, *point)));
+    }
+
+    /// Reads the timelines. If one cannot be read, its last value is used.
+    pub(super) fn read_timelines(&mut self) {
+        // A lost device is reported by the next call that needs it.
+        let _ = self.memory.shared().read(&mut self.passed);
+    }
+
+    /// Returns an error if a used resource is filled in another frame that is still open: it is not known yet if that
+    /// frame will be submitted.
+    fn check_open(&self, uses: &PageUses, frame: &Frame) -> Result<(), PagingError> {
+        if self.unsettled.is_empty() {
+            return Ok(());
+        }
+        let (shared, here) = (self.memory.shared(), frame.point());
+        for used in &uses.0 {
+            let item = self.items[used.key.index as usize].as_ref().filter(|item| item.serial == used.key.serial);
+            let Some((item, copied_at)) = item.and_then(|item| Some((item, item.copied_at?))) else { continue };
+            if copied_at != here && !has_passed(&self.passed, copied_at) && shared.open_frame(copied_at).is_some() {
+                return Err(PagingError::OpenFrame { name: item.name.clone(), open: copied_at });
+            }
+        }
+        Ok(())
     }
 
     /// Records the uses of a frame. After it, `used` has each used resource once, and its demand.
@@ -88,7 +143,7 @@ impl<D: Device> Paging<D> {
         self.used.clear();
         self.waits.clear();
         let point = frame.point();
-        for Use { key, first_mip, is_written } in &uses.0 {
+        for Use { key, first_mip, kind } in &uses.0 {
             let Some(item) = &mut self.items[key.index as usize] else { continue };
             if item.serial != key.serial {
                 continue;
@@ -96,13 +151,27 @@ impl<D: Device> Paging<D> {
             if item.rhythm.last() != self.now {
                 item.rhythm.used(self.now);
                 item.use_in(point);
-                (item.demand, item.is_written) = (u32::MAX, false);
+                (item.demand, item.used_as) = (u32::MAX, *kind);
                 self.used.push(key.index);
             }
             // Where memory is evicted as a whole, a texture has all its mip levels.
             let first_mip = if self.residency.is_some() { 0 } else { item.start_of(*first_mip) };
             item.demand = item.demand.min(first_mip);
-            item.is_written |= is_written;
+            item.used_as = item.used_as.max(*kind);
+        }
+    }
+
+    /// Marks the resources that the frame writes: their copies on the host are stale.
+    fn mark_written(&mut self) {
+        for index in &self.used {
+            let Some(item) = &mut self.items[*index as usize] else { continue };
+            // A frame cannot write what is not there.
+            if item.used_as == UseKind::Written && item.has(0) {
+                if !std::mem::replace(&mut item.is_listed_stale, true) {
+                    self.stale.push(*index);
+                }
+                item.host.state = HostState::Stale;
+            }
         }
     }
 
@@ -115,20 +184,19 @@ impl<D: Device> Paging<D> {
 
     /// Fills `candidates` with the resources that can give up device memory in commit `now`, in the order in which they
     /// leave.
-    pub(super) fn gather(&mut self, now: u64, is_wanted: impl Fn(&Item<D>) -> bool) {
+    pub(super) fn gather(&mut self, now: u64) {
         self.candidates.clear();
         for (index, item) in (0..).zip(&self.items) {
-            let Some(item) = item.as_ref().filter(|item| !item.is_pinned) else { continue };
+            let Some(item) = item.as_ref().filter(|item| !item.is_pinned && item.is_current()) else { continue };
             let Some(present) = item.present.as_ref().filter(|present| !present.is_on_host) else { continue };
             let level = item.kept_level();
-            if item.rhythm.last() == now || level.is_some_and(|level| level <= present.first_mip) {
+            let is_used = item.rhythm.last() == now || item.pending_use(&self.passed).is_some();
+            if is_used || level.is_some_and(|level| level <= present.first_mip) {
                 continue;
             }
-            if is_wanted(item) {
-                let bytes = present.bytes.saturating_sub(level.map_or(0, |level| item.bytes_from(level)));
-                let next_use = item.rhythm.next_use(now);
-                self.candidates.push(Candidate { item: index, bytes, priority: item.priority, next_use });
-            }
+            let bytes = present.bytes.saturating_sub(level.map_or(0, |level| item.bytes_from(level)));
+            let next_use = item.rhythm.next_use(now);
+            self.candidates.push(Candidate { item: index, bytes, priority: item.priority, next_use });
         }
         order(&mut self.candidates);
     }
@@ -136,7 +204,7 @@ impl<D: Device> Paging<D> {
 
 /// How soon a used resource that is away has to come, the most urgent last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Urgency {
+pub(super) enum Urgency {
     /// In a later commit, if this one has copied enough or has no room.
     MayWait,
     /// Now, but if the device has no room, in host memory.
@@ -146,12 +214,13 @@ enum Urgency {
 }
 
 impl Urgency {
-    /// Returns the urgency of a resource; `is_slow` if it is in host memory.
-    const fn of(when_away: WhenAway, is_slow: bool) -> Self {
-        match when_away {
-            WhenAway::BringBack => Self::Now,
-            WhenAway::UseFromHost if !is_slow => Self::FromHost,
-            WhenAway::UseFromHost | WhenAway::MayBeAway { .. } => Self::MayWait,
+    fn of<D: Device>(item: &Item<D>) -> Self {
+        match item.when_away {
+            // It is in host memory.
+            _ if item.has(item.demand) || item.used_as == UseKind::Soon => Self::MayWait,
+            WhenAway::UseFromHost => Self::FromHost,
+            WhenAway::MayBeAway { .. } if item.used_as != UseKind::Written => Self::MayWait,
+            _ => Self::Now,
         }
     }
 }
@@ -170,6 +239,13 @@ struct Work<'a, 'c, D: TransferSupport, R: Transfer<D>> {
     was_short: bool,
 }
 
+/// The outcome of bringing a resource.
+enum Brought {
+    Done,
+    /// The device has no room. The allocator's error, if it had less memory than the limit.
+    NoRoom(Option<Error>),
+}
+
 impl<D: TransferSupport> Paging<D> {
     /// Prepares the resources that a frame uses: records copies for those that are away into the frame's command list,
     /// and lets others leave if the device has no room. Call it before the frame's commands that use paged resources, and
@@ -178,14 +254,17 @@ impl<D: TransferSupport> Paging<D> {
     /// If the frame is not submitted, its copies are made again by a later commit.
     ///
     /// # Errors
-    /// [`PagingError::NoRoom`]; the frame or a resource is foreign; host memory is short; the driver failed. No contents
-    /// are lost, and the commit can be repeated.
+    /// [`PagingError::NoRoom`]; [`PagingError::OpenFrame`]; the frame or a resource is foreign; host memory is short; the
+    /// driver failed. No contents are lost. The commit can be repeated with the same frame. The frame can also be submitted
+    /// as it is, with commands that only use resources which are present; a resource that is written must be present with
+    /// all mip levels.
     ///
     /// # Safety
-    /// - The recorder's command list is submitted as `frame`, or never. It is in the recording state, and its queue
-    ///   supports copies of the formats.
-    /// - The commands of the frame use only the paged resources of `uses`, and write only those that were added as
-    ///   written. Textures are in the layout or state of the recorder, before and after them.
+    /// - The recorder's command list is submitted as `frame`, or never, before all other lists of the frame that use paged
+    ///   resources. It is in the recording state, and its queue supports copies of the formats.
+    /// - The commands of the frame use only paged resources that are in the `uses` of its last commit, and write only those
+    ///   that were added as written. Textures are in the layout or state of the recorder, before and after them.
+    /// - Frames of a timeline are committed in the order of their submission.
     /// - The submission waits for [`Paging::waits`]. Work on another queue that uses a resource after a frame that writes
     ///   it waits for that frame.
     pub unsafe fn commit<R: Transfer<D>>(
@@ -200,31 +279,39 @@ impl<D: TransferSupport> Paging<D> {
         let memory = self.memory.clone();
         // SAFETY: the caller promises the same.
         let mut commands = unsafe { Commands::new(&memory, frame, recorder) }.map_err(|_| PagingError::ForeignFrame)?;
-        self.changed.clear();
+        self.read_timelines();
         self.sweep();
         self.settle();
+        self.check_open(uses, frame)?;
         self.now += 1;
         self.stamp(uses, frame);
+        self.find_missing();
         self.follow_excess();
-        let limit = self.limit_bytes();
+        let limit = self.limit_now(!self.missing.is_empty() || !self.without_kept.is_empty());
         let (step, commands) = (PagingStep { limit_bytes: limit, ..Default::default() }, &mut commands);
         let mut work = Work { commands, frame, step, limit, is_gathered: false, next: 0, was_short: false };
-        let brought = self.bring_used(&mut work);
-        self.bring_kept(&mut work)?;
-        self.leave_excess(&mut work)?;
-        self.write_back(&mut work)?;
+        let mut result = self.bring_used(&mut work);
+        self.mark_written();
+        // Each of these leaves the resources as they are if it fails.
+        result = result.and(self.bring_kept(&mut work));
+        result = result.and(self.leave_excess(&mut work));
+        let written_back = self.write_back(&mut work);
         self.finish(&mut work);
-        brought?;
-        self.make_resident(frame)?;
+        if let Err(PagingError::NoRoom { waits_for: waits_for @ None, .. }) = &mut result
+            && work.step.written_back_bytes > 0
+        {
+            *waits_for = Some(frame.point());
+        }
+        result.and(written_back).and(self.make_resident(frame))?;
         Ok(work.step)
     }
 
     /// While the heap is beyond its limit, frees empty blocks and recycled objects now and then. If that is not enough,
-    /// because blocks are not empty, lets more resources leave.
+    /// because blocks are not empty, lets more resources leave, as long as that helps.
     fn follow_excess(&mut self) {
         let excess = self.excess_bytes();
         if self.residency.is_some() || excess == 0 {
-            (self.excess_commits, self.squeezed_bytes) = (0, 0);
+            (self.excess_commits, self.squeezed_bytes, self.squeezed_at) = (0, 0, u64::MAX);
             return;
         }
         self.excess_commits += 1;
@@ -232,37 +319,51 @@ impl<D: TransferSupport> Paging<D> {
             self.memory.reclaim();
             self.memory.budgets().trim();
             let excess = self.excess_bytes();
-            self.squeezed_bytes += if excess > 0 { self.largest_bytes.max(excess / COMMITS_PER_TRIM) } else { 0 };
+            let helps = excess < self.squeezed_at || self.squeezed_bytes < self.largest_bytes.saturating_mul(4);
+            if excess > 0 && helps {
+                let more = self.largest_bytes.max(excess / COMMITS_PER_TRIM);
+                self.squeezed_bytes = (self.squeezed_bytes + more).min(self.squeezed_bytes.max(self.device_bytes / 2));
+            }
+            self.squeezed_at = excess;
         }
     }
 
-    /// Brings the used resources that are away, those with the highest priority first. If one has no room, goes on with
-    /// the others and returns its error.
-    fn bring_used<R: Transfer<D>>(&mut self, work: &mut Work<'_, '_, D, R>) -> Result<(), PagingError> {
-        let mut missing: Vec<(Urgency, Priority, u64, Reverse<u32>)> = Vec::new();
+    /// Lists the used resources that are away, the most urgent first.
+    fn find_missing(&mut self) {
+        self.missing.clear();
         for index in &self.used {
             let item = self.items[*index as usize].as_ref().expect("stamped");
             let is_slow = item.is_current() && item.present.as_ref().is_some_and(|present| present.is_on_host);
             if !item.has(item.demand) || is_slow {
-                let urgency = Urgency::of(item.when_away, is_slow);
-                missing.push((urgency, item.priority, item.bytes_from(item.demand), Reverse(*index)));
+                let bytes = item.bytes_from(item.demand);
+                self.missing.push((Urgency::of(item), item.priority, bytes, Reverse(*index)));
             }
         }
-        missing.sort_unstable_by(|one, other| other.cmp(one));
-        let mut failed = Ok(());
-        for (urgency, _, bytes, Reverse(index)) in missing {
-            let is_required = urgency != Urgency::MayWait;
+        self.missing.sort_unstable_by(|one, other| other.cmp(one));
+    }
+
+    /// Brings the used resources that are away. If one has no room, goes on with the others and returns its error.
+    fn bring_used<R: Transfer<D>>(&mut self, work: &mut Work<'_, '_, D, R>) -> Result<(), PagingError> {
+        let (missing, mut failed) = (std::mem::take(&mut self.missing), Ok(()));
+        for (urgency, _, bytes, Reverse(index)) in &missing {
+            let (is_required, index) = (*urgency != Urgency::MayWait, *index);
             let sum = work.step.brought_bytes + bytes;
             if !is_required && work.step.brought_bytes > 0 && sum > self.desc.bytes_per_commit_max {
                 continue;
             }
             let first_mip = self.items[index as usize].as_ref().map_or(0, |item| item.demand);
             match self.bring(work, index, first_mip) {
-                Err(PagingError::NoRoom { .. }) if !is_required => self.bring_coarser(work, index, first_mip)?,
+                Ok(Brought::NoRoom(cause)) if is_required => {
+                    if failed.is_ok() {
+                        failed = Err(self.no_room(work, index, *bytes, cause));
+                    }
+                }
+                Ok(Brought::NoRoom(_)) => failed = failed.and(self.bring_coarser(work, index, first_mip)),
                 Err(error) => failed = failed.and(Err(error)),
-                Ok(()) => {}
+                Ok(Brought::Done) => {}
             }
         }
+        self.missing = missing;
         failed
     }
 
@@ -277,9 +378,8 @@ impl<D: TransferSupport> Paging<D> {
         let end = item.present.as_ref().map_or(item.layout.levels.len() as u32, |present| present.first_mip);
         let coarser: SmallVec<[u32; 16]> = (first_mip + 1..end).filter(|mip| item.start_of(*mip) == *mip).collect();
         for mip in coarser {
-            match self.bring(work, index, mip) {
-                Err(PagingError::NoRoom { .. }) => {}
-                other => return other,
+            if let Brought::Done = self.bring(work, index, mip)? {
+                break;
             }
         }
         Ok(())
@@ -287,16 +387,24 @@ impl<D: TransferSupport> Paging<D> {
 
     /// Brings the mip levels that stay on the device, of resources that have none there yet.
     fn bring_kept<R: Transfer<D>>(&mut self, work: &mut Work<'_, '_, D, R>) -> Result<(), PagingError> {
-        let mut at = 0;
+        let (mut at, mut bytes) = (0, 0);
         while let Some(index) = self.without_kept.get(at).copied() {
-            let item = self.items[index as usize].as_ref();
-            let level = item.and_then(|item| item.kept_level().filter(|level| !item.has(*level)));
-            match level.map_or(Ok(()), |level| self.bring(work, index, level)) {
-                Ok(()) => drop(self.without_kept.swap_remove(at)),
-                Err(PagingError::NoRoom { .. }) => at += 1,
-                Err(error) => return Err(error),
+            let Some(item) = &mut self.items[index as usize] else { return Ok(()) };
+            if let Some(level) = item.kept_level().filter(|level| !item.has(*level)) {
+                bytes += item.bytes_from(level);
+                if at > 0 && bytes > self.desc.bytes_per_commit_max {
+                    break;
+                }
+                if let Brought::NoRoom(_) = self.bring(work, index, level)? {
+                    break;
+                }
             }
+            if let Some(item) = &mut self.items[index as usize] {
+                item.wants_kept = false;
+            }
+            at += 1;
         }
+        self.without_kept.drain(..at);
         Ok(())
     }
 
@@ -306,29 +414,63 @@ impl<D: TransferSupport> Paging<D> {
         work: &mut Work<'_, '_, D, R>,
         index: u32,
         first_mip: u32,
-    ) -> Result<(), PagingError> {
+    ) -> Result<Brought, PagingError> {
         let item = self.items[index as usize].as_ref().expect("the caller has it");
-        let (bytes, from_host) = (item.bytes_from(first_mip), item.when_away == WhenAway::UseFromHost);
-        let is_present = item.present.is_some();
-        let (mut has_room, mut refused) = (self.make_room(work, bytes), None);
+        let bytes = item.bytes_from(first_mip);
+        let from_host = item.when_away == WhenAway::UseFromHost && self.host_types != 0 && !item.has(first_mip);
+        let is_evictable = self.residency.is_some();
+        let device = !self.host_types;
+        let (mut has_room, mut refused) =
+            (self.make_room(work, bytes) || self.leave_for_itself(work, index, bytes), None);
         loop {
-            let is_on_host = !has_room && from_host && self.host_types != 0;
-            if !has_room && (!is_on_host || is_present) {
-                return Err(self.no_room(work, index, bytes, refused));
+            let is_from_host = !has_room && from_host;
+            if !has_room && !is_from_host {
+                return Ok(Brought::NoRoom(refused));
             }
-            let memory_types = if is_on_host { self.host_types } else { u32::MAX };
-            let is_evictable = self.residency.is_some();
-            let movable = self.desc.movable.then_some(index).filter(|_| !is_on_host && !is_evictable);
-            let target = Target { first_mip, memory_types, is_on_host, is_evictable, movable };
+            let movable = self.desc.movable && !is_from_host && !is_evictable;
+            let target = Target {
+                first_mip,
+                memory_types: if is_from_host { self.host_types } else { device },
+                host_types: self.host_types,
+                is_evictable,
+                movable: movable.then(|| self.mark() ^ u64::from(index)),
+            };
             match self.bring_to(work, index, target) {
+                Ok(()) => return Ok(Brought::Done),
+                Err(PagingError::Memory(error @ Error::NoMemoryType { .. })) if is_from_host => {
+                    return Ok(Brought::NoRoom(Some(error)));
+                }
+                // The allocator has evicted what it could.
+                Err(PagingError::Memory(error)) if is_shortage(&error) && is_evictable => {
+                    return Ok(Brought::NoRoom(Some(error)));
+                }
                 // The estimate was wrong: free ranges are too small, or another process takes memory.
-                Err(PagingError::Memory(error)) if is_shortage(&error) && !is_on_host => {
+                Err(PagingError::Memory(error)) if is_shortage(&error) && !is_from_host => {
                     work.limit = work.limit.min(self.device_bytes + self.retiring_bytes());
                     (has_room, refused) = (self.make_room(work, bytes), Some(error));
                 }
-                other => return other,
+                Err(error) => return Err(error),
             }
         }
+    }
+
+    /// If a resource has no room beside its own object, and no work uses that, lets it leave first. Returns `true` if there
+    /// is room then.
+    fn leave_for_itself<R: Transfer<D>>(&mut self, work: &mut Work<'_, '_, D, R>, index: u32, bytes: u64) -> bool {
+        let here = work.frame.point();
+        let item = self.items[index as usize].as_ref().expect("the caller has it");
+        let Some(held) = item.present.as_ref().map(|present| present.device_bytes()) else { return false };
+        let is_used = item.uses.iter().any(|point| *point != here && !has_passed(&self.passed, *point));
+        let is_free = item.is_current() && !item.is_pinned && !is_used && item.copied_at != Some(here);
+        let sum = (self.device_bytes + self.retiring_bytes() - held).saturating_add(bytes);
+        if !is_free || held == 0 || sum > work.limit {
+            return false;
+        }
+        self.remove(index, Some(here));
+        self.note_changed(index);
+        self.want_kept(index);
+        self.memory.reclaim();
+        true
     }
 
     fn bring_to<R: Transfer<D>>(
@@ -337,73 +479,82 @@ impl<D: TransferSupport> Paging<D> {
         index: u32,
         target: Target,
     ) -> Result<(), PagingError> {
+        let (point, passed) = (work.frame.point(), &self.passed);
         let item = self.items[index as usize].as_mut().expect("the caller has it");
+        // A copy from the object waits for the work that fills it. It changes the layout, so it waits for all other work.
+        let others = item.uses.iter().filter(|used| used.timeline != point.timeline);
+        others.filter(|used| !has_passed(passed, **used)).for_each(|used| self.waits.insert(*used));
         let on_device = |item: &Item<D>| item.present.as_ref().map_or(0, |present| present.device_bytes());
         // Until it returns, the resource counts as away: if a recorder panics, it is.
-        let before = on_device(item);
+        let (before, generation) = (on_device(item), item.generation);
         self.device_bytes -= before;
-        let generation = item.generation;
         let brought = item.bring(&self.memory, work.commands, work.frame, target);
         self.device_bytes += on_device(item);
-        if before > 0 && (item.generation != generation || item.present.is_none()) {
-            self.retiring.push((before, work.frame.point()));
+        let is_exchanged = item.present.as_ref().is_none_or(|present| present.filled_at == point);
+        if before > 0 && item.generation != generation && is_exchanged {
+            let mut points: SmallVec<[SyncPoint; 2]> = item.uses.clone();
+            points.retain(|used| !has_passed(&self.passed, *used));
+            self.retiring.push((before, points));
+        }
+        if item.generation != generation {
+            self.note_changed(index);
+        }
+        if brought.is_err() {
+            self.want_kept(index);
         }
         let copied = brought?;
         work.step.brought_count += 1;
         work.step.brought_bytes += copied;
-        self.changed.push(item.user_data);
         self.unsettled.push(index);
         self.note_paged(index, true, copied);
         Ok(())
     }
 
-    /// Lets resources leave until `bytes` more have room on the device. Returns `false` if they have none.
+    /// Lets resources leave until `bytes` more have room on the device. Returns `false` if they have none; then no resource
+    /// leaves, except if the device has more bytes than the limit without them.
     fn make_room<R: Transfer<D>>(&mut self, work: &mut Work<'_, '_, D, R>, bytes: u64) -> bool {
         if self.residency.is_some() {
             return true;
         }
-        let is_short = |paging: &Self, work: &Work<'_, '_, D, R>| {
-            (paging.device_bytes + paging.retiring_bytes()).saturating_add(bytes) > work.limit
+        let missing = |paging: &Self, work: &Work<'_, '_, D, R>| {
+            (paging.device_bytes + paging.retiring_bytes()).saturating_add(bytes).saturating_sub(work.limit)
         };
-        if !is_short(self, work) {
+        if missing(self, work) == 0 {
             return true;
         }
         if !work.is_gathered {
             self.memory.reclaim();
-            let shared = Arc::clone(self.memory.shared());
-            self.retiring.retain(|(_, point)| !has_passed(&shared, *point));
-            self.gather(self.now, |item| item.is_current() && item.pending_use(&shared).is_none());
+            self.read_timelines();
+            self.forget_retired();
+            self.gather(self.now);
             (work.is_gathered, work.next) = (true, 0);
         }
-        let mut has_left = false;
-        while is_short(self, work) && work.next < self.candidates.len() {
+        let (count, freed) = enough(&self.candidates[work.next..], missing(self, work));
+        if freed < missing(self, work) && bytes > 0 {
+            work.was_short = true;
+            return false;
+        }
+        for _ in 0..count {
             let index = self.candidates[work.next].item;
             work.next += 1;
             self.leave(work, index);
-            has_left = true;
         }
-        if has_left {
+        if count > 0 {
             self.memory.reclaim();
         }
-        let has_room = !is_short(self, work);
+        let has_room = missing(self, work) == 0;
         work.was_short |= !has_room;
         has_room
     }
 
     /// Lets a resource leave. The mip levels that stay are brought again at the end of the commit.
     fn leave<R: Transfer<D>>(&mut self, work: &mut Work<'_, '_, D, R>, index: u32) {
-        let item = self.items[index as usize].as_mut().expect("a candidate is live");
-        let kept = item.kept_level();
-        // SAFETY: every commit has recorded its use, and the caller of `new` commits each submission.
-        let bytes = unsafe { item.leave() };
-        self.device_bytes -= bytes;
-        self.changed.push(item.user_data);
+        let bytes = self.remove(index, None);
         work.step.left_count += 1;
         work.step.left_bytes += bytes;
+        self.note_changed(index);
         self.note_paged(index, false, bytes);
-        if kept.is_some() {
-            self.without_kept.push(index);
-        }
+        self.want_kept(index);
     }
 
     /// Lets resources leave while the device has more bytes than the limit. If that is not enough, textures in use give
@@ -415,42 +566,64 @@ impl<D: TransferSupport> Paging<D> {
         for index in 0..self.used.len() {
             let index = self.used[index];
             let Some(item) = &self.items[index as usize] else { continue };
-            let finest = item.present.as_ref().filter(|present| !present.is_on_host).map(|present| present.first_mip);
-            if item.is_pinned || !item.is_current() || finest.is_none_or(|finest| finest >= item.demand) {
+            let present = item.present.as_ref().filter(|present| !present.is_on_host);
+            let Some((finest, bytes)) = present.map(|present| (present.first_mip, present.bytes)) else { continue };
+            if item.is_pinned || !item.is_current() || finest >= item.demand {
                 continue;
             }
-            let target = Target::on_device(item.demand, self.desc.movable.then_some(index));
+            let movable = self.desc.movable.then(|| self.mark() ^ u64::from(index));
+            let (memory_types, host_types) = (!self.host_types, self.host_types);
+            let target = Target { first_mip: item.demand, memory_types, host_types, is_evictable: false, movable };
+            let (count, copied) = (work.step.brought_count, work.step.brought_bytes);
+            let given_up = bytes.saturating_sub(item.bytes_from(item.demand));
             match self.bring_to(work, index, target) {
                 Err(PagingError::Memory(error)) if is_shortage(&error) => return Ok(()),
                 other => other?,
             }
+            (work.step.brought_count, work.step.brought_bytes) = (count, copied);
+            work.step.left_count += 1;
+            work.step.left_bytes += given_up;
+            self.note_paged(index, false, given_up);
         }
         Ok(())
     }
 
-    /// Records copies of written resources to the host if the device is nearly full.
+    /// Records copies of written resources to the host if the device is nearly full, and of those in host memory, so that
+    /// they can move.
     fn write_back<R: Transfer<D>>(&mut self, work: &mut Work<'_, '_, D, R>) -> Result<(), PagingError> {
-        for index in &self.used {
-            let written = self.items[*index as usize].as_mut().filter(|item| item.is_written);
-            written.into_iter().for_each(|item| item.host.state = HostState::Stale);
+        if self.residency.is_some() || self.stale.is_empty() {
+            return Ok(());
         }
         let ahead = (work.limit / SPARE_PART).max(self.largest_bytes);
         let is_nearly_full = (self.device_bytes + self.retiring_bytes()).saturating_add(ahead) > work.limit;
-        if self.residency.is_some() || !(is_nearly_full || work.was_short) {
-            return Ok(());
+        let items = &mut self.items;
+        self.stale.retain(|index| {
+            let Some(item) = &mut items[*index as usize] else { return false };
+            item.is_listed_stale = item.host.state == HostState::Stale;
+            item.is_listed_stale
+        });
+        let (items, passed, now) = (&self.items, &self.passed, self.now);
+        self.candidates.clear();
+        for index in &self.stale {
+            let Some(item) = &items[*index as usize] else { continue };
+            let Some(present) = &item.present else { continue };
+            let is_idle = item.rhythm.last() != now && item.pending_use(passed).is_none();
+            if is_idle && (present.is_on_host || is_nearly_full || work.was_short) {
+                let (bytes, priority, next_use) = (present.bytes, item.priority, item.rhythm.next_use(now));
+                self.candidates.push(Candidate { item: *index, bytes, priority, next_use });
+            }
         }
-        let shared = Arc::clone(self.memory.shared());
-        self.gather(self.now, |item| item.host.state == HostState::Stale && item.pending_use(&shared).is_none());
-        for index in 0..self.candidates.len() {
-            let at = self.candidates[index].item;
-            let item = self.items[at as usize].as_mut().expect("a candidate is live");
+        order(&mut self.candidates);
+        for at in 0..self.candidates.len() {
+            let index = self.candidates[at].item;
+            let item = self.items[index as usize].as_mut().expect("a candidate is live");
             let sum = work.step.written_back_bytes + item.layout.tight_bytes;
             if work.step.written_back_bytes > 0 && sum > self.desc.write_back_bytes_max {
                 break;
             }
-            let copied = item.write_back(&self.memory, work.commands, work.frame, self.host_types)?;
-            work.step.written_back_bytes += copied;
-            self.unsettled.push(at);
+            work.step.written_back_bytes +=
+                item.write_back(&self.memory, work.commands, work.frame, self.host_types)?;
+            self.unsettled.push(index);
         }
         Ok(())
     }
@@ -462,35 +635,32 @@ impl<D: TransferSupport> Paging<D> {
         missing_bytes: u64,
         cause: Option<Error>,
     ) -> PagingError {
-        let (shared, here) = (self.memory.shared(), work.frame.point());
+        let here = work.frame.point();
         let present = self.items.iter().flatten().filter(|item| item.present.is_some() && !item.is_pinned);
         let idle = present.filter(|item| item.rhythm.last() != self.now);
-        let pending = idle.filter_map(|item| item.pending_use(shared)).filter(|point| *point != here);
+        let pending = idle.filter_map(|item| item.pending_use(&self.passed));
+        let retiring = self.retiring.iter().flat_map(|(_, points)| points.iter().copied());
         PagingError::NoRoom {
             name: self.items[index as usize].as_ref().map_or_else(Box::default, |item| item.name.clone()),
             missing_bytes,
             device_bytes: self.device_bytes + self.retiring_bytes(),
             limit_bytes: work.limit,
             cause: cause.map(Box::new),
-            waits_for: pending
-                .chain(self.retiring.iter().map(|(_, point)| *point))
-                .filter(|point| *point != here)
-                .min(),
+            waits_for: pending.chain(retiring).filter(|point| *point != here).min(),
         }
     }
 
     /// Counts the used resources that are away, and collects the points to wait for.
     fn finish<R: Transfer<D>>(&mut self, work: &mut Work<'_, '_, D, R>) {
-        let (shared, timeline) = (self.memory.shared(), work.frame.point().timeline);
+        let timeline = work.frame.point().timeline;
         for index in &self.used {
             let Some(item) = &self.items[*index as usize] else { continue };
             work.step.away_count += u32::from(!item.has(item.demand));
-            if let Some(present) = &item.present {
-                work.step.on_host_count += u32::from(present.is_on_host);
-                let is_elsewhere = present.filled_at.timeline != timeline;
-                if is_elsewhere && !has_passed(shared, present.filled_at) {
-                    self.waits.insert(present.filled_at);
-                }
+            work.step.on_host_count += u32::from(item.present.as_ref().is_some_and(|present| present.is_on_host));
+            if let Some(copied_at) = item.copied_at.filter(|point| point.timeline != timeline)
+                && !has_passed(&self.passed, copied_at)
+            {
+                self.waits.insert(copied_at);
             }
         }
         work.step.device_bytes = self.device_bytes;

@@ -1,5 +1,6 @@
 //! Tests of paging on the simulated device.
 
+mod hostile;
 mod program;
 mod rules;
 mod scene;

@@ -58,6 +58,15 @@ impl Program {
         self.memory.reclaim();
     }
 
+    /// Returns a second timeline, and an open frame of it.
+    pub fn other_queue(&self) -> (Timeline<Device>, Frame) {
+        let fence = self.device.create_fence(0);
+        // SAFETY: as in `new`.
+        let timeline = unsafe { self.memory.timeline(fence) }.expect("the device is not lost");
+        let frame = timeline.begin();
+        (timeline, frame)
+    }
+
     /// Commits and submits a frame that only uses these resources.
     pub fn frame(&mut self, uses: &PageUses) -> PagingStep {
         let (frame, mut commands) = (self.timeline.begin(), Vec::new());

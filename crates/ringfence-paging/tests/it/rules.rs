@@ -12,20 +12,20 @@ use super::program::{Program, Shared};
 use super::scene::{contents, desc, texels};
 
 /// Memory of one texture on the simulated device.
-const TEXTURE: u64 = 24_576;
+pub const TEXTURE: u64 = 24_576;
 
-fn add(program: &mut Program, index: u64, page: PageDesc<'_>) -> PagedTexture {
+pub fn add(program: &mut Program, index: u64, page: PageDesc<'_>) -> PagedTexture {
     program.paging.add_texture(&desc(), &contents(index), page).expect("host memory")
 }
 
-fn uses_of<'a>(textures: impl IntoIterator<Item = &'a PagedTexture>) -> PageUses {
+pub fn uses_of<'a>(textures: impl IntoIterator<Item = &'a PagedTexture>) -> PageUses {
     let mut uses = PageUses::new();
     textures.into_iter().for_each(|texture| uses.add(texture));
     uses
 }
 
 /// Runs a frame that uses the texture and compares a row of it.
-fn look(program: &mut Program, texture: &PagedTexture, index: u64) {
+pub fn look(program: &mut Program, texture: &PagedTexture, index: u64) {
     let (frame, mut commands) = (program.timeline.begin(), Vec::new());
     program.commit(&uses_of([texture]), &frame, &mut commands).expect("there is room");
     program.look(&frame, &mut commands, texture, 0, texels(index, 0)[..256].to_vec());
@@ -79,7 +79,7 @@ fn copies_of_a_frame_that_is_not_submitted_are_made_again() {
     let texture = add(&mut program, 5, PageDesc { user_data: 55, ..Default::default() });
     let (frame, mut commands) = (program.timeline.begin(), Vec::new());
     program.commit(&uses_of([&texture]), &frame, &mut commands).expect("there is room");
-    assert_eq!(program.paging.changed(), [55]);
+    assert_eq!(program.paging.take_changed(), [55]);
     let lost = program.paging.generation(&texture);
     drop(commands);
     frame.discard();
@@ -214,10 +214,10 @@ fn a_lower_limit_names_the_resources_that_leave_and_they_leave() {
     for texture in &textures {
         program.frame(&uses_of([texture]));
     }
+    program.pace(0);
     assert_eq!(program.paging.to_leave(), []);
     program.paging.set_device_bytes_max(3 * TEXTURE);
     assert_eq!(program.paging.to_leave(), [0, 1, 2, 3, 4]);
-    program.pace(0);
     let step = program.frame(&PageUses::new());
     assert_eq!((step.left_count, step.device_bytes <= 3 * TEXTURE), (5, true));
     assert!(textures.iter().map(|texture| program.paging.texture(texture).is_some()).eq((0..8).map(|index| index > 4)));
