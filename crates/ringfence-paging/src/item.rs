@@ -340,10 +340,10 @@ impl<D: Device> Item<D> {
         if shown.is_none() {
             return Ok(0);
         }
-        self.use_in(point);
-        self.copied_at = Some(point);
         // Until all copies are recorded, the earlier copy on the host stays.
         let made = if self.host.is_writable { None } else { Some(self.host_buffer(memory, host_types)?) };
+        self.use_in(point);
+        self.copied_at = Some(point);
         let shown = self.present.as_ref().map(|present| &present.body);
         let (Some(body), Some(host)) = (shown, made.as_ref().or(self.host.buffer.as_ref())) else { return Ok(0) };
         match body {
