@@ -279,3 +279,20 @@ fn a_prefetched_resource_comes_before_its_use_and_never_fails_a_commit() {
     drop(textures);
     program.end();
 }
+
+#[test]
+fn a_dropped_resource_lives_until_its_uses_have_passed() {
+    let mut program = Program::limited(4 * TEXTURE);
+    let texture = add(&mut program, 9, PageDesc::default());
+    let (frame, mut commands) = (program.timeline.begin(), Vec::new());
+    program.commit(&uses_of([&texture]), &frame, &mut commands).expect("there is room");
+    program.look(&frame, &mut commands, &texture, 0, texels(9, 0)[..256].to_vec());
+    program.device.pause(0);
+    program.submit(frame, commands);
+    drop(texture);
+    let (frame, mut commands) = (program.timeline.begin(), Vec::new());
+    program.commit(&PageUses::new(), &frame, &mut commands).expect("nothing is used");
+    program.submit(frame, commands);
+    program.device.resume(0);
+    program.end();
+}
