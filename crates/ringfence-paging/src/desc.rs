@@ -43,7 +43,7 @@ pub struct PageDesc<'a> {
     pub priority: Priority,
     /// What happens if a commit uses the resource while it is away.
     pub when_away: WhenAway,
-    /// A number of the program, which [`Paging::changed`](crate::Paging::changed) returns.
+    /// A number of the program, which [`Paging::take_changed`](crate::Paging::take_changed) returns.
     pub user_data: u64,
 }
 
