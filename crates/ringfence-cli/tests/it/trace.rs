@@ -100,7 +100,7 @@ fn replay_reads_a_trace_and_what_is_left_of_one() {
     let mut other = bytes;
     other[8] = 9;
     fs::write(&damaged_path, &other).expect("it can be written");
-    assert!(replay(&damaged_path).err.contains("has version 9; this library reads versions 1 to 2"));
+    assert!(replay(&damaged_path).err.contains("has version 9; this library reads versions 1 to 3"));
 }
 
 #[test]
