@@ -16,7 +16,7 @@ use ringfence_hal::transfer::{Transfer, TransferSupport};
 use ringfence_hal::{BufferDesc, BufferUsage, Device, DeviceError, Priority, TexelBox, TextureDesc};
 use ringfence_memory::defrag::{DefragPass, MoveError};
 use ringfence_memory::extend::{Passed, Shared};
-use ringfence_memory::{AllocationDesc, Allocator, Buffer, Dedicated, Error, Frame, Location, Texture};
+use ringfence_memory::{AllocationDesc, Allocator, Buffer, Dedicated, Error, Frame, Texture};
 use smallvec::SmallVec;
 
 use crate::PagingError;
@@ -440,6 +440,3 @@ pub(crate) fn is_shortage(error: &Error) -> bool {
         _ => false,
     }
 }
-
-/// Location of the first contents.
-pub(crate) const FIRST_CONTENTS: Location = Location::Upload;

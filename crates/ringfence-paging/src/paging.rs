@@ -23,7 +23,7 @@ use ringfence_hal::{BufferDesc, BufferUsage, Device, Kind, Priority, TextureDesc
 use ringfence_memory::defrag::{DefragPass, MoveError};
 use ringfence_memory::extend::Passed;
 use ringfence_memory::residency::{Residency, UseList};
-use ringfence_memory::{AllocationDesc, Allocator, Buffer, Error, Frame, Plan, Texture};
+use ringfence_memory::{AllocationDesc, Allocator, Buffer, Error, Frame, Location, Plan, Texture};
 use smallvec::SmallVec;
 
 use commit::Missing;
@@ -32,7 +32,7 @@ use crate::PagingError;
 use crate::desc::{PageDesc, PagingDesc, WhenAway};
 use crate::handle::{Alive, Handle, Key, Paged, PagedBuffer, PagedTexture, UseKind};
 use crate::host_copy::{HostCopy, HostState, Layout, host_types};
-use crate::item::{Body, FIRST_CONTENTS, Item, Shape, is_shortage};
+use crate::item::{Body, Item, Shape, is_shortage};
 use crate::policy::{Candidate, Rhythm, enough};
 
 /// Buffers and textures that leave the device while they are not used, and come back before their next use. See the
@@ -79,6 +79,9 @@ pub struct Paging<D: Device> {
     stale: Vec<u32>,
     /// The values that the timelines have reached.
     passed: Passed,
+    /// The frame of the last commit, and `true` if that commit repeated an earlier one of the same frame.
+    committed: Option<SyncPoint>,
+    is_repeated: bool,
     /// Points of other timelines that the last frame must wait for.
     waits: SyncSet,
     candidates: Vec<Candidate>,
@@ -132,8 +135,8 @@ impl<D: Device> Paging<D> {
     /// Creates a paging without resources.
     ///
     /// # Safety
-    /// - Each submission that uses a paged resource is committed ([`Paging::commit`]) with that resource in its uses.
-    /// - On Direct3D 12, the promises of [`Allocator::residency`] for the paged resources: which a commit keeps.
+    /// Each submission that uses a paged resource is committed before it ([`Paging::commit`]) with that resource in its uses. On
+    /// Direct3D 12, all other evictable resources are committed as for [`Allocator::residency`].
     #[must_use]
     pub unsafe fn new(memory: &Allocator<D>, desc: PagingDesc) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(1);
@@ -169,6 +172,8 @@ impl<D: Device> Paging<D> {
             passed: Passed::default(),
             missing: Vec::new(),
             last_limit: None,
+            committed: None,
+            is_repeated: false,
             waits: SyncSet::new(),
             candidates: Vec::new(),
             totals: PagingTotals::default(),
@@ -301,7 +306,7 @@ impl<D: Device> Paging<D> {
             return Err(PagingError::WrongSize { given, needed });
         }
         let desc = BufferDesc { size: layout.bytes, usage: BufferUsage::COPY_SRC };
-        let request = AllocationDesc { name, location: FIRST_CONTENTS, recycle: false, ..Default::default() };
+        let request = AllocationDesc { name, location: Location::Upload, recycle: false, ..Default::default() };
         let mut buffer = self.memory.create_buffer(&desc, request)?;
         buffer.write(0, &layout.padded(contents))?;
         Ok(buffer)

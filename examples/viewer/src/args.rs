@@ -15,7 +15,7 @@ pub struct Args {
     pub report: Option<String>,
     /// A glTF file; `None` for the generated scene.
     pub scene: Option<String>,
-    /// Memory of streamed textures, in bytes.
+    /// Memory of paged textures, in bytes.
     pub budget: u64,
     /// The frame at which the targets get half their size, and 10 frames later their size again.
     pub resize_at: Option<u32>,

@@ -96,6 +96,10 @@ impl<D: Device> Paging<D> {
             if self.residency.is_some() && settled.is_settled && item.has(0) {
                 item.host = HostCopy { buffer: None, state: HostState::Stale, is_writable: false };
             }
+            let is_lost = settled.is_settled && item.host.state == HostState::Stale && self.residency.is_none();
+            if is_lost && !std::mem::replace(&mut item.is_listed_stale, true) {
+                self.stale.push(index);
+            }
             if let Some(bytes) = settled.lost_bytes {
                 self.device_bytes -= bytes;
                 self.note_changed(index);
@@ -140,9 +144,14 @@ impl<D: Device> Paging<D> {
 
     /// Records the uses of a frame. After it, `used` has each used resource once, and its demand.
     fn stamp(&mut self, uses: &PageUses, frame: &Frame) {
-        self.used.clear();
-        self.waits.clear();
         let point = frame.point();
+        self.used.clear();
+        // The copies of an earlier commit of the same frame are recorded, and wait too.
+        self.is_repeated = self.committed == Some(point);
+        if !self.is_repeated {
+            self.waits.clear();
+        }
+        self.committed = Some(point);
         for Use { key, first_mip, kind } in &uses.0 {
             let Some(item) = &mut self.items[key.index as usize] else { continue };
             if item.serial != key.serial {
@@ -264,7 +273,8 @@ impl<D: TransferSupport> Paging<D> {
     ///   resources. It is in the recording state, and its queue supports copies of the formats.
     /// - The commands of the frame use only paged resources that are in the `uses` of its last commit, and write only those
     ///   that were added as written. Textures are in the layout or state of the recorder, before and after them.
-    /// - Frames of a timeline are committed in the order of their submission.
+    /// - Frames of a timeline are committed in the order of their submission. If a frame is committed again, commands that
+    ///   were recorded before use only paged resources that are present after it, with the same generation.
     /// - The submission waits for [`Paging::waits`]. Work on another queue that uses a resource after a frame that writes
     ///   it waits for that frame.
     pub unsafe fn commit<R: Transfer<D>>(
@@ -285,12 +295,14 @@ impl<D: TransferSupport> Paging<D> {
         self.check_open(uses, frame)?;
         self.now += 1;
         self.stamp(uses, frame);
+        self.mark_written();
         self.find_missing();
         self.follow_excess();
         let limit = self.limit_now(!self.missing.is_empty() || !self.without_kept.is_empty());
         let (step, commands) = (PagingStep { limit_bytes: limit, ..Default::default() }, &mut commands);
         let mut work = Work { commands, frame, step, limit, is_gathered: false, next: 0, was_short: false };
         let mut result = self.bring_used(&mut work);
+        // Those that were not there before.
         self.mark_written();
         // Each of these leaves the resources as they are if it fails.
         result = result.and(self.bring_kept(&mut work));
@@ -419,7 +431,6 @@ impl<D: TransferSupport> Paging<D> {
         let bytes = item.bytes_from(first_mip);
         let from_host = item.when_away == WhenAway::UseFromHost && self.host_types != 0 && !item.has(first_mip);
         let is_evictable = self.residency.is_some();
-        let device = !self.host_types;
         let (mut has_room, mut refused) =
             (self.make_room(work, bytes) || self.leave_for_itself(work, index, bytes), None);
         loop {
@@ -427,15 +438,7 @@ impl<D: TransferSupport> Paging<D> {
             if !has_room && !is_from_host {
                 return Ok(Brought::NoRoom(refused));
             }
-            let movable = self.desc.movable && !is_from_host && !is_evictable;
-            let target = Target {
-                first_mip,
-                memory_types: if is_from_host { self.host_types } else { device },
-                host_types: self.host_types,
-                is_evictable,
-                movable: movable.then(|| self.mark() ^ u64::from(index)),
-            };
-            match self.bring_to(work, index, target) {
+            match self.bring_to(work, index, self.target(index, first_mip, is_from_host)) {
                 Ok(()) => return Ok(Brought::Done),
                 Err(PagingError::Memory(error @ Error::NoMemoryType { .. })) if is_from_host => {
                     return Ok(Brought::NoRoom(Some(error)));
@@ -461,7 +464,8 @@ impl<D: TransferSupport> Paging<D> {
         let item = self.items[index as usize].as_ref().expect("the caller has it");
         let Some(held) = item.present.as_ref().map(|present| present.device_bytes()) else { return false };
         let is_used = item.uses.iter().any(|point| *point != here && !has_passed(&self.passed, *point));
-        let is_free = item.is_current() && !item.is_pinned && !is_used && item.copied_at != Some(here);
+        // Commands that were recorded after an earlier commit of the frame may use the object.
+        let is_free = item.is_current() && !item.is_pinned && !is_used && !self.is_repeated;
         let sum = (self.device_bytes + self.retiring_bytes() - held).saturating_add(bytes);
         if !is_free || held == 0 || sum > work.limit {
             return false;
@@ -471,6 +475,19 @@ impl<D: TransferSupport> Paging<D> {
         self.want_kept(index);
         self.memory.reclaim();
         true
+    }
+
+    /// Returns where a resource is created: on the device, or in host memory.
+    fn target(&self, index: u32, first_mip: u32, is_from_host: bool) -> Target {
+        let (host_types, is_evictable) = (self.host_types, self.residency.is_some());
+        let is_movable = self.desc.movable && !is_from_host && !is_evictable;
+        Target {
+            first_mip,
+            memory_types: if is_from_host { host_types } else { !host_types },
+            host_types,
+            is_evictable,
+            movable: is_movable.then(|| self.mark() ^ u64::from(index)),
+        }
     }
 
     fn bring_to<R: Transfer<D>>(
@@ -571,9 +588,7 @@ impl<D: TransferSupport> Paging<D> {
             if item.is_pinned || !item.is_current() || finest >= item.demand {
                 continue;
             }
-            let movable = self.desc.movable.then(|| self.mark() ^ u64::from(index));
-            let (memory_types, host_types) = (!self.host_types, self.host_types);
-            let target = Target { first_mip: item.demand, memory_types, host_types, is_evictable: false, movable };
+            let target = self.target(index, item.demand, false);
             let (count, copied) = (work.step.brought_count, work.step.brought_bytes);
             let given_up = bytes.saturating_sub(item.bytes_from(item.demand));
             match self.bring_to(work, index, target) {

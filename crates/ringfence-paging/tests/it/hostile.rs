@@ -280,6 +280,55 @@ fn a_prefetched_resource_comes_before_its_use_and_never_fails_a_commit() {
     program.end();
 }
 
+/// The copies of the first attempt are in the list, so the frame waits for what they read.
+#[test]
+fn a_repeated_commit_keeps_the_waits_and_the_objects_of_the_first_one() {
+    let mut program = Program::limited(TEXTURE + TEXTURE / 2);
+    let [texture, more] = [4, 5].map(|index| add(&mut program, index, PageDesc::default()));
+    let (frame, mut commands) = (program.timeline.begin(), Vec::new());
+    let mut uses = PageUses::new();
+    uses.add_mips(&texture, 2);
+    program.commit(&uses, &frame, &mut commands).expect("there is room");
+    let filled = frame.point();
+    program.device.pause(0);
+    program.submit(frame, commands);
+    let (other, frame) = program.other_queue();
+    let (both, mut commands) = (uses_of([&texture, &more]), Vec::new());
+    program.commit(&both, &frame, &mut commands).expect_err("two do not fit");
+    let generation = program.paging.generation(&texture);
+    program.commit(&uses_of([&texture]), &frame, &mut commands).expect("one does");
+    assert_eq!(program.paging.waits().value_on(filled.timeline), Some(filled.value));
+    assert_eq!(program.paging.generation(&texture), generation);
+    frame.discard();
+    program.device.resume(0);
+    program.pace(0);
+    drop((texture, more, other));
+    program.end();
+}
+
+#[test]
+fn a_copy_to_the_host_that_is_lost_is_made_again() {
+    let mut program = Program::limited(5000);
+    let desc = BufferDesc { size: 4096, usage: BufferUsage::STORAGE };
+    let written = program.paging.add_buffer(&desc, &[1; 4096], PageDesc::default()).expect("host memory");
+    let mut uses = PageUses::new();
+    uses.add_written(&written);
+    program.frame(&uses);
+    program.pace(0);
+    let (frame, mut commands) = (program.timeline.begin(), Vec::new());
+    let lost = program.commit(&PageUses::new(), &frame, &mut commands).expect("nothing is used");
+    // Another frame sees the copy under way.
+    program.frame(&PageUses::new());
+    program.pace(0);
+    drop(commands);
+    frame.discard();
+    let again = program.frame(&PageUses::new());
+    assert_eq!((lost.written_back_bytes, again.written_back_bytes), (4096, 4096));
+    program.pace(0);
+    drop(written);
+    program.end();
+}
+
 #[test]
 fn a_dropped_resource_lives_until_its_uses_have_passed() {
     let mut program = Program::limited(4 * TEXTURE);
