@@ -208,10 +208,12 @@ impl Program {
         if self.things[at].buffer().is_none() || self.things[at].is_upload || self.things[at].entry.is_some() {
             return Ok(());
         }
-        // If a destination is resized after a batch was gathered, recording the batch fails.
+        // If a destination is resized after a batch was gathered, recording the batch fails, so it is recorded before.
         let gathers = |recording: &Recording| recording.commands.iter().any(|one| matches!(one, Command::Upload(_)));
-        if self.open.iter().flatten().any(gathers) {
-            return Ok(());
+        for user in 0..self.open.len() {
+            if self.open[user].as_ref().is_some_and(gathers) {
+                self.submit(user)?;
+            }
         }
         self.order(queue, &self.things[at].before_read())?;
         let by = self.user(queue);
