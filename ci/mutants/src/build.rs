@@ -63,6 +63,12 @@ pub fn run(command: &[String], root: &str, mutants: &[Mutant], written: &Written
             let first = found.first().and_then(|(file, bytes)| written.after(file, bytes));
             numbers = first.map(<[usize]>::to_vec);
         }
+        if numbers.is_none() && message["code"]["code"] == "E0308" {
+            // The message points to the original value of a function with an opaque type, which the value of a mutant
+            // before it has decided.
+            let first = found.first().and_then(|(file, bytes)| written.before(file, bytes));
+            numbers = first.map(<[usize]>::to_vec);
+        }
         // A function that runs at compile time cannot have a switch, so all its mutants are omitted.
         let is_constant = message["code"]["code"] == "E0080";
         match numbers {

@@ -18,13 +18,16 @@ const fn stage(package: &'static str, target: &'static str, filters: &'static [&
     Stage { package, target, filters }
 }
 
-/// Stages for the crates without a list of their own, from fast to slow. All of them use the simulated device.
+/// Stages for the crates without a list of their own, from fast to slow. Those of the crate itself run first. All of them
+/// use the simulated device.
 const ABOVE: &[Stage] = &[
     stage("ringfence-memory", "it", &["--skip=there_is_no_memory", "--skip=_campaign::"]),
     stage("ringfence", "it", &["--skip=there_is_no_memory"]),
     stage("ringfence-sparse", "it", &[]),
     stage("ringfence-upload", "it", &["--skip=a_million", "--skip=upload_generated::"]),
     stage("ringfence-contents", "it", &[]),
+    stage("ringfence-commands", "it", &[]),
+    stage("ringfence-paging", "it", &[]),
     stage("ringfence-descriptor", "it", &[]),
     stage("ringfence-transient", "it", &[]),
     stage("ringfence-placement", "it", &[]),
@@ -90,6 +93,7 @@ pub fn of_crate(name: &str) -> Vec<&'static Stage> {
         "ringfence-memory" => &const { [stage("ringfence-memory", "lib", &[])] },
         "ringfence-decision" => &const { [stage("ringfence-decision", "lib", &[])] },
         "ringfence-observe" => &const { [stage("ringfence-observe", "lib", &[])] },
+        "ringfence-paging" => &const { [stage("ringfence-paging", "lib", &[])] },
         "ringfence-hal" => &const { [stage("ringfence-hal", "lib", &[])] },
         "ringfence-sim" => &const { [stage("ringfence-sim", "lib", &[])] },
         "ringfence-trace" => &const { [stage("ringfence-trace", "lib", &[]), stage("ringfence-report", "it", &[])] },
@@ -104,7 +108,9 @@ pub fn of_crate(name: &str) -> Vec<&'static Stage> {
         "ringfence-report" | "ringfence-cli" => TOOLS,
         _ => ABOVE,
     };
-    own.iter().chain(rest).collect()
+    // The tests of the crate itself are the likeliest to fail.
+    let (near, far): (Vec<_>, Vec<_>) = rest.iter().partition(|stage| stage.package == name);
+    own.iter().chain(near).chain(far).collect()
 }
 
 /// Paths of the programs, by package and target.

@@ -42,6 +42,13 @@ impl Written {
         let after = places.filter(|(place, _)| place.start >= bytes.end);
         after.min_by_key(|(place, _)| place.start).map(|(_, numbers)| numbers.as_slice())
     }
+
+    /// Returns the mutants of the last switch before these bytes of a file.
+    pub fn before(&self, file: &str, bytes: &Range<usize>) -> Option<&[usize]> {
+        let places = self.places.get(file)?.iter();
+        let before = places.filter(|(place, _)| place.end <= bytes.start);
+        before.max_by_key(|(place, _)| place.end).map(|(_, numbers)| numbers.as_slice())
+    }
 }
 
 /// A change of a location in a source.
