@@ -120,7 +120,7 @@ impl<D: Device> Shared<D> {
         let own = self.arenas.iter().filter(|arena| arena.has_surplus(tick)).count();
         let of_pool = |pool: &Arc<PoolState<D>>| pool.arena.has_surplus(tick) || pool.is_closed.load(Ordering::Relaxed);
         let pools = self.custom_pools.read().iter().filter(|pool| of_pool(pool)).count();
-        own + pools > 0 || self.pools.lock().iter().any(|pool| pool.is_closed())
+        own > 0 || pools > 0 || self.pools.lock().iter().any(|pool| pool.is_closed())
     }
 
     /// Frees empty blocks of some heaps until this allocator has at most `target_bytes` in all heaps together. Returns
@@ -171,10 +171,8 @@ impl<D: Device> Shared<D> {
         for pool in &closed {
             std::iter::from_fn(|| pool.take_empty()).for_each(|memory| self.free_memory(memory));
         }
-        let is_over = |pool: &Arc<PoolState<D>>| {
-            let statistics = pool.arena.statistics();
-            is_closed(pool) && statistics.block_count + statistics.dedicated_count == 0
-        };
+        // A pool has blocks only.
+        let is_over = |pool: &Arc<PoolState<D>>| is_closed(pool) && pool.arena.statistics().block_count == 0;
         self.custom_pools.write().retain(|pool| !is_over(pool));
     }
 

@@ -26,4 +26,5 @@ mod size_classes;
 mod threads;
 mod types;
 mod unload;
+mod values;
 mod world;

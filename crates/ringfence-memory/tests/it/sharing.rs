@@ -82,6 +82,27 @@ fn a_handle_of_another_device_is_refused_by_the_driver_too() {
     assert_eq!(devices[0].live(), sim::Live::default());
 }
 
+/// The second buffer of a block begins behind the first one. With debugging on, its import has the bytes from there to
+/// the end of the memory.
+#[test]
+fn an_import_from_the_middle_of_a_block_has_the_bytes_from_there() {
+    let world = world(DebugDesc::everything());
+    let share = Some(ShareKind::Simulated);
+    let pool = PoolDesc { memory_type: 1, share, block_bytes: 1 << 20, ..Default::default() };
+    let pool = world.memory.create_pool(pool).expect("such a pool");
+    let buffers = [(); 2].map(|()| pool.create_buffer(&info(4096), AllocationDesc::default()).expect("room"));
+    let (handle, layout) = buffers[1].export().expect("it is shared");
+    assert!(layout.offset >= 4096, "{layout:?}");
+    let desc = AllocationDesc { name: "imported", ..Default::default() };
+    // SAFETY: the handle was just created for this description.
+    let made = unsafe { sharing::import_buffer(&world.memory, &info(4096), handle, &layout, desc) }.expect("it fits");
+    let live = world.memory.debug().live();
+    let found = live.iter().find(|range| &*range.name == "imported").expect("it is live");
+    assert_eq!((found.size, made.size()), ((1 << 20) - layout.offset, 4096));
+    drop((made, buffers, pool));
+    world.finish();
+}
+
 /// An import cannot exceed the exported range: the next range of the block is after it.
 #[test]
 fn more_than_was_exported_is_not_imported() {

@@ -1,5 +1,7 @@
 //! Custom pools: limits, algorithms, lifetimes.
 
+use std::time::{Duration, Instant};
+
 use ringfence::algorithms::algorithm::Algorithm;
 use ringfence::device::{DeviceError, Numbers, Requirements, ResourceClass, TextureDesc};
 use ringfence::memory::{Error, PoolDesc};
@@ -59,6 +61,25 @@ fn what_lies_in_a_pool_may_outlive_it() {
     world.memory.reclaim();
     world.memory.reclaim();
     assert_eq!(world.memory.statistics().total().block_count, 0, "the block is freed with its last range");
+    world.finish();
+}
+
+/// The allocator's own arenas have no empty block, so a pool is the only reason to wake the library's thread.
+#[test]
+fn the_librarys_thread_frees_the_empty_blocks_of_a_pool() {
+    let desc = AllocatorDesc { empty_blocks_kept: 0, empty_block_grace: 2, ..Default::default() };
+    let world = crate::memory::world::world(Profile::h200(), desc);
+    let desc = PoolDesc { memory_type: 1, block_bytes: MIB, ..Default::default() };
+    let pool = world.memory.create_pool(desc).expect("such a pool");
+    let maintenance = world.memory.budgets().maintain_in_background().expect("a thread");
+    drop(pool.allocate(needs(KIB, 4), AllocationDesc::default()).expect("room"));
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while pool.statistics().block_count > 0 {
+        assert!(Instant::now() < deadline, "the block is still held");
+        world.memory.reclaim();
+        std::thread::yield_now();
+    }
+    drop((maintenance, pool));
     world.finish();
 }
 
