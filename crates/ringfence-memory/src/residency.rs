@@ -37,7 +37,9 @@
 //! | [`Residency::commit`] within the budget, everything resident | O(memory objects listed), no driver call |
 //! | … otherwise | a reading of budgets and timelines, O(memory objects log memory objects), a call to evict, one to make resident |
 
+mod eviction;
 mod manager;
+pub(crate) mod state;
 #[cfg(test)]
 mod tests;
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use ringfence_observe::Watched;
 
-use super::residency_state::ResidencyState;
 use crate::device::sharing::ShareKind;
 use crate::device::{Buffers, Create, Device, DeviceError, Mapped, RawBuffer, RawTexture, Textures};
+use crate::residency::state::ResidencyState;
 
 /// A memory object of the driver and its properties.
 pub struct Memory<D: Device> {

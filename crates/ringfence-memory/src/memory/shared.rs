@@ -21,13 +21,13 @@ use super::memory_object::Memory;
 use super::place::{ArenaRef, Place, PlaceKind, RangeOwner};
 use super::pool::PoolState;
 use super::recycle::RecycledItems;
-use super::residency_state::Residents;
 use super::retired::Releases;
 use super::rings::{ReclaimRing, Rings};
 use super::small_buffers::SmallBuffers;
 use crate::debugging::Leak;
 use crate::device::lock::{Lock, SharedLock, run_unlocked};
 use crate::device::{Capabilities, Device, DeviceError, Priority, ResourceClass};
+use crate::residency::state::Residents;
 use crate::trace::Event;
 
 /// An arena of the allocator itself. Slots in its thread caches own references that keep the allocator alive.

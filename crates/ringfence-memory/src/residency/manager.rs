@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ringfence_timeline::{Frame, Passed};
 
+use super::state::{ResidencyState, Residents, Scratch};
 use crate::device::{Create, Device, DeviceError};
-use crate::memory::{Budget, Place, ResidencyState, Residents, Scratch, Shared};
+use crate::memory::{Budget, Place, Shared};
 use crate::resource::{Allocation, Resource, ResourceKind};
 
 /// Keeps memory that submissions use resident, and heaps within their budgets. See the [module](super).

@@ -24,7 +24,7 @@ use crate::device::Device;
 use crate::memory::block_memory::BlockMemory;
 use crate::memory::memory_object::Memory;
 use crate::memory::request::{RangeInfo, Request};
-use crate::memory::residency_state::ResidencyState;
+use crate::residency::state::ResidencyState;
 use ringfence_lockfree::ticket::{Moves, Standing, Ticket};
 
 #[derive(Clone, Copy, Debug)]

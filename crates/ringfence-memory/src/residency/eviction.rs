@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use ringfence_timeline::{Frame, Passed};
 use scopeguard::{ScopeGuard, guard};
 
-use super::residency_state::ResidencyState;
-use super::shared::Shared;
+use super::state::ResidencyState;
 use crate::device::{Device, DeviceError, MemoryProperties, Priority};
+use crate::memory::Shared;
 
 impl<D: Device> Shared<D> {
     /// Creates the residency state of new memory; returns `None` if the memory can never be evicted.
