@@ -119,7 +119,9 @@ fn color_view(
             (D3D12_RTV_DIMENSION_TEXTURE1DARRAY, Shown { Texture1DArray: view })
         }
         D3D12_RESOURCE_DIMENSION_TEXTURE3D => {
-            let view = D3D12_TEX3D_RTV { MipSlice: mip, FirstWSlice: 0, WSize: u32::MAX };
+            // The number of slices is explicit: for `u32::MAX`, which stands for all, vkd3d-proton takes those of mip 0.
+            let slices = u32::from(desc.DepthOrArraySize).checked_shr(mip).unwrap_or(0).max(1);
+            let view = D3D12_TEX3D_RTV { MipSlice: mip, FirstWSlice: 0, WSize: slices };
             (D3D12_RTV_DIMENSION_TEXTURE3D, Shown { Texture3D: view })
         }
         _ if desc.SampleDesc.Count > 1 => {
@@ -377,5 +379,31 @@ impl Transfer<Device> for CopyRecorder<'_> {
 
     unsafe fn blit_mips(&mut self, _: &MipChain<ID3D12Resource>) -> Result<(), DeviceError> {
         Err(NO_BLIT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windows::Win32::Graphics::Dxgi::Common::{DXGI_FORMAT_R8G8B8A8_UNORM, DXGI_SAMPLE_DESC};
+
+    use super::*;
+
+    #[test]
+    fn the_view_of_a_volume_has_the_slices_of_its_mip_level() {
+        let desc = D3D12_RESOURCE_DESC {
+            Dimension: D3D12_RESOURCE_DIMENSION_TEXTURE3D,
+            DepthOrArraySize: 5,
+            MipLevels: 4,
+            Format: DXGI_FORMAT_R8G8B8A8_UNORM,
+            SampleDesc: DXGI_SAMPLE_DESC { Count: 1, Quality: 0 },
+            ..Default::default()
+        };
+        for (mip, slices) in [(0, 5), (1, 2), (2, 1), (3, 1)] {
+            let range = SubresourceRange { mip, mips: 1, layer: 0, layers: 1 };
+            let view = color_view(&desc, Format::Rgba8Unorm, mip, range).expect("a format for targets");
+            // SAFETY: the view of a volume has this dimension.
+            let shown = unsafe { view.Anonymous.Texture3D };
+            assert_eq!((shown.MipSlice, shown.FirstWSlice, shown.WSize), (mip, 0, slices));
+        }
     }
 }
