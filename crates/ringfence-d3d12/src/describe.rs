@@ -136,7 +136,13 @@ impl NativeKind for Buffers {
 
 impl NativeKind for Textures {
     /// A cube is described as an array of two-dimensional layers. Only views distinguish cubes from arrays.
+    ///
+    /// A one-dimensional texture of a block-compressed format is refused here, because the debug layer reports
+    /// descriptions that the driver rejects.
     fn resource_desc(desc: &TextureDesc) -> Result<D3D12_RESOURCE_DESC, DeviceError> {
+        if desc.dimension == Dimension::D1 && desc.format.texels().is_compressed() {
+            return Err(DeviceError::unsupported("a one-dimensional texture of a block-compressed format"));
+        }
         let (dimension, depth_or_layers) = match desc.dimension {
             Dimension::D1 => (D3D12_RESOURCE_DIMENSION_TEXTURE1D, desc.layers),
             Dimension::D2 | Dimension::Cube => (D3D12_RESOURCE_DIMENSION_TEXTURE2D, desc.layers),
@@ -620,6 +626,21 @@ mod tests {
             };
             assert!(key(&again.into()) == key(&native.into()), "{size}, {alignment}, {flags:?}");
         }
+    }
+
+    #[test]
+    fn a_block_compressed_texture_has_at_least_two_dimensions() {
+        let of = |format, dimension| {
+            let desc = TextureDesc { dimension, width: 16, height: 1, format, ..Default::default() };
+            Textures::resource_desc(&desc)
+        };
+        for format in Format::ALL.iter().copied().filter(|format| format.texels().is_compressed()) {
+            let is_known = of(format, Dimension::D2).is_ok();
+            assert!(is_known == of(format, Dimension::D3).is_ok(), "{format:?}");
+            let refused = of(format, Dimension::D1).map(drop);
+            assert!(matches!(refused, Err(DeviceError::Unsupported(_))), "{format:?}: {refused:?}");
+        }
+        assert!(of(Format::Bc1Unorm, Dimension::D2).is_ok() && of(Format::R8Unorm, Dimension::D1).is_ok());
     }
 
     #[test]
