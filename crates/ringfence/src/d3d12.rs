@@ -9,9 +9,11 @@ use ringfence_memory::memory::AllocatorDesc;
 
 native_types!("Direct3D 12");
 
+// Inlined into the program, so that the allocator is compiled once, there, and not in this crate too.
 impl Allocator {
     /// Creates an allocator over a device that was opened with optional features.
     #[must_use]
+    #[inline]
     pub fn over(device: Device, desc: AllocatorDesc) -> Self {
         Self(ringfence_memory::Allocator::over(device, desc))
     }
@@ -20,6 +22,7 @@ impl Allocator {
     ///
     /// # Errors
     /// A query that every device supports fails, because the device is lost or out of memory.
+    #[inline]
     pub fn new(
         device: &ID3D12Device,
         adapter: Option<&IDXGIAdapter>,

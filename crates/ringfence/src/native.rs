@@ -80,12 +80,14 @@ macro_rules! native_types {
         impl std::ops::Deref for Allocator {
             type Target = ringfence_memory::Allocator<Device>;
 
+            #[inline]
             fn deref(&self) -> &Self::Target {
                 &self.0
             }
         }
 
         impl From<Allocator> for ringfence_memory::Allocator<Device> {
+            #[inline]
             fn from(allocator: Allocator) -> Self {
                 allocator.0
             }

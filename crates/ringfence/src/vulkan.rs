@@ -8,9 +8,11 @@ pub use ringfence_vulkan::*;
 
 native_types!("Vulkan");
 
+// Inlined into the program, so that the allocator is compiled once, there, and not in this crate too.
 impl Allocator {
     /// Creates an allocator over a device that was opened with optional features.
     #[must_use]
+    #[inline]
     pub fn over(device: Device, desc: AllocatorDesc) -> Self {
         Self(ringfence_memory::Allocator::over(device, desc))
     }
@@ -25,6 +27,7 @@ impl Allocator {
     /// - `device` must have been created from `physical` with the feature `timelineSemaphore` enabled, and `physical`
     ///   from `instance`, which must have been created for Vulkan 1.2 or newer.
     /// - Instance and device must outlive the allocator and everything created from it.
+    #[inline]
     pub unsafe fn new(
         instance: &ash::Instance,
         physical: vk::PhysicalDevice,
