@@ -354,71 +354,29 @@ pub(super) const fn plane_format(format: DXGI_FORMAT, plane: u32) -> DXGI_FORMAT
     }
 }
 
-/// Defines the conversions between portable formats and DXGI formats. The arguments are the pairs of all formats except
-/// depth formats.
-macro_rules! formats {
-    ($($portable:ident = $format:ident,)*) => {
-        /// Returns the format in which shaders read a texture. Depth is read as one red channel.
-        pub(super) fn shader_format(format: Format) -> Result<DXGI_FORMAT, DeviceError> {
-            Ok(match format {
-                $(Format::$portable => $format,)*
-                Format::D16Unorm => DXGI_FORMAT_R16_UNORM,
-                Format::D32Float => DXGI_FORMAT_R32_FLOAT,
-                Format::D24UnormS8Uint => DXGI_FORMAT_R24_UNORM_X8_TYPELESS,
-                Format::D32FloatS8Uint => DXGI_FORMAT_R32_FLOAT_X8X24_TYPELESS,
-                _ => return Err(DeviceError::unsupported("a format that Direct3D 12 does not have")),
-            })
-        }
-
-        /// Returns the portable format for a DXGI format; `None` if there is none.
-        #[must_use]
-        pub const fn portable_format(format: DXGI_FORMAT) -> Option<Format> {
-            match format {
-                $($format => Some(Format::$portable),)*
-                DXGI_FORMAT_D16_UNORM | DXGI_FORMAT_R16_TYPELESS => Some(Format::D16Unorm),
-                DXGI_FORMAT_D32_FLOAT | DXGI_FORMAT_R32_TYPELESS => Some(Format::D32Float),
-                DXGI_FORMAT_D24_UNORM_S8_UINT | DXGI_FORMAT_R24G8_TYPELESS => Some(Format::D24UnormS8Uint),
-                DXGI_FORMAT_D32_FLOAT_S8X24_UINT | DXGI_FORMAT_R32G8X24_TYPELESS => Some(Format::D32FloatS8Uint),
-                _ => None,
-            }
-        }
-    };
+/// Returns the format in which shaders read a texture. Depth is read as one red channel.
+pub(super) const fn shader_format(format: Format) -> Result<DXGI_FORMAT, DeviceError> {
+    match (format, format.dxgi()) {
+        (Format::D16Unorm, _) => Ok(DXGI_FORMAT_R16_UNORM),
+        (Format::D32Float, _) => Ok(DXGI_FORMAT_R32_FLOAT),
+        (Format::D24UnormS8Uint, _) => Ok(DXGI_FORMAT_R24_UNORM_X8_TYPELESS),
+        (Format::D32FloatS8Uint, _) => Ok(DXGI_FORMAT_R32_FLOAT_X8X24_TYPELESS),
+        (_, Some(number)) => Ok(DXGI_FORMAT(number as i32)),
+        (_, None) => Err(DeviceError::unsupported("a format that Direct3D 12 does not have")),
+    }
 }
 
-formats! {
-    R8Unorm = DXGI_FORMAT_R8_UNORM, R8Snorm = DXGI_FORMAT_R8_SNORM, R8Uint = DXGI_FORMAT_R8_UINT,
-    R8Sint = DXGI_FORMAT_R8_SINT,
-    Rg8Unorm = DXGI_FORMAT_R8G8_UNORM, Rg8Snorm = DXGI_FORMAT_R8G8_SNORM, Rg8Uint = DXGI_FORMAT_R8G8_UINT,
-    Rg8Sint = DXGI_FORMAT_R8G8_SINT,
-    Rgba8Unorm = DXGI_FORMAT_R8G8B8A8_UNORM, Rgba8UnormSrgb = DXGI_FORMAT_R8G8B8A8_UNORM_SRGB,
-    Rgba8Snorm = DXGI_FORMAT_R8G8B8A8_SNORM, Rgba8Uint = DXGI_FORMAT_R8G8B8A8_UINT,
-    Rgba8Sint = DXGI_FORMAT_R8G8B8A8_SINT,
-    Bgra8Unorm = DXGI_FORMAT_B8G8R8A8_UNORM, Bgra8UnormSrgb = DXGI_FORMAT_B8G8R8A8_UNORM_SRGB,
-    R16Unorm = DXGI_FORMAT_R16_UNORM, R16Snorm = DXGI_FORMAT_R16_SNORM, R16Uint = DXGI_FORMAT_R16_UINT,
-    R16Sint = DXGI_FORMAT_R16_SINT, R16Float = DXGI_FORMAT_R16_FLOAT,
-    Rg16Unorm = DXGI_FORMAT_R16G16_UNORM, Rg16Snorm = DXGI_FORMAT_R16G16_SNORM, Rg16Uint = DXGI_FORMAT_R16G16_UINT,
-    Rg16Sint = DXGI_FORMAT_R16G16_SINT, Rg16Float = DXGI_FORMAT_R16G16_FLOAT,
-    Rgba16Unorm = DXGI_FORMAT_R16G16B16A16_UNORM, Rgba16Snorm = DXGI_FORMAT_R16G16B16A16_SNORM,
-    Rgba16Uint = DXGI_FORMAT_R16G16B16A16_UINT, Rgba16Sint = DXGI_FORMAT_R16G16B16A16_SINT,
-    Rgba16Float = DXGI_FORMAT_R16G16B16A16_FLOAT,
-    R32Uint = DXGI_FORMAT_R32_UINT, R32Sint = DXGI_FORMAT_R32_SINT, R32Float = DXGI_FORMAT_R32_FLOAT,
-    Rg32Uint = DXGI_FORMAT_R32G32_UINT, Rg32Sint = DXGI_FORMAT_R32G32_SINT, Rg32Float = DXGI_FORMAT_R32G32_FLOAT,
-    Rgb32Uint = DXGI_FORMAT_R32G32B32_UINT, Rgb32Sint = DXGI_FORMAT_R32G32B32_SINT,
-    Rgb32Float = DXGI_FORMAT_R32G32B32_FLOAT,
-    Rgba32Uint = DXGI_FORMAT_R32G32B32A32_UINT, Rgba32Sint = DXGI_FORMAT_R32G32B32A32_SINT,
-    Rgba32Float = DXGI_FORMAT_R32G32B32A32_FLOAT,
-    B5g6r5Unorm = DXGI_FORMAT_B5G6R5_UNORM,
-    Bgr5a1Unorm = DXGI_FORMAT_B5G5R5A1_UNORM,
-    Rgb10a2Unorm = DXGI_FORMAT_R10G10B10A2_UNORM, Rgb10a2Uint = DXGI_FORMAT_R10G10B10A2_UINT,
-    Rg11b10Float = DXGI_FORMAT_R11G11B10_FLOAT,
-    Rgb9e5Float = DXGI_FORMAT_R9G9B9E5_SHAREDEXP,
-    Bc1Unorm = DXGI_FORMAT_BC1_UNORM, Bc1UnormSrgb = DXGI_FORMAT_BC1_UNORM_SRGB,
-    Bc2Unorm = DXGI_FORMAT_BC2_UNORM, Bc2UnormSrgb = DXGI_FORMAT_BC2_UNORM_SRGB,
-    Bc3Unorm = DXGI_FORMAT_BC3_UNORM, Bc3UnormSrgb = DXGI_FORMAT_BC3_UNORM_SRGB,
-    Bc4Unorm = DXGI_FORMAT_BC4_UNORM, Bc4Snorm = DXGI_FORMAT_BC4_SNORM,
-    Bc5Unorm = DXGI_FORMAT_BC5_UNORM, Bc5Snorm = DXGI_FORMAT_BC5_SNORM,
-    Bc6hUfloat = DXGI_FORMAT_BC6H_UF16, Bc6hFloat = DXGI_FORMAT_BC6H_SF16,
-    Bc7Unorm = DXGI_FORMAT_BC7_UNORM, Bc7UnormSrgb = DXGI_FORMAT_BC7_UNORM_SRGB,
+/// Returns the portable format for a DXGI format; `None` if there is none. A typeless format is the depth format that it can
+/// be viewed as.
+#[must_use]
+pub const fn portable_format(format: DXGI_FORMAT) -> Option<Format> {
+    match format {
+        DXGI_FORMAT_R16_TYPELESS => Some(Format::D16Unorm),
+        DXGI_FORMAT_R32_TYPELESS => Some(Format::D32Float),
+        DXGI_FORMAT_R24G8_TYPELESS => Some(Format::D24UnormS8Uint),
+        DXGI_FORMAT_R32G8X24_TYPELESS => Some(Format::D32FloatS8Uint),
+        _ => Format::of_dxgi(format.0 as u32),
+    }
 }
 
 /// Returns the format of a depth-stencil view.

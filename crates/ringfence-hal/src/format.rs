@@ -158,7 +158,7 @@ impl fmt::Display for TexelFormat {
 
 macro_rules! formats {
     ($(
-        $($name:ident),+:
+        $($name:ident $vulkan:literal $dxgi:literal),+:
             $width:literal x $height:literal, $color:literal, $depth:literal, $stencil:literal, $doc:literal;
     )*) => {
         /// The formats of the portable description. A device's own description may use any format of its API.
@@ -183,6 +183,44 @@ macro_rules! formats {
                 }
             }
 
+            /// Returns the format's number in Vulkan (`VkFormat`).
+            #[must_use]
+            pub const fn vulkan(self) -> u32 {
+                match self {
+                    $($(Self::$name => $vulkan,)+)*
+                }
+            }
+
+            /// Returns the format with this number in Vulkan (`VkFormat`); `None` if it has no portable name.
+            #[must_use]
+            pub const fn of_vulkan(number: u32) -> Option<Self> {
+                match number {
+                    $($($vulkan => Some(Self::$name),)+)*
+                    _ => None,
+                }
+            }
+
+            /// Returns the format's number in DXGI (`DXGI_FORMAT`); `None` if DXGI does not have the format.
+            #[must_use]
+            pub const fn dxgi(self) -> Option<u32> {
+                let number = match self {
+                    $($(Self::$name => $dxgi,)+)*
+                };
+                if number == 0 { None } else { Some(number) }
+            }
+
+            /// Returns the format with this number in DXGI (`DXGI_FORMAT`); `None` if it has no portable name, as the
+            /// typeless formats.
+            #[must_use]
+            #[allow(unreachable_patterns, reason = "formats that DXGI does not have share the number 0")]
+            pub const fn of_dxgi(number: u32) -> Option<Self> {
+                match number {
+                    0 => None,
+                    $($($dxgi => Some(Self::$name),)+)*
+                    _ => None,
+                }
+            }
+
             /// Returns the number of the first format that differs from this one in the type of its channels only.
             const fn family(self) -> u32 {
                 match self {
@@ -193,60 +231,66 @@ macro_rules! formats {
     };
 }
 
+// Each format with its numbers in Vulkan and in DXGI, 0 if DXGI lacks it; then the size of a block in texels, and the bytes
+// of a block of colour, depth and stencil.
 formats! {
-    R8Unorm, R8Snorm, R8Uint, R8Sint: 1 x 1, 1, 0, 0, "One channel of 8 bits.";
-    Rg8Unorm, Rg8Snorm, Rg8Uint, Rg8Sint: 1 x 1, 2, 0, 0, "Two channels of 8 bits.";
-    Rgba8Unorm, Rgba8UnormSrgb, Rgba8Snorm, Rgba8Uint, Rgba8Sint: 1 x 1, 4, 0, 0, "Four channels of 8 bits.";
-    Bgra8Unorm, Bgra8UnormSrgb: 1 x 1, 4, 0, 0, "Four channels of 8 bits, blue first.";
-    Abgr8Unorm, Abgr8UnormSrgb, Abgr8Snorm, Abgr8Uint, Abgr8Sint: 1 x 1, 4, 0, 0,
-        "Four channels in 32 bits, red lowest: the bytes of `Rgba8` on hosts that keep the lowest byte first. Vulkan only.";
-    R16Unorm, R16Snorm, R16Uint, R16Sint, R16Float: 1 x 1, 2, 0, 0, "One channel of 16 bits.";
-    Rg16Unorm, Rg16Snorm, Rg16Uint, Rg16Sint, Rg16Float: 1 x 1, 4, 0, 0, "Two channels of 16 bits.";
-    Rgba16Unorm, Rgba16Snorm, Rgba16Uint, Rgba16Sint, Rgba16Float: 1 x 1, 8, 0, 0, "Four channels of 16 bits.";
-    R32Uint, R32Sint, R32Float: 1 x 1, 4, 0, 0, "One channel of 32 bits.";
-    Rg32Uint, Rg32Sint, Rg32Float: 1 x 1, 8, 0, 0, "Two channels of 32 bits.";
-    Rgb32Uint, Rgb32Sint, Rgb32Float: 1 x 1, 12, 0, 0, "Three channels of 32 bits.";
-    Rgba32Uint, Rgba32Sint, Rgba32Float: 1 x 1, 16, 0, 0, "Four channels of 32 bits.";
-    B5g6r5Unorm: 1 x 1, 2, 0, 0, "Three channels in 16 bits, blue lowest.";
-    Bgr5a1Unorm: 1 x 1, 2, 0, 0, "Four channels in 16 bits, blue lowest.";
-    Rgb10a2Unorm, Rgb10a2Uint: 1 x 1, 4, 0, 0, "Four channels in 32 bits, red lowest.";
-    Bgr10a2Unorm, Bgr10a2Uint: 1 x 1, 4, 0, 0, "Four channels in 32 bits, blue lowest. Vulkan only.";
-    Rg11b10Float: 1 x 1, 4, 0, 0, "Three channels in 32 bits, red lowest.";
-    Rgb9e5Float: 1 x 1, 4, 0, 0, "Three channels with one exponent in 32 bits, red lowest.";
-    Bc1Unorm, Bc1UnormSrgb: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
-    Bc1RgbUnorm, Bc1RgbUnormSrgb: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 opaque texels in 8 bytes. Vulkan only.";
-    Bc2Unorm, Bc2UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Bc3Unorm, Bc3UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Bc4Unorm, Bc4Snorm: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
-    Bc5Unorm, Bc5Snorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Bc6hUfloat, Bc6hFloat: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Bc7Unorm, Bc7UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Etc2Rgb8Unorm, Etc2Rgb8UnormSrgb: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
-    Etc2Rgb8a1Unorm, Etc2Rgb8a1UnormSrgb: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
-    Etc2Rgba8Unorm, Etc2Rgba8UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    EacR11Unorm, EacR11Snorm: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
-    EacRg11Unorm, EacRg11Snorm: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Astc4x4Unorm, Astc4x4UnormSrgb: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
-    Astc5x4Unorm, Astc5x4UnormSrgb: 5 x 4, 16, 0, 0, "Blocks of 5 × 4 texels in 16 bytes.";
-    Astc5x5Unorm, Astc5x5UnormSrgb: 5 x 5, 16, 0, 0, "Blocks of 5 × 5 texels in 16 bytes.";
-    Astc6x5Unorm, Astc6x5UnormSrgb: 6 x 5, 16, 0, 0, "Blocks of 6 × 5 texels in 16 bytes.";
-    Astc6x6Unorm, Astc6x6UnormSrgb: 6 x 6, 16, 0, 0, "Blocks of 6 × 6 texels in 16 bytes.";
-    Astc8x5Unorm, Astc8x5UnormSrgb: 8 x 5, 16, 0, 0, "Blocks of 8 × 5 texels in 16 bytes.";
-    Astc8x6Unorm, Astc8x6UnormSrgb: 8 x 6, 16, 0, 0, "Blocks of 8 × 6 texels in 16 bytes.";
-    Astc8x8Unorm, Astc8x8UnormSrgb: 8 x 8, 16, 0, 0, "Blocks of 8 × 8 texels in 16 bytes.";
-    Astc10x5Unorm, Astc10x5UnormSrgb: 10 x 5, 16, 0, 0, "Blocks of 10 × 5 texels in 16 bytes.";
-    Astc10x6Unorm, Astc10x6UnormSrgb: 10 x 6, 16, 0, 0, "Blocks of 10 × 6 texels in 16 bytes.";
-    Astc10x8Unorm, Astc10x8UnormSrgb: 10 x 8, 16, 0, 0, "Blocks of 10 × 8 texels in 16 bytes.";
-    Astc10x10Unorm, Astc10x10UnormSrgb: 10 x 10, 16, 0, 0, "Blocks of 10 × 10 texels in 16 bytes.";
-    Astc12x10Unorm, Astc12x10UnormSrgb: 12 x 10, 16, 0, 0, "Blocks of 12 × 10 texels in 16 bytes.";
-    Astc12x12Unorm, Astc12x12UnormSrgb: 12 x 12, 16, 0, 0, "Blocks of 12 × 12 texels in 16 bytes.";
-    D16Unorm: 1 x 1, 0, 2, 0, "Depth of 16 bits.";
-    X8D24Unorm: 1 x 1, 0, 4, 0, "Depth of 24 bits, copied as 32. Vulkan only.";
-    D32Float: 1 x 1, 0, 4, 0, "Depth of 32 bits.";
-    D16UnormS8Uint: 1 x 1, 0, 2, 1, "Depth of 16 bits; stencil. Vulkan only.";
-    D24UnormS8Uint: 1 x 1, 0, 4, 1, "Depth of 24 bits, copied as 32; stencil.";
-    D32FloatS8Uint: 1 x 1, 0, 4, 1, "Depth of 32 bits; stencil.";
-    S8Uint: 1 x 1, 0, 0, 1, "Stencil.";
+    R8Unorm 9 61, R8Snorm 10 63, R8Uint 13 62, R8Sint 14 64: 1 x 1, 1, 0, 0, "One channel of 8 bits.";
+    Rg8Unorm 16 49, Rg8Snorm 17 51, Rg8Uint 20 50, Rg8Sint 21 52: 1 x 1, 2, 0, 0, "Two channels of 8 bits.";
+    Rgba8Unorm 37 28, Rgba8UnormSrgb 43 29, Rgba8Snorm 38 31, Rgba8Uint 41 30, Rgba8Sint 42 32:
+        1 x 1, 4, 0, 0, "Four channels of 8 bits.";
+    Bgra8Unorm 44 87, Bgra8UnormSrgb 50 91: 1 x 1, 4, 0, 0, "Four channels of 8 bits, blue first.";
+    Abgr8Unorm 51 0, Abgr8UnormSrgb 57 0, Abgr8Snorm 52 0, Abgr8Uint 55 0, Abgr8Sint 56 0:
+        1 x 1, 4, 0, 0, "Four channels in 32 bits, red lowest: the bytes of `Rgba8` on hosts that keep the lowest byte first. Vulkan only.";
+    R16Unorm 70 56, R16Snorm 71 58, R16Uint 74 57, R16Sint 75 59, R16Float 76 54:
+        1 x 1, 2, 0, 0, "One channel of 16 bits.";
+    Rg16Unorm 77 35, Rg16Snorm 78 37, Rg16Uint 81 36, Rg16Sint 82 38, Rg16Float 83 34:
+        1 x 1, 4, 0, 0, "Two channels of 16 bits.";
+    Rgba16Unorm 91 11, Rgba16Snorm 92 13, Rgba16Uint 95 12, Rgba16Sint 96 14, Rgba16Float 97 10:
+        1 x 1, 8, 0, 0, "Four channels of 16 bits.";
+    R32Uint 98 42, R32Sint 99 43, R32Float 100 41: 1 x 1, 4, 0, 0, "One channel of 32 bits.";
+    Rg32Uint 101 17, Rg32Sint 102 18, Rg32Float 103 16: 1 x 1, 8, 0, 0, "Two channels of 32 bits.";
+    Rgb32Uint 104 7, Rgb32Sint 105 8, Rgb32Float 106 6: 1 x 1, 12, 0, 0, "Three channels of 32 bits.";
+    Rgba32Uint 107 3, Rgba32Sint 108 4, Rgba32Float 109 2: 1 x 1, 16, 0, 0, "Four channels of 32 bits.";
+    B5g6r5Unorm 4 85: 1 x 1, 2, 0, 0, "Three channels in 16 bits, blue lowest.";
+    Bgr5a1Unorm 8 86: 1 x 1, 2, 0, 0, "Four channels in 16 bits, blue lowest.";
+    Rgb10a2Unorm 64 24, Rgb10a2Uint 68 25: 1 x 1, 4, 0, 0, "Four channels in 32 bits, red lowest.";
+    Bgr10a2Unorm 58 0, Bgr10a2Uint 62 0: 1 x 1, 4, 0, 0, "Four channels in 32 bits, blue lowest. Vulkan only.";
+    Rg11b10Float 122 26: 1 x 1, 4, 0, 0, "Three channels in 32 bits, red lowest.";
+    Rgb9e5Float 123 67: 1 x 1, 4, 0, 0, "Three channels with one exponent in 32 bits, red lowest.";
+    Bc1Unorm 133 71, Bc1UnormSrgb 134 72: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    Bc1RgbUnorm 131 0, Bc1RgbUnormSrgb 132 0: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 opaque texels in 8 bytes. Vulkan only.";
+    Bc2Unorm 135 74, Bc2UnormSrgb 136 75: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Bc3Unorm 137 77, Bc3UnormSrgb 138 78: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Bc4Unorm 139 80, Bc4Snorm 140 81: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    Bc5Unorm 141 83, Bc5Snorm 142 84: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Bc6hUfloat 143 95, Bc6hFloat 144 96: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Bc7Unorm 145 98, Bc7UnormSrgb 146 99: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Etc2Rgb8Unorm 147 0, Etc2Rgb8UnormSrgb 148 0: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    Etc2Rgb8a1Unorm 149 0, Etc2Rgb8a1UnormSrgb 150 0: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    Etc2Rgba8Unorm 151 0, Etc2Rgba8UnormSrgb 152 0: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    EacR11Unorm 153 0, EacR11Snorm 154 0: 4 x 4, 8, 0, 0, "Blocks of 4 × 4 texels in 8 bytes.";
+    EacRg11Unorm 155 0, EacRg11Snorm 156 0: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Astc4x4Unorm 157 0, Astc4x4UnormSrgb 158 0: 4 x 4, 16, 0, 0, "Blocks of 4 × 4 texels in 16 bytes.";
+    Astc5x4Unorm 159 0, Astc5x4UnormSrgb 160 0: 5 x 4, 16, 0, 0, "Blocks of 5 × 4 texels in 16 bytes.";
+    Astc5x5Unorm 161 0, Astc5x5UnormSrgb 162 0: 5 x 5, 16, 0, 0, "Blocks of 5 × 5 texels in 16 bytes.";
+    Astc6x5Unorm 163 0, Astc6x5UnormSrgb 164 0: 6 x 5, 16, 0, 0, "Blocks of 6 × 5 texels in 16 bytes.";
+    Astc6x6Unorm 165 0, Astc6x6UnormSrgb 166 0: 6 x 6, 16, 0, 0, "Blocks of 6 × 6 texels in 16 bytes.";
+    Astc8x5Unorm 167 0, Astc8x5UnormSrgb 168 0: 8 x 5, 16, 0, 0, "Blocks of 8 × 5 texels in 16 bytes.";
+    Astc8x6Unorm 169 0, Astc8x6UnormSrgb 170 0: 8 x 6, 16, 0, 0, "Blocks of 8 × 6 texels in 16 bytes.";
+    Astc8x8Unorm 171 0, Astc8x8UnormSrgb 172 0: 8 x 8, 16, 0, 0, "Blocks of 8 × 8 texels in 16 bytes.";
+    Astc10x5Unorm 173 0, Astc10x5UnormSrgb 174 0: 10 x 5, 16, 0, 0, "Blocks of 10 × 5 texels in 16 bytes.";
+    Astc10x6Unorm 175 0, Astc10x6UnormSrgb 176 0: 10 x 6, 16, 0, 0, "Blocks of 10 × 6 texels in 16 bytes.";
+    Astc10x8Unorm 177 0, Astc10x8UnormSrgb 178 0: 10 x 8, 16, 0, 0, "Blocks of 10 × 8 texels in 16 bytes.";
+    Astc10x10Unorm 179 0, Astc10x10UnormSrgb 180 0: 10 x 10, 16, 0, 0, "Blocks of 10 × 10 texels in 16 bytes.";
+    Astc12x10Unorm 181 0, Astc12x10UnormSrgb 182 0: 12 x 10, 16, 0, 0, "Blocks of 12 × 10 texels in 16 bytes.";
+    Astc12x12Unorm 183 0, Astc12x12UnormSrgb 184 0: 12 x 12, 16, 0, 0, "Blocks of 12 × 12 texels in 16 bytes.";
+    D16Unorm 124 55: 1 x 1, 0, 2, 0, "Depth of 16 bits.";
+    X8D24Unorm 125 0: 1 x 1, 0, 4, 0, "Depth of 24 bits, copied as 32. Vulkan only.";
+    D32Float 126 40: 1 x 1, 0, 4, 0, "Depth of 32 bits.";
+    D16UnormS8Uint 128 0: 1 x 1, 0, 2, 1, "Depth of 16 bits; stencil. Vulkan only.";
+    D24UnormS8Uint 129 45: 1 x 1, 0, 4, 1, "Depth of 24 bits, copied as 32; stencil.";
+    D32FloatS8Uint 130 20: 1 x 1, 0, 4, 1, "Depth of 32 bits; stencil.";
+    S8Uint 127 0: 1 x 1, 0, 0, 1, "Stencil.";
 }
 
 impl Format {

@@ -14,7 +14,7 @@ use crate::device::record::TextureParts;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum ChainOrder {
     /// Each mip level with all its layers, the largest level first, as in KTX 1 without its size fields. A KTX 2 file has the
-    /// smallest level first: put its levels together in the order of its level index.
+    /// smallest level first: `ringfence_contents::TextureData` puts its levels into this order.
     #[default]
     MipByMip,
     /// Each layer with all its mip levels, the largest level first, as in DDS.

@@ -52,7 +52,7 @@
 //! | [`transient`] | passes, barriers and handles of aliased resources |
 //! | [`placement`] | an engine's policy that assigns each request to a pool |
 //! | [`commands`] | fills, clears, copies of boxes, resolves and mip levels |
-//! | [`contents`] | vectors and meshes in buffers of the device |
+//! | [`contents`] | vectors and meshes in buffers of the device, texture files |
 //! | [`defrag`] | compaction in bounded [passes](defrag::DefragPass) |
 //! | [`paging`] | resources that leave the device while they are not used |
 //! | [`residency`] | eviction from device memory if the budget is too small |
@@ -70,6 +70,7 @@
 //! | `transient` (default) | the modules [`transient`] and [`alias`] |
 //! | `placement` (default) | the module [`placement`] |
 //! | `contents` | the module `contents` (vectors and meshes on the device), and reads and writes of slices of plain values (crate `bytemuck`) |
+//! | `ktx2`, `dds`, `image` | `contents::TextureData` from files of these kinds, and from images of the crate `image` |
 //! | `commands` | the module `commands` (commands on data, recorded with their barriers) |
 //! | `paging` | the module `paging` (more resources than the device has memory) |
 //! | `vulkan` | the backend over `ash` |

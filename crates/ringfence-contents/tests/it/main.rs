@@ -2,4 +2,5 @@
 
 mod mesh_arena;
 mod program;
+mod texture_data;
 mod vec;

@@ -46,7 +46,7 @@ impl Program {
     }
 
     /// Submits a frame with these commands, and waits for it.
-    fn run(&self, commands: Vec<Command>) {
+    pub fn run(&self, commands: Vec<Command>) {
         let frame = self.timeline.begin();
         let value = frame.value();
         self.submit_commands(frame, commands);

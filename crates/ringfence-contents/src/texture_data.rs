@@ -1,0 +1,189 @@
+//! The texels of a texture file: a description of the texture, and the bytes of all mip levels and layers.
+//!
+//! ```text
+//!   file ── from_ktx2, from_dds, from_image ──▶ TextureData ── desc(usage) ──▶ create_texture
+//!                                                    └─ upload(batch, ring, frame, texture)
+//! ```
+//!
+//! | file | formats | refused |
+//! |---|---|---|
+//! | KTX 2 | each portable colour format, depth alone, stencil alone; whole or compressed with Zstandard | BasisLZ and other universal formats, which need a transcoder; ZLIB; depth with stencil |
+//! | DDS | each portable colour format of DXGI; of the old Direct3D 9 formats the ones with a format of equal bytes | other formats, cube maps without all six faces |
+//! | an image of the crate `image` | 8 and 16 bits per channel, and 32 bits of floating point | |
+//!
+//! Each constructor checks that the file has exactly the bytes of its texture, O(bytes). Bytes that are stored in the order of
+//! an upload are borrowed from the file.
+
+#[cfg(feature = "dds")]
+mod dds;
+#[cfg(feature = "image")]
+mod image;
+#[cfg(feature = "ktx2")]
+mod ktx2;
+
+use std::borrow::Cow;
+
+use ringfence_memory::Texture;
+use ringfence_memory::lifetime::Frame;
+use ringfence_upload::{ChainOrder, TransferError, UploadBatch, UploadRing};
+
+use crate::device::{Device, Format, TextureDesc, TextureUsage};
+
+/// A texture file cannot become a texture.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TextureDataError {
+    /// The file is damaged, or is of another kind.
+    #[error("the file cannot be read: {0}")]
+    Damaged(String),
+    /// The file has a format that no portable format has the bytes of.
+    #[error("the format {0} has no portable format of equal bytes: convert the file")]
+    Format(String),
+    /// The file uses a feature that is not supported.
+    #[error("{0} is not supported: convert the file")]
+    Unsupported(&'static str),
+    /// The file does not have the bytes of its texture.
+    #[error("the file has {given} bytes of texels, and its texture has {needed}")]
+    Size {
+        /// Bytes in the file.
+        given: u64,
+        /// Bytes of the texture.
+        needed: u64,
+    },
+}
+
+/// Encoding of the colours of an image.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum ColorEncoding {
+    /// Colours for display, such as photographs and albedo maps: shaders read them as linear values. Images of 8 bits with
+    /// three or four channels get an sRGB format; the others have none.
+    #[default]
+    Srgb,
+    /// Values, such as normals and roughness: shaders read them unchanged.
+    Linear,
+}
+
+/// The texels of a texture with all its mip levels and layers.
+///
+#[cfg_attr(not(feature = "ktx2"), doc = "```text")]
+#[cfg_attr(feature = "ktx2", doc = "```no_run")]
+/// # use ringfence::contents::TextureData;
+/// # use ringfence::device::{Device, TextureUsage};
+/// # use ringfence::{AllocationDesc, Allocator, Frame, UploadBatch, UploadRing};
+/// # fn load<D: Device>(memory: &Allocator<D>, ring: &UploadRing<D>, batch: &mut UploadBatch<D>, frame: &Frame)
+/// # -> Result<(), Box<dyn std::error::Error>> {
+/// let file = std::fs::read("wall.ktx2")?;
+/// let data = TextureData::from_ktx2(&file)?;
+/// let texture = memory.create_texture(&data.desc(TextureUsage::SAMPLED), AllocationDesc::default())?;
+/// data.upload(batch, ring, frame, &texture)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TextureData<'a> {
+    desc: TextureDesc,
+    order: ChainOrder,
+    bytes: Cow<'a, [u8]>,
+}
+
+impl<'a> TextureData<'a> {
+    /// Combines a description with its bytes: all mip levels and layers in `order`, each tightly packed. The usage of the
+    /// description is ignored.
+    ///
+    /// # Errors
+    /// [`TextureDataError::Size`] if the bytes are not exactly those of the texture; [`TextureDataError::Unsupported`] for
+    /// formats with depth and stencil, and for more than one sample.
+    pub fn new(
+        desc: TextureDesc,
+        order: ChainOrder,
+        bytes: impl Into<Cow<'a, [u8]>>,
+    ) -> Result<Self, TextureDataError> {
+        let (bytes, needed) = (bytes.into(), size(&desc)?);
+        let given = bytes.len() as u64;
+        if given != needed {
+            return Err(TextureDataError::Size { given, needed });
+        }
+        Ok(Self { desc, order, bytes })
+    }
+
+    /// Returns the description of the texture with this usage and the usage for uploads.
+    #[must_use]
+    pub fn desc(&self, usage: TextureUsage) -> TextureDesc {
+        TextureDesc { usage: usage | TextureUsage::COPY_DST, ..self.desc }
+    }
+
+    /// Returns the bytes of all mip levels and layers.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Returns the order of the mip levels and layers in the bytes.
+    #[must_use]
+    pub fn order(&self) -> ChainOrder {
+        self.order
+    }
+
+    /// Replaces the format with another one that interprets the same bytes, for instance to read the colours of a DDS file
+    /// without a colour encoding as sRGB.
+    ///
+    /// # Errors
+    /// [`TextureDataError::Format`] if a texture of the old format cannot have views of the new one.
+    pub fn with_format(mut self, format: Format) -> Result<Self, TextureDataError> {
+        if !self.desc.format.can_be_viewed_as(format) {
+            return Err(TextureDataError::Format(format!("{:?} as {format:?}", self.desc.format)));
+        }
+        self.desc.format = format;
+        Ok(self)
+    }
+
+    /// Stages all mip levels and layers in `ring` for `frame`, and adds their copies to the batch, as
+    /// [`UploadBatch::upload_texture`].
+    ///
+    /// # Errors
+    /// As [`UploadBatch::upload_texture`].
+    pub fn upload<D: Device>(
+        &self,
+        batch: &mut UploadBatch<D>,
+        ring: &UploadRing<D>,
+        frame: &Frame,
+        to: &Texture<D>,
+    ) -> Result<(), TransferError> {
+        batch.upload_texture(ring, frame, (&self.bytes, self.order), to)
+    }
+}
+
+/// Returns the bytes of all mip levels and layers.
+fn size(desc: &TextureDesc) -> Result<u64, TextureDataError> {
+    (0..desc.mips).try_fold(0, |sum: u64, mip| sum.checked_add(mip_bytes(desc, mip)?).ok_or(TOO_LARGE))
+}
+
+const TOO_LARGE: TextureDataError = TextureDataError::Unsupported("a texture of more than 2^64 bytes");
+
+/// Returns the bytes of a mip level with all its layers.
+fn mip_bytes(desc: &TextureDesc, mip: u32) -> Result<u64, TextureDataError> {
+    let texels = desc.format.texels();
+    if texels.each_aspect().count() != 1 {
+        return Err(TextureDataError::Unsupported("a file of depth and stencil"));
+    }
+    if desc.samples != 1 {
+        return Err(TextureDataError::Unsupported("a file of several samples"));
+    }
+    let [across, down] = texels.block();
+    let side = |texels: u32| texels.checked_shr(mip).unwrap_or(0).max(1);
+    let parts = [side(desc.width).div_ceil(across), side(desc.height).div_ceil(down), side(desc.depth), desc.layers];
+    let product = |bytes: u64, part: &u32| bytes.checked_mul((*part).into()).ok_or(TOO_LARGE);
+    parts.iter().try_fold(desc.format.texel_bytes(), product)
+}
+
+/// Checks the extent that a file states.
+#[cfg(any(feature = "dds", feature = "ktx2"))]
+fn check_extent(desc: &TextureDesc) -> Result<(), TextureDataError> {
+    let damaged = |what: &str| Err(TextureDataError::Damaged(what.to_owned()));
+    let TextureDesc { width, height, depth, layers, mips, .. } = *desc;
+    if [width, height, depth, layers, mips].contains(&0) {
+        return damaged("the texture has no texels");
+    }
+    let levels = width.max(height).max(depth).ilog2() + 1;
+    if mips > levels { damaged("the texture has more mip levels than its extent allows") } else { Ok(()) }
+}
