@@ -156,4 +156,22 @@ mod tests {
         assert!(VK_RESULTS.windows(2).all(|pair| pair[0].0 > pair[1].0), "in order, each once");
         assert!(VK_RESULTS.iter().all(|(code, _)| *code < 0));
     }
+
+    #[test]
+    fn a_name_belongs_to_the_code_of_its_own_api() {
+        for (api, code, name) in [
+            (Api::Vulkan, -1, Some("VK_ERROR_OUT_OF_HOST_MEMORY")),
+            (Api::Vulkan, -4, Some("VK_ERROR_DEVICE_LOST")),
+            (Api::Vulkan, -1_000_257_000, Some("VK_ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS")),
+            (Api::Vulkan, -6, None),
+            (Api::Vulkan, 0x8007_000E_u32 as i32, None),
+            (Api::Direct3d12, 0x8007_000E_u32 as i32, Some("E_OUTOFMEMORY")),
+            (Api::Direct3d12, 0x887A_0005_u32 as i32, Some("DXGI_ERROR_DEVICE_REMOVED")),
+            (Api::Direct3d12, 0x887E_0002_u32 as i32, Some("D3D12_ERROR_DRIVER_VERSION_MISMATCH")),
+            (Api::Direct3d12, 0x887A_0008_u32 as i32, None),
+            (Api::Direct3d12, -4, None),
+        ] {
+            assert_eq!(ApiResult { api, code, call: "call" }.name(), name, "{api:?} {code}");
+        }
+    }
 }

@@ -272,3 +272,135 @@ pub const fn common_alignment(a: u64, b: u64) -> u64 {
     }
     a / x * b
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    const VISIBLE: MemoryProperties = MemoryProperties::HOST_VISIBLE;
+    const COHERENT: MemoryProperties = MemoryProperties::HOST_COHERENT;
+
+    /// Returns a device with different numbers everywhere. Its memory types: device-local in heap 1, coherent, not
+    /// coherent.
+    pub(crate) fn capabilities() -> Capabilities {
+        let memory_type = |heap, properties| MemoryType { heap, properties };
+        Capabilities {
+            name: "table".to_owned(),
+            memory_heaps: vec![
+                MemoryHeap { bytes: 1000, device_local: false },
+                MemoryHeap { bytes: 3000, device_local: true },
+            ],
+            memory_types: vec![
+                memory_type(1, MemoryProperties::DEVICE_LOCAL),
+                memory_type(0, VISIBLE | COHERENT),
+                memory_type(0, VISIBLE | MemoryProperties::HOST_CACHED),
+            ],
+            class_groups: [0; 3],
+            target_memory_alignment: 1,
+            class_granularity_bytes: 1,
+            non_coherent_atom_bytes: 64,
+            notice_host_writes: false,
+            memory_objects_max: 4096,
+            memory_object_bytes_max: 2000,
+            texture_copy_offset_alignment: 512,
+            texture_copy_row_alignment: 128,
+            depth_stencil_copy_row_alignment: 256,
+            partial_depth_copies: true,
+            constant_alignment: 256,
+            storage_alignment: 32,
+            texel_alignment: 16,
+            residency: false,
+            memory_priority: MemoryPriority::None,
+        }
+    }
+
+    #[test]
+    fn priorities_are_quarters_from_zero_to_one() {
+        assert_eq!(Priority::ALL.map(Priority::as_f32), [0.0, 0.25, 0.5, 0.75, 1.0]);
+        assert_eq!(Priority::default().as_f32(), 0.5);
+    }
+
+    #[test]
+    fn rows_of_depth_and_stencil_have_their_own_alignment() {
+        let capabilities = capabilities();
+        let found = TextureAspect::ALL.map(|aspect| capabilities.copy_row_alignment(aspect));
+        assert_eq!(found, [128, 256, 256]);
+    }
+
+    #[test]
+    fn an_object_is_as_large_as_its_heap_or_the_limit_of_the_driver() {
+        let capabilities = capabilities();
+        assert_eq!([0, 1, 2].map(|memory_type| capabilities.object_bytes_max(memory_type)), [2000, 1000, 1000]);
+    }
+
+    #[test]
+    fn only_visible_memory_that_is_not_coherent_needs_flushes() {
+        let quiet = capabilities();
+        let strict = Capabilities { notice_host_writes: true, ..capabilities() };
+        for (memory_type, is_non_coherent, properties) in [
+            (0, false, MemoryProperties::DEVICE_LOCAL),
+            (1, false, VISIBLE | COHERENT),
+            (2, true, VISIBLE | MemoryProperties::HOST_CACHED),
+            // There is no such type.
+            (3, false, MemoryProperties::empty()),
+        ] {
+            assert_eq!(quiet.is_non_coherent(memory_type), is_non_coherent, "type {memory_type}");
+            assert_eq!(quiet.needs_flush(memory_type), is_non_coherent, "type {memory_type}");
+            assert!(strict.needs_flush(memory_type), "the device notices every host write");
+            assert_eq!(strict.is_non_coherent(memory_type), is_non_coherent, "type {memory_type}");
+            assert_eq!(quiet.properties(memory_type), properties, "type {memory_type}");
+        }
+    }
+
+    #[test]
+    fn a_flush_covers_whole_atoms_of_memory_that_is_not_coherent() {
+        let capabilities = capabilities();
+        for (bytes, before, after) in [
+            (0..64, 0..0, 64..64),
+            (1..64, 0..1, 64..64),
+            (64..65, 64..64, 65..128),
+            (63..65, 0..63, 65..128),
+            (130..190, 128..130, 190..192),
+            (256..1024, 256..256, 1024..1024),
+        ] {
+            assert_eq!(capabilities.rest_of_atoms(2, bytes.clone()), [before, after], "{bytes:?}");
+            let exact = [bytes.start..bytes.start, bytes.end..bytes.end];
+            assert_eq!(capabilities.rest_of_atoms(1, bytes.clone()), exact, "coherent");
+        }
+        assert_eq!(capabilities.rest_of_atoms(2, 70..70), [70..70, 70..70], "an empty range flushes nothing");
+    }
+
+    #[test]
+    fn buffers_have_the_largest_alignment_of_their_usages() {
+        let capabilities = capabilities();
+        for (usage, of_buffer, of_range) in [
+            (BufferUsage::VERTEX, 1, 64),
+            (BufferUsage::COPY_DST, 1, 64),
+            (BufferUsage::CONSTANT, 256, 256),
+            (BufferUsage::STORAGE, 32, 64),
+            (BufferUsage::STORAGE_READ, 32, 64),
+            (BufferUsage::STORAGE | BufferUsage::STORAGE_READ, 32, 64),
+            (BufferUsage::TEXELS, 16, 64),
+            (BufferUsage::TEXELS | BufferUsage::STORAGE, 32, 64),
+            (BufferUsage::TEXELS | BufferUsage::STORAGE | BufferUsage::CONSTANT, 256, 256),
+            (BufferUsage::COPY_SRC, 1, 512),
+            (BufferUsage::DEVICE_ADDRESS, 1, 256),
+            (BufferUsage::COPY_SRC | BufferUsage::DEVICE_ADDRESS | BufferUsage::CONSTANT, 256, 512),
+        ] {
+            assert_eq!(capabilities.buffer_alignment(usage), of_buffer, "{usage:?}");
+            assert_eq!(capabilities.range_alignment(usage), of_range, "{usage:?}");
+        }
+        let without_atoms = Capabilities { non_coherent_atom_bytes: 1, ..capabilities };
+        assert_eq!(without_atoms.range_alignment(BufferUsage::STORAGE), 32);
+        assert_eq!(without_atoms.range_alignment(BufferUsage::VERTEX), 1);
+    }
+
+    #[test]
+    fn a_common_alignment_is_the_least_common_multiple() {
+        for (a, b, common) in
+            [(1, 1, 1), (4, 8, 8), (8, 4, 8), (4, 12, 12), (16, 12, 48), (12, 16, 48), (512, 12, 1536), (3, 5, 15)]
+        {
+            assert_eq!(common_alignment(a, b), common, "{a} and {b}");
+        }
+    }
+}

@@ -732,3 +732,6 @@ pub unsafe trait Descriptors: Device {
     /// The object belongs to this device, and no pending work uses it.
     unsafe fn discard_leftover(&self, leftover: Self::Leftover);
 }
+
+#[cfg(test)]
+mod tests;

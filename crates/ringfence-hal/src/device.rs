@@ -439,3 +439,6 @@ pub type RawTexture<D> = <D as Create<Textures>>::Object;
 pub type BufferInfo<'a, D> = <D as Create<Buffers>>::Info<'a>;
 /// The texture description of device `D`.
 pub type TextureInfo<'a, D> = <D as Create<Textures>>::Info<'a>;
+
+#[cfg(test)]
+mod tests;

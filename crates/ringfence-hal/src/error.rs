@@ -214,4 +214,62 @@ mod tests {
         assert_eq!(DeviceError::Lost.with(Numbers::Given(3)), DeviceError::Lost);
         assert!(size_of::<DeviceError>() <= 48, "it is returned by value");
     }
+
+    #[test]
+    fn each_check_accepts_its_limit_and_refuses_the_next_number() {
+        let rule = DeviceError::invalid("a rule");
+        let refused = |numbers| Err(DeviceError::InvalidInfo(Reason { rule: "a rule", numbers }));
+        assert_eq!(rule.at_most(7, 7), Ok(()));
+        assert_eq!(rule.at_most(6, 7), Ok(()));
+        assert_eq!(rule.at_most(8, 7), refused(Numbers::AtMost { given: 8, max: 7 }));
+        assert_eq!(rule.at_least(7, 7), Ok(()));
+        assert_eq!(rule.at_least(8, 7), Ok(()));
+        assert_eq!(rule.at_least(6, 7), refused(Numbers::AtLeast { given: 6, min: 7 }));
+        assert_eq!(rule.exactly(7, 7), Ok(()));
+        assert_eq!(rule.exactly(6, 7), refused(Numbers::Exactly { given: 6, wanted: 7 }));
+        assert_eq!(rule.exactly(8, 7), refused(Numbers::Exactly { given: 8, wanted: 7 }));
+        assert_eq!((rule.multiple_of(0, 7), rule.multiple_of(14, 7)), (Ok(()), Ok(())));
+        assert_eq!(rule.multiple_of(15, 7), refused(Numbers::MultipleOf { given: 15, unit: 7 }));
+        assert_eq!((rule.flags(0, 6), rule.flags(2, 6), rule.flags(6, 6)), (Ok(()), Ok(()), Ok(())));
+        assert_eq!(rule.flags(3, 6), refused(Numbers::Flags { given: 3, allowed: 6 }));
+    }
+
+    #[test]
+    fn numbers_are_added_to_reasons_and_to_no_other_error() {
+        let numbers = Numbers::Given(5);
+        let reason = Reason { rule: "a rule", numbers };
+        assert_eq!(DeviceError::unsupported("a rule").with(numbers), DeviceError::Unsupported(reason));
+        assert_eq!(DeviceError::invalid("a rule").with(numbers), DeviceError::InvalidInfo(reason));
+        assert_eq!(DeviceError::Other(3).with(numbers), DeviceError::Other(3));
+        for (error, text) in [
+            (DeviceError::OutOfHostMemory, "the host is out of memory"),
+            (DeviceError::OutOfDeviceMemory, "the device is out of memory"),
+            (DeviceError::MapFailed, "the memory could not be mapped"),
+            (DeviceError::Lost, "the device is lost"),
+            (DeviceError::invalid("a rule"), "the description is not valid: a rule"),
+            (DeviceError::Other(-3), "the driver failed with code -3"),
+        ] {
+            assert_eq!(error.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn freed_memory_helps_against_four_errors() {
+        for error in [
+            DeviceError::OutOfHostMemory,
+            DeviceError::OutOfDeviceMemory,
+            DeviceError::TooManyObjects,
+            DeviceError::MapFailed,
+        ] {
+            assert!(error.is_out_of_memory(), "{error}");
+        }
+        for error in [
+            DeviceError::Lost,
+            DeviceError::unsupported("a rule"),
+            DeviceError::invalid("a rule"),
+            DeviceError::Other(0),
+        ] {
+            assert!(!error.is_out_of_memory(), "{error}");
+        }
+    }
 }

@@ -77,6 +77,8 @@ mod descriptors;
 mod record;
 mod sharing;
 mod sparse;
+#[cfg(test)]
+mod tests;
 mod transfer;
 
 /// The calls, each with its function and the trait of the function.

@@ -454,6 +454,107 @@ mod tests {
     }
 
     #[test]
+    fn constructors_give_blocks_and_bytes_of_each_aspect() {
+        use TextureAspect::{Color, Depth, Stencil};
+        for (format, block, bytes, aspects, is_compressed) in [
+            (TexelFormat::color(12), [1, 1], [Some(12), None, None], &[Color][..], false),
+            (TexelFormat::compressed(4, 4, 8), [4, 4], [Some(8), None, None], &[Color], true),
+            (TexelFormat::compressed(10, 6, 16), [10, 6], [Some(16), None, None], &[Color], true),
+            // One direction is enough.
+            (TexelFormat::compressed(4, 1, 8), [4, 1], [Some(8), None, None], &[Color], true),
+            (TexelFormat::compressed(1, 4, 8), [1, 4], [Some(8), None, None], &[Color], true),
+            (TexelFormat::depth_stencil(4, 1), [1, 1], [None, Some(4), Some(1)], &[Depth, Stencil], false),
+            (TexelFormat::depth_stencil(2, 0), [1, 1], [None, Some(2), None], &[Depth], false),
+            (TexelFormat::depth_stencil(0, 1), [1, 1], [None, None, Some(1)], &[Stencil], false),
+            (TexelFormat::color_or_depth(4), [1, 1], [Some(4), Some(4), None], &[Color, Depth], false),
+        ] {
+            assert_eq!(format.block(), block, "{format}");
+            assert_eq!(TextureAspect::ALL.map(|aspect| format.block_bytes(aspect)), bytes, "{format}");
+            assert_eq!(format.each_aspect().collect::<Vec<_>>(), aspects, "{format}");
+            assert_eq!(format.first_aspect(), aspects[0], "{format}");
+            assert_eq!(format.is_compressed(), is_compressed, "{format}");
+        }
+    }
+
+    #[test]
+    fn each_aspect_has_its_own_flag() {
+        let flags = [TextureAspects::COLOR, TextureAspects::DEPTH, TextureAspects::STENCIL];
+        assert_eq!(TextureAspect::ALL.map(TextureAspect::flag), flags);
+        for (format, bits) in [
+            (Format::Rgba8Unorm, 0b1),
+            (Format::D16Unorm, 0b10),
+            (Format::S8Uint, 0b100),
+            (Format::D32FloatS8Uint, 0b110),
+        ] {
+            assert_eq!(format.texels().aspects().bits(), bits, "{format:?}");
+        }
+    }
+
+    #[test]
+    fn copies_need_equal_blocks_and_equal_bytes_in_the_aspect() {
+        let both = TexelFormat::depth_stencil(4, 1);
+        for (other, aspect, is_equal) in [
+            (TexelFormat::compressed(4, 4, 8), TextureAspect::Color, true),
+            (TexelFormat::compressed(5, 4, 8), TextureAspect::Color, false),
+            (TexelFormat::compressed(4, 5, 8), TextureAspect::Color, false),
+            (TexelFormat::compressed(4, 4, 16), TextureAspect::Color, false),
+        ] {
+            assert_eq!(TexelFormat::compressed(4, 4, 8).is_copied_as(other, aspect), is_equal, "{other}");
+        }
+        assert!(both.is_copied_as(TexelFormat::depth_stencil(4, 0), TextureAspect::Depth));
+        assert!(!both.is_copied_as(TexelFormat::depth_stencil(4, 0), TextureAspect::Stencil));
+        assert!(!both.is_copied_as(TexelFormat::depth_stencil(2, 1), TextureAspect::Depth));
+        assert!(both.is_copied_as(TexelFormat::depth_stencil(2, 1), TextureAspect::Stencil));
+    }
+
+    #[test]
+    fn bytes_of_a_texel_are_those_of_the_first_aspect() {
+        for (format, bytes, is_depth_stencil) in [
+            (Format::R8Unorm, 1, false),
+            (Format::B5g6r5Unorm, 2, false),
+            (Format::Rgb32Float, 12, false),
+            (Format::Rgba32Uint, 16, false),
+            (Format::Bc1Unorm, 8, false),
+            (Format::Astc12x12Unorm, 16, false),
+            (Format::D16UnormS8Uint, 2, true),
+            (Format::D24UnormS8Uint, 4, true),
+            (Format::S8Uint, 1, true),
+        ] {
+            assert_eq!((format.texel_bytes(), format.is_depth_stencil()), (bytes, is_depth_stencil), "{format:?}");
+            assert_eq!(TexelFormat::from(format), format.texels(), "{format:?}");
+        }
+    }
+
+    #[test]
+    fn a_mip_level_halves_each_side_down_to_one_texel() {
+        let format = Format::R8Unorm.texels();
+        let aspects = TextureAspects::COLOR;
+        let parts = TextureParts { width: 13, height: 6, depth: 3, layers: 2, mips: 4, samples: 1, format, aspects };
+        for (mip, extent) in
+            [(0, [13, 6, 3]), (1, [6, 3, 1]), (2, [3, 1, 1]), (3, [1, 1, 1]), (31, [1, 1, 1]), (32, [1, 1, 1])]
+        {
+            assert_eq!(parts.extent(mip), extent, "mip {mip}");
+        }
+    }
+
+    #[test]
+    fn words_of_a_set_have_a_bit_at_the_number_of_each_format() {
+        for (number, words) in [
+            (0, [1, 0, 0, 0]),
+            (31, [1 << 31, 0, 0, 0]),
+            (32, [0, 1, 0, 0]),
+            (63, [0, 1 << 31, 0, 0]),
+            (64, [0, 0, 1, 0]),
+        ] {
+            let set = FormatSet::of(&[Format::ALL[number]]);
+            assert_eq!((set.words(), set.is_empty()), (words, false), "format {number}");
+        }
+        assert_eq!(FormatSet::of(&[Format::ALL[96]]).words(), [0, 0, 0, 1]);
+        assert_eq!(FormatSet::of(&[Format::ALL[1], Format::ALL[33], Format::ALL[1]]).words(), [2, 2, 0, 0]);
+        assert_eq!((FormatSet::EMPTY.words(), FormatSet::default()), ([0; 4], FormatSet::of(&[])));
+    }
+
+    #[test]
     fn the_channels_of_a_format_are_those_of_its_name() {
         for format in Format::ALL {
             let name = format!("{format:?}");

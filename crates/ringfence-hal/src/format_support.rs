@@ -99,3 +99,80 @@ impl FormatSupport {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns support for the usages, and for targets with one, two and eight samples.
+    fn support(format: Format, usages: TextureUsage) -> FormatSupport {
+        FormatSupport::of_textures(format, |usage, samples| {
+            usages.contains(usage) && (samples == 1 || usage != TextureUsage::SAMPLED) && [1, 2, 8].contains(&samples)
+        })
+    }
+
+    #[test]
+    fn each_usage_of_a_texture_is_asked_for_and_found_again() {
+        for (usage, uses) in [
+            (TextureUsage::COPY_SRC, FormatUses::COPY_SRC),
+            (TextureUsage::COPY_DST, FormatUses::COPY_DST),
+            (TextureUsage::SAMPLED, FormatUses::SAMPLED),
+            (TextureUsage::STORAGE, FormatUses::STORAGE),
+            (TextureUsage::RENDER_TARGET, FormatUses::RENDER_TARGET),
+            (TextureUsage::DEPTH_STENCIL, FormatUses::DEPTH_STENCIL),
+        ] {
+            let found = support(Format::Rgba8Unorm, usage);
+            assert_eq!((found.uses, found.texture_usage()), (uses, usage));
+            assert_eq!((found.has(uses), found.has(uses | FormatUses::BLENDED)), (true, false), "{usage:?}");
+            let others = support(Format::Rgba8Unorm, usage.complement());
+            assert_eq!((others.texture_usage(), others.has(uses)), (usage.complement(), false));
+        }
+    }
+
+    #[test]
+    fn numbers_of_samples_are_those_of_the_target_of_the_format() {
+        for (format, usages, counts) in [
+            (Format::Rgba8Unorm, TextureUsage::RENDER_TARGET, 0b1011),
+            (Format::Rgba8Unorm, TextureUsage::DEPTH_STENCIL, 0),
+            (Format::D32Float, TextureUsage::DEPTH_STENCIL, 0b1011),
+            (Format::D32Float, TextureUsage::RENDER_TARGET, 0),
+        ] {
+            assert_eq!(support(format, usages).sample_counts, counts, "{format:?}, {usages:?}");
+        }
+        let all = FormatSupport::of_textures(Format::Rgba8Unorm, |_, _| true);
+        assert_eq!(all.sample_counts, 127, "up to 64 samples");
+        let some = support(Format::Rgba8Unorm, TextureUsage::RENDER_TARGET);
+        for (samples, has) in
+            [(0, false), (1, true), (2, true), (3, false), (4, false), (8, true), (9, false), (16, false)]
+        {
+            assert_eq!(some.has_samples(samples), has, "{samples} samples");
+        }
+    }
+
+    #[test]
+    fn the_first_missing_usage_is_refused_by_name_and_then_the_number_of_samples() {
+        let unsupported = DeviceError::unsupported;
+        let nothing = FormatSupport::default();
+        for (usage, rule) in [
+            (TextureUsage::COPY_SRC, "copies from textures of this format"),
+            (TextureUsage::COPY_DST, "copies to textures of this format"),
+            (TextureUsage::SAMPLED, "sampled textures of this format"),
+            (TextureUsage::STORAGE, "storage textures of this format"),
+            (TextureUsage::RENDER_TARGET, "render targets of this format"),
+            (TextureUsage::DEPTH_STENCIL, "depth targets of this format"),
+        ] {
+            assert_eq!(nothing.check(usage, 1), Err(unsupported(rule)));
+            assert_eq!(support(Format::Rgba8Unorm, usage).check(usage, 1), Ok(()));
+        }
+        let target = support(Format::Rgba8Unorm, TextureUsage::RENDER_TARGET);
+        let both = TextureUsage::RENDER_TARGET | TextureUsage::STORAGE;
+        assert_eq!(target.check(both, 2), Err(unsupported("storage textures of this format")));
+        let rule = unsupported("targets of this format with this number of samples");
+        for (samples, is_valid) in [(1, true), (2, true), (4, false), (8, true)] {
+            let refused = Err(rule.with(Numbers::Given(samples.into())));
+            let expected = if is_valid { Ok(()) } else { refused };
+            assert_eq!(target.check(TextureUsage::RENDER_TARGET, samples), expected);
+        }
+        assert_eq!(nothing.check(TextureUsage::empty(), 1), Ok(()));
+    }
+}

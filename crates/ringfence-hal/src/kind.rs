@@ -364,4 +364,201 @@ mod tests {
         let volume = TextureDesc { dimension: Dimension::D3, ..cube };
         assert_eq!(volume.common_mip(&smaller(faces)), None);
     }
+
+    #[test]
+    fn buffers_need_a_byte_and_known_usages() {
+        let copy = BufferUsage::COPY_SRC;
+        let known = BufferUsage::all();
+        assert_eq!(known.bits(), 0x3ff);
+        let all_and_one = BufferUsage::from_bits_retain(0x400 | copy.bits());
+        for (size, usage, error) in [
+            (1, copy, Ok(())),
+            (u64::MAX, known, Ok(())),
+            (0, copy, invalid("a buffer must have at least one byte").at_least(0, 1)),
+            (1, BufferUsage::empty(), invalid("a buffer must have at least one usage").at_least(0, 1)),
+            (1, all_and_one, invalid("an unknown usage flag of a buffer").flags(0x401, 0x3ff)),
+        ] {
+            assert_eq!(Buffers::check(&BufferDesc { size, usage }), error, "{size} bytes, {usage:?}");
+        }
+    }
+
+    #[test]
+    fn the_largest_side_limits_the_mip_levels() {
+        for ([width, height, depth], dimension, longest, mips) in [
+            ([1, 1, 1], Dimension::D2, 1, 1),
+            ([2, 1, 1], Dimension::D1, 2, 2),
+            ([3, 1, 1], Dimension::D1, 3, 2),
+            ([4, 7, 1], Dimension::D2, 7, 3),
+            ([4, 8, 1], Dimension::D2, 8, 4),
+            ([9, 8, 1], Dimension::D2, 9, 4),
+            ([2, 4, 16], Dimension::D3, 16, 5),
+            ([32, 4, 16], Dimension::D3, 32, 6),
+        ] {
+            let desc = TextureDesc { dimension, width, height, depth, mips, ..Default::default() };
+            assert_eq!(desc.longest(), longest, "{desc:?}");
+            assert_eq!(Textures::check(&desc), Ok(()), "{desc:?}");
+            let refused = Textures::check(&TextureDesc { mips: mips + 1, ..desc });
+            let (given, max) = (u64::from(mips) + 1, u64::from(mips));
+            let numbers = Numbers::AtMost { given, max };
+            assert_eq!(refused, Err(invalid("more mip levels than the size allows").with(numbers)), "{desc:?}");
+        }
+    }
+
+    #[test]
+    fn samples_are_a_power_of_two_and_exclude_mip_levels() {
+        let desc = TextureDesc { width: 8, height: 8, ..Default::default() };
+        for (samples, mips, is_valid) in
+            [(0, 1, false), (1, 1, true), (1, 2, true), (2, 1, true), (2, 2, false), (6, 1, false), (64, 1, true)]
+        {
+            let found = Textures::check(&TextureDesc { samples, mips, ..desc }).is_ok();
+            assert_eq!(found, is_valid, "{samples} samples, {mips} mip levels");
+        }
+    }
+
+    #[test]
+    fn each_dimension_has_its_own_extents_layers_and_samples() {
+        use Dimension::{Cube, D1, D2, D3};
+        for (dimension, [width, height, depth], layers, samples, is_valid) in [
+            (D1, [8, 1, 1], 5, 1, true),
+            (D1, [8, 2, 1], 1, 1, false),
+            (D1, [8, 1, 2], 1, 1, false),
+            (D1, [8, 1, 1], 1, 2, false),
+            (D2, [8, 4, 1], 5, 4, true),
+            (D2, [8, 4, 2], 1, 1, false),
+            (Cube, [8, 8, 1], 6, 1, true),
+            (Cube, [8, 8, 1], 12, 1, true),
+            (Cube, [8, 8, 1], 5, 1, false),
+            (Cube, [8, 8, 1], 8, 1, false),
+            (Cube, [8, 4, 1], 6, 1, false),
+            (Cube, [8, 8, 2], 6, 1, false),
+            (Cube, [8, 8, 1], 6, 2, false),
+            (D3, [8, 4, 2], 1, 1, true),
+            (D3, [8, 4, 2], 2, 1, false),
+            (D3, [8, 4, 2], 1, 2, false),
+        ] {
+            let desc = TextureDesc { dimension, width, height, depth, layers, samples, ..Default::default() };
+            assert_eq!(Textures::check(&desc).is_ok(), is_valid, "{desc:?}");
+        }
+    }
+
+    #[test]
+    fn a_clear_value_fits_the_usage_and_the_format_of_its_target() {
+        let color = ClearValue::color([0.0, 0.5, 1.0, 2.0]);
+        let depth = ClearValue::depth(1.0);
+        assert_eq!(color.words(), [1, 0, 0x3f00_0000, 0x3f80_0000, 0x4000_0000]);
+        assert_eq!(depth.words(), [2, 0x3f80_0000, 0, 0, 0]);
+        assert_eq!(ClearValue::DepthStencil { depth: 7, stencil: 9 }.words(), [2, 7, 9, 0, 0]);
+        let (target, sampled) = (TextureUsage::RENDER_TARGET, TextureUsage::SAMPLED);
+        let depth_target = TextureUsage::DEPTH_STENCIL;
+        for (value, usage, format, is_valid) in [
+            (None, sampled, Format::Rgba8Unorm, true),
+            (Some(color), target, Format::Rgba8Unorm, true),
+            (Some(color), target | sampled, Format::Rgba8Unorm, true),
+            (Some(color), sampled, Format::Rgba8Unorm, false),
+            (Some(color), target, Format::D32Float, false),
+            (Some(color), depth_target, Format::D32Float, false),
+            (Some(depth), depth_target, Format::D32Float, true),
+            (Some(depth), depth_target, Format::Rgba8Unorm, false),
+            (Some(depth), sampled, Format::D32Float, false),
+            (Some(depth), target, Format::Rgba8Unorm, false),
+        ] {
+            let desc = TextureDesc { clear_value: value, usage, format, ..Default::default() };
+            assert_eq!(Textures::check(&desc).is_ok(), is_valid, "{desc:?}");
+        }
+    }
+
+    #[test]
+    fn both_usages_of_copies_are_needed_to_move_a_resource() {
+        let (src, dst) = (BufferUsage::COPY_SRC, BufferUsage::COPY_DST);
+        for (usage, is_copied) in
+            [(src, false), (dst, false), (src | dst, true), (src | dst | BufferUsage::INDEX, true)]
+        {
+            assert_eq!(Buffers::is_copied(&BufferDesc { size: 4, usage }), is_copied, "{usage:?}");
+        }
+        let (src, dst) = (TextureUsage::COPY_SRC, TextureUsage::COPY_DST);
+        for (usage, is_copied) in
+            [(src, false), (dst, false), (src | dst, true), (src | dst | TextureUsage::SAMPLED, true)]
+        {
+            assert_eq!(Textures::is_copied(&TextureDesc { usage, ..Default::default() }), is_copied, "{usage:?}");
+        }
+    }
+
+    #[test]
+    fn only_buffers_add_to_the_alignment_and_only_textures_have_parts() {
+        let capabilities = crate::capabilities::tests::capabilities();
+        let buffer = |usage| BufferDesc { size: 4, usage };
+        assert_eq!(Buffers::alignment(&buffer(BufferUsage::CONSTANT), &capabilities), 256);
+        assert_eq!(Buffers::alignment(&buffer(BufferUsage::VERTEX), &capabilities), 1);
+        assert_eq!(Buffers::parts(&buffer(BufferUsage::CONSTANT)), None);
+        let (format, usage) = (Format::D24UnormS8Uint, TextureUsage::STORAGE);
+        let size = TextureDesc { width: 5, height: 6, depth: 7, layers: 8, mips: 9, samples: 10, ..Default::default() };
+        let desc = TextureDesc { format, usage, ..size };
+        assert_eq!(Textures::alignment(&desc, &capabilities), 1);
+        let parts = TextureParts {
+            width: 5,
+            height: 6,
+            depth: 7,
+            layers: 8,
+            mips: 9,
+            samples: 10,
+            format: crate::TexelFormat::depth_stencil(4, 1),
+            aspects: crate::record::TextureAspects::DEPTH | crate::record::TextureAspects::STENCIL,
+        };
+        assert_eq!(Textures::parts(&desc), Some(parts));
+    }
+
+    #[test]
+    fn a_mip_level_halves_each_side_down_to_one_texel() {
+        let desc = TextureDesc { width: 13, height: 6, depth: 3, ..Default::default() };
+        for (mip, extent) in
+            [(0, [13, 6, 3]), (1, [6, 3, 1]), (2, [3, 1, 1]), (3, [1, 1, 1]), (31, [1, 1, 1]), (32, [1, 1, 1])]
+        {
+            assert_eq!(desc.extent(mip), extent, "mip {mip}");
+        }
+    }
+
+    #[test]
+    fn parts_of_one_chain_have_a_first_common_mip() {
+        let of = |width: u32, height: u32, mips: u32| TextureDesc { width, height, mips, ..Default::default() };
+        let whole = of(64, 16, 7);
+        for (other, common) in [
+            (of(64, 16, 7), Some((0, 0))),
+            (of(64, 16, 1), Some((0, 0))),
+            (of(32, 8, 6), Some((1, 0))),
+            (of(1, 1, 1), Some((6, 0))),
+            // The third level has 16 × 4 texels.
+            (of(16, 8, 1), None),
+            (of(128, 32, 8), Some((0, 1))),
+            (of(128, 32, 1), None),
+            (of(65, 16, 7), None),
+            // These are no chains.
+            (of(64, 16, 0), None),
+            (of(64, 16, 8), None),
+            (TextureDesc { depth: 0, ..of(0, 0, 1) }, None),
+        ] {
+            assert_eq!(whole.common_mip(&other), common, "{other:?}");
+            let swapped = common.map(|(own, of_other)| (of_other, own));
+            assert_eq!(other.common_mip(&whole), swapped, "{other:?}");
+        }
+        let two_mips = of(64, 16, 2);
+        assert_eq!(two_mips.common_mip(&of(32, 8, 1)), Some((1, 0)));
+        assert_eq!(two_mips.common_mip(&of(16, 4, 1)), None, "the third level is not there");
+        let others = [
+            TextureDesc { dimension: Dimension::D3, ..whole },
+            TextureDesc { format: Format::Rgba8Snorm, ..whole },
+            TextureDesc { layers: 2, ..whole },
+            TextureDesc { samples: 2, ..whole },
+        ];
+        assert_eq!(others.map(|other| whole.common_mip(&other)), [None; 4]);
+    }
+
+    #[test]
+    fn the_default_texture_has_one_texel_that_is_uploaded_and_sampled() {
+        let desc = TextureDesc::default();
+        let TextureDesc { dimension, width, height, depth, layers, mips, samples, .. } = desc;
+        assert_eq!((dimension, [width, height, depth, layers, mips, samples]), (Dimension::D2, [1; 6]));
+        assert_eq!((desc.format, desc.usage.bits()), (Format::Rgba8Unorm, 0b110));
+        assert_eq!((desc.clear_value, desc.view_formats.is_empty()), (None, true));
+        assert_eq!((Buffers::NAME, Textures::NAME), ("buffer", "texture"));
+    }
 }

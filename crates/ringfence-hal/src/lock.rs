@@ -320,4 +320,76 @@ mod tests {
         drop(holding);
         assert_eq!(count.load(Ordering::Relaxed), 2);
     }
+
+    #[test]
+    fn each_guard_counts_as_one_lock_of_its_thread() {
+        let (lock, shared) = (Lock::new(1), SharedLock::new(2));
+        assert!(!is_locked());
+        let first = lock.lock();
+        assert!(is_locked());
+        let second = shared.read();
+        drop(first);
+        assert!(is_locked(), "the second is held");
+        let third = shared.read();
+        drop(second);
+        assert!(is_locked(), "the third is held");
+        assert!(!std::thread::spawn(is_locked).join().expect("no panic"), "another thread holds none");
+        drop(third);
+        assert!(!is_locked());
+        let guards = (lock.try_lock(), shared.write());
+        assert!(is_locked());
+        drop(guards);
+        assert!(!is_locked());
+    }
+
+    #[test]
+    fn a_lock_has_one_owner_and_gives_access_to_its_value() {
+        let mut lock = Lock::new(1);
+        *lock.lock() += 1;
+        assert_eq!(lock.look(|value| std::mem::replace(value, 5)), 2);
+        assert!(!is_locked());
+        {
+            let guard = lock.try_lock().expect("no thread holds it");
+            assert_eq!(*guard, 5);
+            assert!(lock.try_lock().is_none());
+            assert!(lock.try_lock_for(Duration::from_millis(1)).is_none());
+        }
+        *lock.try_lock_for(Duration::from_secs(60)).expect("no thread holds it") += 1;
+        assert!(!is_locked());
+        *lock.get_mut() += 1;
+        assert_eq!(*lock.lock(), 7);
+        let mut shared = SharedLock::new(10);
+        *shared.write() += 1;
+        *shared.get_mut() += 1;
+        let readers = (shared.read(), shared.read());
+        assert_eq!((*readers.0, *readers.1), (12, 12));
+    }
+
+    #[test]
+    fn a_panic_of_the_program_is_contained() {
+        assert_eq!(contain(|| 5), Some(5));
+        assert_eq!(contain(|| -> u32 { panic!("it ends here") }), None);
+        assert!(!is_locked());
+    }
+
+    #[test]
+    fn work_that_needs_no_lock_runs_at_once_unless_one_is_held() {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let run = || {
+            let runs = Arc::clone(&runs);
+            run_unlocked(move || _ = runs.fetch_add(1, Ordering::Relaxed));
+        };
+        run();
+        assert_eq!(runs.load(Ordering::Relaxed), 1);
+        let (outer, inner) = (Holding::begin(), Holding::begin());
+        run();
+        run();
+        drop(inner);
+        assert_eq!((runs.load(Ordering::Relaxed), is_locked()), (1, true));
+        drop(outer);
+        assert_eq!((runs.load(Ordering::Relaxed), is_locked()), (3, false));
+        // No deferred work is left for the next lock.
+        drop(Holding::begin());
+        assert_eq!(runs.load(Ordering::Relaxed), 3);
+    }
 }

@@ -130,3 +130,34 @@ pub struct ShareSupport {
     /// placed in a block with others.
     pub needs_dedicated: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_handles_have_the_numbers_that_other_processes_know() {
+        let kinds = [
+            (0, ShareKind::OpaqueFd),
+            (1, ShareKind::DmaBuf),
+            (2, ShareKind::OpaqueWin32),
+            (3, ShareKind::D3d12Heap),
+            (4, ShareKind::Simulated),
+        ];
+        for (number, kind) in kinds {
+            assert_eq!((kind.number(), ShareKind::from_number(number)), (number, Some(kind)));
+        }
+        assert_eq!((ShareKind::from_number(5), ShareKind::from_number(255)), (None, None));
+    }
+
+    #[test]
+    fn a_pointer_advances_by_bytes() {
+        let mut bytes = [1_u8, 2, 3, 4];
+        let first = Mapped::new(NonNull::new(bytes.as_mut_ptr()).expect("an array has an address"));
+        assert_eq!(first.as_ptr(), bytes.as_mut_ptr());
+        // SAFETY: byte 3 is in the array.
+        let last = unsafe { first.add(3) };
+        // SAFETY: the array is alive, and no other access overlaps.
+        assert_eq!(unsafe { last.as_ptr().read() }, 4);
+    }
+}

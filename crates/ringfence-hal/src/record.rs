@@ -169,3 +169,39 @@ pub trait Record<D: Device> {
     /// The rules of [`Record::begin_copies`], which was called with the same resources.
     unsafe fn end_copies(&mut self, buffers: &[RawBuffer<D>], textures: &[TextureTarget<RawTexture<D>>]);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_counts_whole_blocks_of_its_aspect() {
+        let region = |format: TexelFormat, aspect, width, height| TexelRegion {
+            buffer_offset: 0,
+            row_bytes: 0,
+            format,
+            aspect,
+            mip: 0,
+            layer: 0,
+            x: 0,
+            y: 0,
+            z: 0,
+            width,
+            height,
+            depth: 1,
+        };
+        let (astc, both) = (TexelFormat::compressed(10, 6, 16), TexelFormat::depth_stencil(4, 1));
+        for (format, aspect, [width, height], blocks, bytes) in [
+            (TexelFormat::color(12), TextureAspect::Color, [3, 5], [3, 5], 12),
+            (astc, TextureAspect::Color, [10, 6], [1, 1], 16),
+            (astc, TextureAspect::Color, [11, 6], [2, 1], 16),
+            (astc, TextureAspect::Color, [20, 13], [2, 3], 16),
+            (both, TextureAspect::Depth, [2, 7], [2, 7], 4),
+            (both, TextureAspect::Stencil, [2, 7], [2, 7], 1),
+            (both, TextureAspect::Color, [2, 7], [2, 7], 0),
+        ] {
+            let region = region(format, aspect, width, height);
+            assert_eq!((region.blocks(), region.block_bytes()), (blocks, bytes), "{region:?}");
+        }
+    }
+}

@@ -337,4 +337,179 @@ mod tests {
         assert!(check(Some(&color), &region([0; 3], [24, 24, 1]), None, all, true).is_ok());
         assert!(check(Some(&color), &region([0; 3], [24, 8, 1]), None, all, true).is_err());
     }
+
+    #[test]
+    fn a_box_is_whole_if_it_has_every_texel_of_the_only_aspect() {
+        let parts = parts(Format::R8Unorm, [8, 6, 4]);
+        let whole = TexelBox { layers: 2, ..region([0; 3], [8, 6, 4]) };
+        assert!(whole.is_whole(&parts));
+        assert!(TexelBox { mip: 1, ..region([0; 3], [4, 3, 2]) }.is_whole(&parts));
+        for part in [
+            TexelBox { x: 1, ..whole },
+            TexelBox { y: 1, ..whole },
+            TexelBox { z: 1, ..whole },
+            TexelBox { width: 7, ..whole },
+            TexelBox { height: 5, ..whole },
+            TexelBox { depth: 3, ..whole },
+            TexelBox { mip: 1, ..whole },
+            TexelBox { aspect: TextureAspect::Depth, ..whole },
+        ] {
+            assert!(!part.is_whole(&parts), "{part:?}");
+        }
+        let both = TextureParts { aspects: TextureAspects::DEPTH | TextureAspects::STENCIL, ..parts };
+        let depth = TextureParts { aspects: TextureAspects::DEPTH, ..parts };
+        let of_depth = TexelBox { aspect: TextureAspect::Depth, ..whole };
+        assert_eq!((of_depth.is_whole(&depth), of_depth.is_whole(&both)), (true, false));
+    }
+
+    #[test]
+    fn the_box_of_a_mip_has_its_extent_its_layers_and_the_first_aspect() {
+        let volume = parts(Format::R8Unorm, [8, 6, 5]);
+        let mip = TexelBox::mip(&volume, 2);
+        let expected = TexelBox {
+            aspect: TextureAspect::Color,
+            mip: 2,
+            layer: 0,
+            layers: 2,
+            x: 0,
+            y: 0,
+            z: 0,
+            width: 2,
+            height: 1,
+            depth: 1,
+        };
+        assert_eq!(mip, expected);
+        for (format, aspect) in
+            [(Format::D24UnormS8Uint, TextureAspect::Depth), (Format::S8Uint, TextureAspect::Stencil)]
+        {
+            assert_eq!(TexelBox::mip(&parts(format, [4, 4, 1]), 0).aspect, aspect, "{format:?}");
+        }
+        let moved = region([1, 2, 3], [4, 5, 6]);
+        assert_eq!((moved.first(), moved.extent()), ([1, 2, 3], [4, 5, 6]));
+    }
+
+    #[test]
+    fn every_axis_is_inside_the_mip_level_to_the_last_texel() {
+        let parts = parts(Format::R8Unorm, [8, 6, 4]);
+        let size = [8, 6, 4];
+        for (first, extent, is_inside) in [
+            ([0, 0, 0], [8, 6, 4], true),
+            ([7, 5, 3], [1, 1, 1], true),
+            ([3, 2, 1], [5, 4, 3], true),
+            ([0, 0, 0], [9, 6, 4], false),
+            ([0, 0, 0], [8, 7, 4], false),
+            ([0, 0, 0], [8, 6, 5], false),
+            ([8, 0, 0], [1, 1, 1], false),
+            ([0, 6, 0], [1, 1, 1], false),
+            ([0, 0, 4], [1, 1, 1], false),
+            ([0, u32::MAX, 0], [1, 1, 1], false),
+            ([0, 0, 1], [1, 1, u32::MAX], false),
+        ] {
+            let found = check(Some(&parts), &region(first, extent), None, ANY, true);
+            let expected = if is_inside { Ok(parts) } else { Err(TexelError::Outside { first, extent, size }) };
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn each_refusal_has_the_numbers_of_the_box_and_of_the_texture() {
+        let parts = parts(Format::D24UnormS8Uint, [8, 8, 1]);
+        let whole = TexelBox { aspect: TextureAspect::Depth, ..region([0; 3], [8, 8, 1]) };
+        let has = TextureAspects::DEPTH | TextureAspects::STENCIL;
+        let format = Format::D24UnormS8Uint.texels();
+        let given = Format::D16Unorm.texels();
+        let found = |part: TexelBox, given| check(Some(&parts), &part, given, ANY, true);
+        for (part, given, error) in [
+            (
+                TexelBox { aspect: TextureAspect::Color, ..whole },
+                None,
+                TexelError::NoAspect { aspect: TextureAspect::Color, has },
+            ),
+            (whole, Some(given), TexelError::OtherFormat { given, has: format }),
+            (TexelBox { width: 0, ..whole }, None, TexelError::Empty { extent: [0, 8, 1], layers: 1 }),
+            (TexelBox { height: 0, ..whole }, None, TexelError::Empty { extent: [8, 0, 1], layers: 1 }),
+            (TexelBox { depth: 0, ..whole }, None, TexelError::Empty { extent: [8, 8, 0], layers: 1 }),
+            (TexelBox { layers: 0, ..whole }, None, TexelError::Empty { extent: [8, 8, 1], layers: 0 }),
+            (TexelBox { mip: 3, ..whole }, None, TexelError::NoMip { mip: 3, mips: 3 }),
+            (TexelBox { layers: 3, ..whole }, None, TexelError::NoLayers { layer: 0, count: 3, layers: 2 }),
+            (TexelBox { layer: 2, ..whole }, None, TexelError::NoLayers { layer: 2, count: 1, layers: 2 }),
+            (
+                TexelBox { layer: u32::MAX, ..whole },
+                None,
+                TexelError::NoLayers { layer: u32::MAX, count: 1, layers: 2 },
+            ),
+        ] {
+            assert_eq!(found(part, given), Err(error));
+        }
+        for part in [
+            TexelBox { layers: 2, ..whole },
+            TexelBox { layer: 1, ..whole },
+            TexelBox { mip: 2, ..region([0; 3], [2, 2, 1]) },
+        ] {
+            let part = TexelBox { aspect: TextureAspect::Stencil, ..part };
+            assert_eq!(found(part, Some(format)), Ok(parts), "the last layer and the last mip");
+        }
+        let samples = TextureParts { samples: 2, ..parts };
+        assert_eq!(check(Some(&samples), &whole, None, ANY, true), Err(TexelError::Multisampled { samples: 2 }));
+    }
+
+    #[test]
+    fn whole_mip_levels_of_depth_and_stencil_are_required_of_devices_without_partial_copies() {
+        let parts = parts(Format::D24UnormS8Uint, [8, 6, 1]);
+        let size = [8, 6, 1];
+        for aspect in [TextureAspect::Depth, TextureAspect::Stencil] {
+            for (first, extent, is_whole) in [
+                ([0, 0, 0], [8, 6, 1], true),
+                ([0, 0, 0], [7, 6, 1], false),
+                ([0, 0, 0], [8, 5, 1], false),
+                ([1, 0, 0], [7, 6, 1], false),
+                ([0, 1, 0], [8, 5, 1], false),
+            ] {
+                let part = TexelBox { aspect, ..region(first, extent) };
+                assert_eq!(check(Some(&parts), &part, None, ANY, true), Ok(parts), "{part:?}");
+                let strict = if is_whole { Ok(parts) } else { Err(TexelError::PartOfDepth { first, extent, size }) };
+                assert_eq!(check(Some(&parts), &part, None, ANY, false), strict);
+            }
+        }
+        let color = self::parts(Format::R8Unorm, [8, 6, 1]);
+        assert!(
+            check(Some(&color), &region([1, 1, 0], [2, 2, 1]), None, ANY, false).is_ok(),
+            "colour has no such rule"
+        );
+    }
+
+    #[test]
+    fn units_of_the_queue_are_blocks_on_each_axis() {
+        let color = parts(Format::R8Unorm, [10, 10, 10]);
+        let size = [10, 10, 10];
+        let unit = [4, 2, 3];
+        for (first, extent, is_whole) in [
+            ([0, 0, 0], [4, 2, 3], true),
+            ([4, 2, 3], [4, 4, 6], true),
+            ([8, 8, 9], [2, 2, 1], true),
+            ([2, 2, 3], [4, 2, 3], false),
+            ([4, 1, 3], [4, 2, 3], false),
+            ([4, 2, 1], [4, 2, 3], false),
+            ([4, 2, 3], [5, 2, 3], false),
+            ([4, 2, 3], [4, 3, 3], false),
+            ([4, 2, 3], [4, 2, 4], false),
+            ([7, 2, 3], [3, 2, 3], false),
+        ] {
+            let error = TexelError::PartOfUnit { first, extent, size, unit };
+            let expected = if is_whole { Ok(color) } else { Err(error) };
+            assert_eq!(check(Some(&color), &region(first, extent), None, unit, true), expected);
+        }
+        let blocks = parts(Format::Astc10x6Unorm, [40, 24, 2]);
+        let found = check(Some(&blocks), &region([10, 0, 0], [10, 6, 1]), None, [2, 3, 2], true);
+        let (first, extent) = ([10, 0, 0], [10, 6, 1]);
+        let error = TexelError::PartOfUnit { first, extent, size: [40, 24, 2], unit: [20, 18, 2] };
+        assert_eq!(found, Err(error));
+        let fits = region([20, 18, 0], [20, 6, 2]);
+        assert_eq!(check(Some(&blocks), &fits, None, [2, 3, 2], true), Ok(blocks));
+        for (first, extent) in [([0, 0, 0], [10, 10, 9]), ([0, 0, 1], [10, 10, 9]), ([1, 0, 0], [9, 10, 10])] {
+            let unit = [0; 3];
+            let error = TexelError::PartOfUnit { first, extent, size, unit };
+            assert_eq!(check(Some(&color), &region(first, extent), None, unit, true), Err(error));
+        }
+    }
 }

@@ -370,3 +370,71 @@ pub trait Transfer<D: Device>: Record<D> {
     /// The rules of the trait.
     unsafe fn blit_mips(&mut self, chain: &MipChain<RawTexture<D>>) -> Result<(), DeviceError>;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_type_of_a_colour_is_that_of_its_numbers() {
+        assert_eq!(ClearColor::from([0.5_f32; 4]), ClearColor::Float([0.5; 4]));
+        assert_eq!(ClearColor::from([-5_i32; 4]), ClearColor::Sint([-5; 4]));
+        assert_eq!(ClearColor::from([5_u32; 4]), ClearColor::Uint([5; 4]));
+        let kinds = [ClearColor::from([0.0_f32; 4]), [0_i32; 4].into(), [0_u32; 4].into()].map(ClearColor::channels);
+        assert_eq!(kinds, [ChannelKind::Float, ChannelKind::Sint, ChannelKind::Uint]);
+    }
+
+    #[test]
+    fn a_clear_writes_the_aspects_that_have_a_value() {
+        assert_eq!(ClearTexel::Color([0.0; 4].into()).aspects(), TextureAspects::COLOR);
+        for (depth, stencil, aspects) in [
+            (None, None, TextureAspects::empty()),
+            (Some(0.0), None, TextureAspects::DEPTH),
+            (None, Some(0), TextureAspects::STENCIL),
+            (Some(1.0), Some(1), TextureAspects::DEPTH | TextureAspects::STENCIL),
+        ] {
+            assert_eq!(ClearTexel::DepthStencil { depth, stencil }.aspects(), aspects, "{depth:?}, {stencil:?}");
+        }
+    }
+
+    #[test]
+    fn a_range_lists_its_mips_layer_by_layer() {
+        let range = SubresourceRange { mip: 2, mips: 2, layer: 5, layers: 3 };
+        assert_eq!(range.each().collect::<Vec<_>>(), [(2, 5), (3, 5), (2, 6), (3, 6), (2, 7), (3, 7)]);
+        assert_eq!(SubresourceRange::one(4, 9), SubresourceRange { mip: 4, mips: 1, layer: 9, layers: 1 });
+        assert_eq!(SubresourceRange { mips: 0, ..range }.each().count(), 0);
+        assert_eq!(SubresourceRange { layers: 0, ..range }.each().count(), 0);
+        let desc = TextureDesc { width: 8, mips: 4, layers: 6, ..Default::default() };
+        let parts = <crate::Textures as crate::Kind>::parts(&desc).expect("a texture");
+        assert_eq!(SubresourceRange::all(&parts), SubresourceRange { mip: 0, mips: 4, layer: 0, layers: 6 });
+    }
+
+    #[test]
+    fn texels_in_a_buffer_are_aligned_to_blocks_to_words_and_to_the_rules_of_the_device() {
+        let capabilities = crate::capabilities::tests::capabilities();
+        let free = Capabilities {
+            texture_copy_offset_alignment: 0,
+            texture_copy_row_alignment: 0,
+            depth_stencil_copy_row_alignment: 0,
+            ..capabilities.clone()
+        };
+        let both = TexelFormat::depth_stencil(2, 1);
+        for (format, aspect, of_blocks, of_device) in [
+            (TexelFormat::color(1), TextureAspect::Color, [4, 1], [512, 128]),
+            (TexelFormat::color(2), TextureAspect::Color, [4, 2], [512, 128]),
+            (TexelFormat::color(12), TextureAspect::Color, [12, 12], [1536, 384]),
+            (TexelFormat::compressed(4, 4, 16), TextureAspect::Color, [16, 16], [512, 128]),
+            (both, TextureAspect::Depth, [4, 2], [512, 256]),
+            (both, TextureAspect::Stencil, [4, 1], [512, 256]),
+            // The format lacks the aspect.
+            (both, TextureAspect::Color, [4, 1], [512, 128]),
+        ] {
+            let alignment = |[offset, row]: [u64; 2]| TexelAlignment { offset, row };
+            assert_eq!(TexelAlignment::of_blocks(format, aspect), alignment(of_blocks), "{format} {aspect:?}");
+            let found = TexelAlignment::of_device(&capabilities, format, aspect);
+            assert_eq!(found, alignment(of_device), "{format} {aspect:?}");
+            let found = TexelAlignment::of_device(&free, format, aspect);
+            assert_eq!(found, alignment(of_blocks), "a device without rules");
+        }
+    }
+}

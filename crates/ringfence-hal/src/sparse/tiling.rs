@@ -189,4 +189,71 @@ mod tests {
         let only = TextureTiling { tail_first_mip: 0, ..tiling(2, false) };
         assert_eq!((only.page_count(), only.place(4)), (6, TilePlace::Tail { layer: 1, page: 1 }));
     }
+
+    /// A texture of 1000 × 500 texels: 8 × 4 tiles, then 4 × 2 tiles, then tails of 3 pages.
+    #[test]
+    fn each_place_has_the_number_of_its_page() {
+        let tile = |mip, layer, column, row| TilePlace::Tile { mip, layer, column, row };
+        let tail = |layer, page| TilePlace::Tail { layer, page };
+        let separate = tiling(3, false);
+        for (place, page) in [
+            (tile(0, 0, 0, 0), 0),
+            (tile(0, 0, 7, 0), 7),
+            (tile(0, 0, 0, 1), 8),
+            (tile(0, 0, 7, 3), 31),
+            (tile(1, 0, 0, 0), 32),
+            (tile(1, 0, 3, 0), 35),
+            (tile(1, 0, 0, 1), 36),
+            (tile(1, 0, 3, 1), 39),
+            (tile(0, 1, 0, 0), 40),
+            (tile(1, 1, 2, 1), 78),
+            (tile(1, 2, 3, 1), 119),
+            (tail(0, 0), 120),
+            (tail(0, 2), 122),
+            (tail(1, 0), 123),
+            (tail(2, 2), 128),
+        ] {
+            assert_eq!((separate.page(place), separate.place(page)), (page, place));
+        }
+        let shared = tiling(3, true);
+        for (place, page) in [(tile(1, 2, 3, 1), 119), (tail(0, 0), 120), (tail(0, 2), 122)] {
+            assert_eq!((shared.page(place), shared.place(page)), (page, place));
+        }
+    }
+
+    #[test]
+    fn extents_and_tiles_shrink_with_each_mip_level() {
+        let tiling = tiling(1, false);
+        for (mip, extent, tiles) in [
+            (0, [1000, 500], [8, 4]),
+            (1, [500, 250], [4, 2]),
+            (2, [250, 125], [0, 0]),
+            (8, [3, 1], [0, 0]),
+            (10, [1, 1], [0, 0]),
+            (32, [1, 1], [0, 0]),
+        ] {
+            assert_eq!((tiling.extent(mip), tiling.tiles(mip)), (extent, tiles), "mip {mip}");
+        }
+        let exact = TextureTiling { size: [256, 128], tile: [128, 64], tail_first_mip: 9, ..tiling };
+        assert_eq!([0, 1, 2].map(|mip| exact.tiles(mip)), [[2, 2], [1, 1], [1, 1]]);
+        let odd = TextureTiling { size: [257, 129], ..exact };
+        assert_eq!(odd.tiles(0), [3, 3]);
+    }
+
+    #[test]
+    fn tails_are_one_for_each_layer_unless_the_layers_share_it() {
+        for (layers, tail_pages, is_tail_shared, count, pages) in [
+            (1, 3, false, 1, 43),
+            (4, 3, false, 4, 172),
+            (4, 3, true, 1, 163),
+            (4, 1, false, 4, 164),
+            (4, 0, false, 0, 160),
+            (4, 0, true, 0, 160),
+        ] {
+            let tiling = TextureTiling { tail_pages, ..tiling(layers, is_tail_shared) };
+            assert_eq!((tiling.tail_count(), tiling.page_count()), (count, pages), "{tiling:?}");
+        }
+        let no_tail = TextureTiling { mips: 1, tail_first_mip: 5, tail_pages: 0, ..tiling(2, false) };
+        assert_eq!(no_tail.page_count(), 64, "levels that the texture lacks have no pages");
+    }
 }
