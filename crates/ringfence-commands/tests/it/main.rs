@@ -2,6 +2,7 @@
 //! with a model on the host.
 
 mod barriers;
+mod exact;
 mod faults;
 mod generated;
 mod program;
