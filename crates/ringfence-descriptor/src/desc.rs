@@ -118,3 +118,92 @@ pub(super) fn check_desc<'a, D: Descriptors>(
     let chunk_slots = if is_smaller { desc.chunk_slots.min((desc.frame_slots / 8).max(1)) } else { desc.chunk_slots };
     Ok((ShaderVisibleDesc { chunk_slots, ..desc }, count as u32))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAME: u32 = 16_384;
+    const PERSISTENT: u32 = 49_152;
+
+    fn desc(frame_slots: u32, persistent_slots: u32) -> ShaderVisibleDesc<'static> {
+        ShaderVisibleDesc { frame_slots, persistent_slots, ..Default::default() }
+    }
+
+    #[test]
+    fn only_default_numbers_of_slots_are_reduced_to_those_of_the_device() {
+        assert_eq!((ShaderVisibleDesc::FRAME_SLOTS, ShaderVisibleDesc::PERSISTENT_SLOTS), (FRAME, PERSISTENT));
+        for (requested, slots_max, fitted) in [
+            ((FRAME, PERSISTENT), 65_536, (FRAME, PERSISTENT)),
+            ((FRAME, PERSISTENT), u32::MAX, (FRAME, PERSISTENT)),
+            ((FRAME, PERSISTENT), 65_535, (16_383, 49_152)),
+            ((FRAME, PERSISTENT), 1000, (250, 750)),
+            ((FRAME, PERSISTENT), 1003, (250, 753)),
+            ((FRAME, 100), 16_484, (FRAME, 100)),
+            ((FRAME, 100), 16_483, (16_383, 100)),
+            ((FRAME, 100), 1000, (900, 100)),
+            ((FRAME, 100), 50, (0, 100)),
+            ((100, PERSISTENT), 49_252, (100, PERSISTENT)),
+            ((100, PERSISTENT), 49_251, (100, 49_151)),
+            ((100, PERSISTENT), 1000, (100, 900)),
+            ((100, PERSISTENT), 50, (100, 0)),
+            ((600, 500), 1100, (600, 500)),
+            ((600, 500), 1000, (600, 500)),
+            ((u32::MAX, u32::MAX), 1000, (u32::MAX, u32::MAX)),
+        ] {
+            let found = desc(requested.0, requested.1).fitted(slots_max);
+            assert_eq!((found.frame_slots, found.persistent_slots), fitted, "{requested:?} of {slots_max}");
+            let same = ShaderVisibleDesc { frame_slots: fitted.0, persistent_slots: fitted.1, ..Default::default() };
+            assert_eq!(found, same, "other fields do not change");
+        }
+    }
+
+    /// The simulated device has 1,000,000 slots for resources and 2,048 for samplers.
+    #[test]
+    fn a_description_has_slots_of_the_device_and_chunks_for_several_threads() {
+        use crate::sim::{Device, Profile, SimOptions};
+        let device = Device::new(Profile::h200(), SimOptions::default());
+        let samplers = |desc: ShaderVisibleDesc<'static>| ShaderVisibleDesc { kind: HeapKind::Samplers, ..desc };
+        let plain = desc(FRAME, PERSISTENT);
+        let too_many = |count, max| Err(DescriptorError::TooMany { count, max });
+        for (requested, expected) in [
+            (plain, Ok((FRAME, PERSISTENT, 256, 65_536))),
+            (desc(500_000, 500_000), Ok((500_000, 500_000, 256, 1_000_000))),
+            (desc(500_000, 500_001), too_many(1_000_001, 1_000_000)),
+            (desc(u32::MAX, u32::MAX), too_many(8_589_934_590, 1_000_000)),
+            (desc(1, 0), Ok((1, 0, 256, 1))),
+            (desc(0, 1), Ok((0, 1, 256, 1))),
+            (desc(0, 0), Err(DescriptorError::ZeroCount)),
+            (ShaderVisibleDesc { chunk_slots: 0, ..plain }, Err(DescriptorError::ZeroCount)),
+            (ShaderVisibleDesc { slots_max: 1_000_000, ..plain }, Ok((FRAME, PERSISTENT, 256, 65_536))),
+            (ShaderVisibleDesc { slots_max: 1_000_001, ..plain }, too_many(1_000_001, 1_000_000)),
+            // A quarter of 2,048 slots, and an eighth of that for each chunk.
+            (samplers(plain), Ok((512, 1536, 64, 2048))),
+            (samplers(ShaderVisibleDesc { chunk_slots: 10, ..plain }), Ok((512, 1536, 10, 2048))),
+            (samplers(ShaderVisibleDesc { chunk_slots: 64, ..plain }), Ok((512, 1536, 64, 2048))),
+            // The frame region has 48 slots left, or 4, or none.
+            (samplers(desc(FRAME, 2000)), Ok((48, 2000, 6, 2048))),
+            (samplers(desc(FRAME, 2044)), Ok((4, 2044, 1, 2048))),
+            (samplers(desc(FRAME, 2048)), Ok((0, 2048, 1, 2048))),
+            (samplers(desc(FRAME, 2049)), too_many(18_433, 2048)),
+            // A region of the requested size keeps its chunks.
+            (samplers(desc(2000, 48)), Ok((2000, 48, 256, 2048))),
+            (samplers(desc(2000, PERSISTENT)), Ok((2000, 48, 256, 2048))),
+        ] {
+            let found = check_desc(&device, requested)
+                .map(|(desc, slots)| (desc.frame_slots, desc.persistent_slots, desc.chunk_slots, slots));
+            assert_eq!(found, expected, "{requested:?}");
+        }
+        for kind in [HeapKind::RenderTargets, HeapKind::DepthStencils] {
+            let refused = check_desc(&device, ShaderVisibleDesc { kind, ..plain });
+            assert!(matches!(refused, Err(DescriptorError::BadView(_))), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_documentation() {
+        let ShaderVisibleDesc { kind, types, algorithm, chunk_slots, slots_max, .. } = ShaderVisibleDesc::default();
+        assert_eq!((kind, types, algorithm), (HeapKind::Resources, ViewTypes::all(), SlotAlgorithm::FreeList));
+        assert_eq!((chunk_slots, slots_max), (256, 0));
+    }
+}

@@ -498,3 +498,48 @@ pub(super) fn largest_free(ring: &Ring<SyncPoint>) -> u64 {
     }
     longest.max(ring.capacity() - end)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each step allocates slots for a frame, or frees those of the oldest frame.
+    #[test]
+    fn the_longest_free_run_of_a_ring_is_between_its_ranges_or_around_them() {
+        enum Step {
+            Take(u64),
+            Free,
+        }
+        use Step::{Free, Take};
+        for (steps, longest) in [
+            (&[][..], 100),
+            (&[Take(100)], 0),
+            (&[Take(30)], 70),
+            (&[Take(99)], 1),
+            (&[Take(60), Take(30), Free], 60),
+            (&[Take(30), Take(30), Free], 40),
+            (&[Take(30), Take(60), Free], 30),
+            (&[Take(40), Take(50), Free, Take(20)], 20),
+            // The third range does not fit behind the second, so it also holds the last ten slots.
+            (&[Take(40), Take(50), Free, Take(20), Free], 70),
+            (&[Take(50), Take(50), Free, Free], 100),
+        ] {
+            let mut ring = Ring::for_frames(100);
+            let mut value = 0;
+            for step in steps {
+                match step {
+                    Take(count) => {
+                        value += 1;
+                        let frame = SyncPoint { timeline: ringfence_core::sync::TimelineId::new(0), value };
+                        ring.allocate(*count, 1, &frame).expect("there is room");
+                    }
+                    Free => {
+                        let mut is_first = true;
+                        ring.release_while(|_| std::mem::take(&mut is_first));
+                    }
+                }
+            }
+            assert_eq!(largest_free(&ring), longest, "after {} steps", steps.len());
+        }
+    }
+}

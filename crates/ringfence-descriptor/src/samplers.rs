@@ -179,3 +179,44 @@ impl<D: Descriptors> fmt::Debug for Sampler<D> {
         write!(f, "Sampler({:?})", self.index)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::device::descriptors::{AddressMode, BorderColor, Compare, Filter};
+
+    #[test]
+    fn samplers_are_equal_if_every_field_is() {
+        let desc = SamplerDesc::default();
+        let repeat = AddressMode::Repeat;
+        let different = [
+            desc,
+            SamplerDesc { magnify: Filter::Nearest, ..desc },
+            SamplerDesc { minify: Filter::Nearest, ..desc },
+            SamplerDesc { mip: Filter::Nearest, ..desc },
+            SamplerDesc { address: [AddressMode::Clamp, repeat, repeat], ..desc },
+            SamplerDesc { address: [repeat, AddressMode::Clamp, repeat], ..desc },
+            SamplerDesc { address: [repeat, repeat, AddressMode::Clamp], ..desc },
+            SamplerDesc { level_bias: 0.5, ..desc },
+            SamplerDesc { level_bias: -0.5, ..desc },
+            SamplerDesc { levels: [0.5, 1000.0], ..desc },
+            SamplerDesc { levels: [0.0, 5.0], ..desc },
+            SamplerDesc { anisotropy: 2, ..desc },
+            SamplerDesc { compare: Some(Compare::Never), ..desc },
+            SamplerDesc { compare: Some(Compare::Less), ..desc },
+            SamplerDesc { border: BorderColor::White, ..desc },
+        ];
+        for (number, one) in different.iter().enumerate() {
+            for (other_number, other) in different.iter().enumerate() {
+                assert_eq!(Key::of(one) == Key::of(other), number == other_number, "{one:?} and {other:?}");
+            }
+        }
+        for (zero, negative) in [
+            (SamplerDesc { level_bias: 0.0, ..desc }, SamplerDesc { level_bias: -0.0, ..desc }),
+            (SamplerDesc { levels: [0.0, 0.0], ..desc }, SamplerDesc { levels: [-0.0, -0.0], ..desc }),
+        ] {
+            assert!(Key::of(&zero) == Key::of(&negative), "the signs of zero mean the same");
+        }
+    }
+}

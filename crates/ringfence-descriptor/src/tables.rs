@@ -125,4 +125,26 @@ mod tests {
         tables.rows.insert(hash([6].into_iter()), row);
         assert_eq!(find(&tables, &[6]), None);
     }
+
+    #[test]
+    fn the_tables_of_eight_frames_are_kept_and_the_oldest_are_replaced() {
+        let mut frames = FrameTables::default();
+        let key = |value: u64, version: u64| {
+            (SyncPoint { timeline: ringfence_core::sync::TimelineId::new(1), value }, version)
+        };
+        for value in 1..=8 {
+            add(frames.of(key(value, 0)), &[value], value as u32);
+        }
+        // The same frame with another version of the heap is another frame.
+        assert_eq!(find(frames.of(key(8, 0)), &[8]), Some(8));
+        for value in 1..=8 {
+            assert_eq!(find(frames.of(key(value, 0)), &[value]), Some(value as u32), "frame {value}");
+        }
+        assert_eq!(find(frames.of(key(8, 1)), &[8]), None);
+        assert_eq!(frames.0.len(), 8);
+        assert_eq!(find(frames.of(key(2, 0)), &[2]), Some(2), "the second is the oldest now");
+        assert_eq!(find(frames.of(key(8, 0)), &[8]), Some(8));
+        assert_eq!(find(frames.of(key(1, 0)), &[1]), None, "the first was replaced");
+        assert_eq!(find(frames.of(key(2, 0)), &[2]), None, "and then the second");
+    }
 }

@@ -319,7 +319,7 @@ impl<D: Descriptors> fmt::Debug for View<'_, D> {
 mod tests {
     use super::*;
     use crate::device::descriptors::DescriptorModel;
-    use crate::device::{BufferUsage, Format, FormatSet, TextureUsage};
+    use crate::device::{BufferUsage, Format, FormatSet, TextureAspect, TextureUsage};
 
     /// Limits as on Direct3D 12, which limits elements but not bytes.
     const COUNTED: DescriptorSupport = DescriptorSupport {
@@ -395,6 +395,365 @@ mod tests {
         ] {
             assert_eq!(check_buffer(of(usage), view(false), &COUNTED).is_ok(), reads, "{usage:?} is read");
             assert_eq!(check_buffer(of(usage), view(true), &COUNTED).is_ok(), writes, "{usage:?} is written");
+        }
+    }
+
+    /// Small limits that differ from each other.
+    const SUPPORT: DescriptorSupport = DescriptorSupport {
+        model: DescriptorModel::Heaps,
+        constant_alignment: 256,
+        storage_alignment: 16,
+        texel_alignment: 64,
+        constant_bytes_max: 65_536,
+        storage_bytes_max: 1_048_576,
+        storage_elements_max: 1000,
+        texel_elements_max: 500,
+        slots_own_objects: false,
+        anisotropy_max: 16,
+    };
+    const WHOLE: &str =
+        "offset and size must be whole elements (of structures: of a multiple of 4 bytes); the element size is";
+
+    /// Checks a view of a buffer of 2 MiB. Returns the rule and the limit that it breaks.
+    fn check(kind: BufferViewKind, offset: u64, size: u64) -> Option<(&'static str, u64)> {
+        let desc = BufferDesc { size: 2_097_152, usage: BufferUsage::all() };
+        match check_buffer(desc, BufferView { kind, offset, size }, &SUPPORT) {
+            Ok(()) => None,
+            Err(DescriptorError::BadRange { offset: at, size: of, rule, limit }) if (at, of) == (offset, size) => {
+                Some((rule, limit))
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn constants_are_aligned_words_up_to_the_limit_of_the_device() {
+        let most = "the largest size of a view of this kind in bytes is";
+        for (offset, size, refused) in [
+            (0, 4, None),
+            (256, 256, None),
+            (0, 65_536, None),
+            (0, 65_540, Some((most, 65_536))),
+            (128, 4, Some(("the offset must be a multiple of", 256))),
+            (0, 6, Some((WHOLE, 4))),
+            (0, 0, Some(("the size of the buffer in bytes is", 2_097_152))),
+        ] {
+            assert_eq!(check(BufferViewKind::Constants, offset, size), refused, "{size} bytes at {offset}");
+        }
+    }
+
+    #[test]
+    fn words_and_structures_are_aligned_to_the_device_and_to_their_stride() {
+        let elements = "the largest number of elements of a view of this kind is";
+        let bytes = "the largest size of a view of this kind in bytes is";
+        let aligned = "the offset must be a multiple of";
+        for (stride, offset, size, refused) in [
+            (0, 16, 4, None),
+            (0, 8, 4, Some((aligned, 16))),
+            (0, 0, 4000, None),
+            (0, 0, 4004, Some((elements, 1000))),
+            (0, 0, 7, Some((WHOLE, 4))),
+            (12, 48, 24, None),
+            (12, 16, 24, Some((WHOLE, 12))),
+            (12, 48, 20, Some((WHOLE, 12))),
+            (12, 0, 12_000, None),
+            (12, 0, 12_012, Some((elements, 1000))),
+            (6, 0, 12, Some((WHOLE, 6))),
+            (4096, 0, 1_048_576, None),
+            (4096, 0, 1_052_672, Some((bytes, 1_048_576))),
+        ] {
+            for writes in [false, true] {
+                let kind = BufferViewKind::Storage { stride, writes };
+                assert_eq!(check(kind, offset, size), refused, "{size} bytes at {offset}, stride {stride}");
+            }
+        }
+    }
+
+    #[test]
+    fn texels_are_whole_and_at_most_the_number_of_the_device() {
+        let elements = "the largest number of elements of a view of this kind is";
+        let aligned = "the offset must be a multiple of";
+        for (format, offset, size, refused) in [
+            (Format::R8Unorm, 64, 3, None),
+            (Format::R8Unorm, 0, 500, None),
+            (Format::R8Unorm, 0, 501, Some((elements, 500))),
+            (Format::Rgba16Float, 64, 8, None),
+            (Format::Rgba16Float, 32, 8, Some((aligned, 64))),
+            (Format::Rgba16Float, 0, 4000, None),
+            (Format::Rgba16Float, 0, 4008, Some((elements, 500))),
+            (Format::Rgba16Float, 0, 12, Some((WHOLE, 8))),
+            (Format::Rgb32Float, 192, 12, None),
+            (Format::Rgb32Float, 64, 12, Some((WHOLE, 12))),
+            (Format::Rgb32Float, 0, 16, Some((WHOLE, 12))),
+        ] {
+            for writes in [false, true] {
+                let kind = BufferViewKind::Texels { format, writes };
+                assert_eq!(check(kind, offset, size), refused, "{size} bytes of {format:?} at {offset}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_view_ends_inside_its_buffer() {
+        let kind = BufferViewKind::Storage { stride: 0, writes: false };
+        let small = BufferDesc { size: 64, usage: BufferUsage::all() };
+        for (offset, size, is_inside) in [
+            (0, 64, true),
+            (48, 16, true),
+            (0, 68, false),
+            (48, 20, false),
+            (64, 4, false),
+            (64, 0, false),
+            (u64::MAX - 3, 4, false),
+        ] {
+            let rule = "the size of the buffer in bytes is";
+            let refused = DescriptorError::BadRange { offset, size, rule, limit: 64 };
+            let expected = if is_inside { Ok(()) } else { Err(refused) };
+            assert_eq!(check_buffer(small, BufferView { kind, offset, size }, &SUPPORT), expected);
+        }
+    }
+
+    #[test]
+    fn a_buffer_needs_the_usage_of_its_view_and_a_plain_colour_format() {
+        let texels = |format| BufferViewKind::Texels { format, writes: false };
+        let (usage, format) = ("the buffer was created without the usage", "texels of a buffer need a colour format");
+        let read = BufferViewKind::Storage { stride: 0, writes: false };
+        let write = BufferViewKind::Storage { stride: 0, writes: true };
+        for (kind, of, refused) in [
+            (BufferViewKind::Constants, BufferUsage::CONSTANT, None),
+            (BufferViewKind::Constants, BufferUsage::STORAGE, Some(usage)),
+            (read, BufferUsage::STORAGE_READ, None),
+            (read, BufferUsage::STORAGE, None),
+            (write, BufferUsage::STORAGE_READ, Some(usage)),
+            (texels(Format::R8Unorm), BufferUsage::TEXELS, None),
+            (texels(Format::R8Unorm), BufferUsage::STORAGE, Some(usage)),
+            (texels(Format::Bc1Unorm), BufferUsage::TEXELS, Some(format)),
+            (texels(Format::D32Float), BufferUsage::TEXELS, Some(format)),
+            (texels(Format::S8Uint), BufferUsage::TEXELS, Some(format)),
+        ] {
+            let view = BufferView { kind, offset: 0, size: 16 };
+            let found = check_buffer(BufferDesc { size: 64, usage: of }, view, &SUPPORT);
+            assert!(is_rule(&found, refused), "{kind:?} of {of:?}: {found:?}");
+        }
+    }
+
+    /// Returns `true` if a check has succeeded, or has failed with a rule that starts with this text.
+    fn is_rule(found: &Result<(), DescriptorError>, rule: Option<&str>) -> bool {
+        match (found, rule) {
+            (Ok(()), None) => true,
+            (Err(DescriptorError::BadView(found)), Some(rule)) => found.starts_with(rule),
+            _ => false,
+        }
+    }
+
+    /// A texture with 4 mip levels, 8 layers and every usage.
+    fn texture() -> TextureDesc {
+        let view_formats = FormatSet::of(&[Format::Rgba8UnormSrgb]);
+        let usage = TextureUsage::all();
+        TextureDesc { width: 16, height: 16, mips: 4, layers: 8, usage, view_formats, ..Default::default() }
+    }
+
+    #[test]
+    fn a_texture_needs_the_usage_of_its_view() {
+        let rule = "the texture was created without the usage of the view";
+        for (kind, usage) in [
+            (TextureViewKind::Sampled, TextureUsage::SAMPLED),
+            (TextureViewKind::Storage, TextureUsage::STORAGE),
+            (TextureViewKind::RenderTarget, TextureUsage::RENDER_TARGET),
+            (TextureViewKind::DepthStencil, TextureUsage::DEPTH_STENCIL),
+        ] {
+            let view = TextureView::new(kind, 0..1, 0..1);
+            assert_eq!(check_texture(TextureDesc { usage, ..texture() }, &view), Ok(()), "{kind:?}");
+            let others = TextureUsage::all().difference(usage);
+            let found = check_texture(TextureDesc { usage: others, ..texture() }, &view);
+            assert!(is_rule(&found, Some(rule)), "{kind:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_view_has_mips_and_layers_of_its_texture() {
+        let rule = "the texture does not have the mip levels or layers of the view";
+        let reversed = |from, to| std::ops::Range { start: from, end: to };
+        for (mips, layers, is_inside) in [
+            (0..4, 0..8, true),
+            (3..4, 7..8, true),
+            (0..5, 0..8, false),
+            (4..5, 0..8, false),
+            (0..4, 0..9, false),
+            (0..4, 8..9, false),
+            (0..0, 0..8, false),
+            (2..2, 0..8, false),
+            (0..4, 3..3, false),
+            (reversed(2, 1), 0..8, false),
+            (0..4, reversed(5, 4), false),
+        ] {
+            let view = TextureView::new(TextureViewKind::Sampled, mips, layers);
+            let found = check_texture(texture(), &view);
+            assert!(is_rule(&found, (!is_inside).then_some(rule)), "{view:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_view_for_writes_has_one_mip_the_general_layout_and_its_own_channels() {
+        use TextureViewKind::{DepthStencil, RenderTarget, Sampled, Storage};
+        let swizzle = [Component::Green, Component::Green, Component::Blue, Component::Alpha];
+        for kind in [Sampled, Storage, RenderTarget, DepthStencil] {
+            let view = TextureView::new(kind, 1..2, 0..2);
+            assert_eq!(check_texture(texture(), &view), Ok(()), "{kind:?}");
+            let is_write = kind != Sampled;
+            for (changed, rule) in [
+                (TextureView { mips: 1..3, ..view.clone() }, "a view for writes has exactly one mip level"),
+                (view.clone().layout(ViewLayout::ReadOnly), "only sampled views may have a read-only layout"),
+                (view.clone().swizzle(swizzle), "only sampled views may change the order of the channels"),
+            ] {
+                let found = check_texture(texture(), &changed);
+                assert!(is_rule(&found, is_write.then_some(rule)), "{changed:?}: {found:?}");
+            }
+            let samples = TextureDesc { samples: 4, mips: 1, ..texture() };
+            let view = TextureView { mips: 0..1, ..view };
+            let rule = "a storage view needs a texture with one sample";
+            let found = check_texture(samples, &view);
+            assert!(is_rule(&found, (kind == Storage).then_some(rule)), "{kind:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn other_formats_are_listed_at_the_creation_of_the_texture() {
+        let view = TextureView::new(TextureViewKind::Sampled, 0..1, 0..1);
+        for (format, is_listed) in [
+            (None, true),
+            (Some(Format::Rgba8Unorm), true),
+            (Some(Format::Rgba8UnormSrgb), true),
+            (Some(Format::Rgba8Snorm), false),
+        ] {
+            let view = TextureView { format, ..view.clone() };
+            let rule = "the texture was created without the format of the view";
+            let found = check_texture(texture(), &view);
+            assert!(is_rule(&found, (!is_listed).then_some(rule)), "{format:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn an_aspect_is_needed_of_two_refused_of_targets_and_must_exist() {
+        use TextureAspect::{Color, Depth, Stencil};
+        use TextureViewKind::{DepthStencil, RenderTarget, Sampled, Storage};
+        let (target, lacks, both) = (
+            "targets have all aspects",
+            "the texture's format does not have the aspect of the view",
+            "a shader reads depth or stencil, not both",
+        );
+        for (kind, format, aspect, refused) in [
+            (Sampled, Format::Rgba8Unorm, None, None),
+            (Sampled, Format::Rgba8Unorm, Some(Color), None),
+            (Sampled, Format::Rgba8Unorm, Some(Depth), Some(lacks)),
+            (Storage, Format::Rgba8Unorm, Some(Stencil), Some(lacks)),
+            (Sampled, Format::D32Float, None, None),
+            (Sampled, Format::D32Float, Some(Depth), None),
+            (Sampled, Format::D32Float, Some(Stencil), Some(lacks)),
+            (Sampled, Format::D24UnormS8Uint, None, Some(both)),
+            (Sampled, Format::D24UnormS8Uint, Some(Depth), None),
+            (Sampled, Format::D24UnormS8Uint, Some(Stencil), None),
+            (Sampled, Format::D24UnormS8Uint, Some(Color), Some(lacks)),
+            (DepthStencil, Format::D24UnormS8Uint, None, None),
+            (DepthStencil, Format::D24UnormS8Uint, Some(Depth), Some(target)),
+            (DepthStencil, Format::D32Float, Some(Depth), Some(target)),
+            (RenderTarget, Format::Rgba8Unorm, Some(Color), Some(target)),
+            (RenderTarget, Format::Rgba8Unorm, None, None),
+        ] {
+            let desc = TextureDesc { format, view_formats: FormatSet::EMPTY, ..texture() };
+            let view = TextureView { aspect, ..TextureView::new(kind, 0..1, 0..1) };
+            let found = check_texture(desc, &view);
+            assert!(is_rule(&found, refused), "{kind:?} of {format:?}, {aspect:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn dimensions_of_views_fit_the_texture_the_layers_and_the_kind() {
+        use TextureViewKind::{DepthStencil, RenderTarget, Sampled, Storage};
+        use ViewDimension::{Cube, CubeArray, D1, D1Array, D2, D2Array, D3};
+        let of = "a texture of this dimension does not support views of this dimension";
+        let count = "the number of layers does not fit the dimension of the view";
+        let flat = "portable targets are two-dimensional";
+        let sampled = "cubes can only be sampled";
+        for (dimension, kind, view, layers, refused) in [
+            (Dimension::D1, Sampled, D1, 1, None),
+            (Dimension::D1, Sampled, D1Array, 1, None),
+            (Dimension::D1, Sampled, D1Array, 5, None),
+            (Dimension::D1, Sampled, D1, 2, Some(count)),
+            (Dimension::D1, Sampled, D2, 1, Some(of)),
+            (Dimension::D1, Storage, D1, 1, None),
+            (Dimension::D1, RenderTarget, D1, 1, Some(flat)),
+            (Dimension::D1, DepthStencil, D1Array, 2, Some(flat)),
+            (Dimension::D2, Sampled, D2, 1, None),
+            (Dimension::D2, Sampled, D2, 2, Some(count)),
+            (Dimension::D2, Sampled, D2Array, 2, None),
+            (Dimension::D2, RenderTarget, D2, 1, None),
+            (Dimension::D2, RenderTarget, D2Array, 8, None),
+            (Dimension::D2, DepthStencil, D2Array, 8, None),
+            (Dimension::D2, Sampled, D1, 1, Some(of)),
+            (Dimension::D2, Sampled, D1Array, 1, Some(of)),
+            (Dimension::D2, Sampled, Cube, 6, Some(of)),
+            (Dimension::D2, Sampled, CubeArray, 6, Some(of)),
+            (Dimension::D2, Sampled, D3, 1, Some(of)),
+            (Dimension::Cube, Sampled, Cube, 6, None),
+            (Dimension::Cube, Sampled, Cube, 7, Some(count)),
+            (Dimension::Cube, Sampled, Cube, 12, Some(count)),
+            (Dimension::Cube, Sampled, CubeArray, 6, None),
+            (Dimension::Cube, Sampled, CubeArray, 12, None),
+            (Dimension::Cube, Sampled, CubeArray, 8, Some(count)),
+            (Dimension::Cube, Sampled, D2, 1, None),
+            (Dimension::Cube, Sampled, D2Array, 5, None),
+            (Dimension::Cube, Storage, D2Array, 6, None),
+            (Dimension::Cube, Storage, Cube, 6, Some(sampled)),
+            (Dimension::Cube, Storage, CubeArray, 12, Some(sampled)),
+            (Dimension::Cube, RenderTarget, Cube, 6, Some(flat)),
+            (Dimension::Cube, RenderTarget, D2Array, 6, None),
+            (Dimension::Cube, Sampled, D3, 1, Some(of)),
+            (Dimension::D3, Sampled, D3, 1, None),
+            (Dimension::D3, Storage, D3, 1, None),
+            (Dimension::D3, Sampled, D2, 1, Some(of)),
+            (Dimension::D3, RenderTarget, D3, 1, Some(flat)),
+        ] {
+            let desc = TextureDesc { dimension, layers: 12, ..texture() };
+            let view = TextureView::new(kind, 0..1, 0..layers).dimension(view);
+            let found = check_texture(desc, &view);
+            assert!(is_rule(&found, refused), "{view:?} of {dimension:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_samplers_have_limits() {
+        let desc = SamplerDesc::default();
+        let rule = "the sampler's levels, bias or anisotropy are out of range";
+        for (desc, is_valid) in [
+            (desc, true),
+            (SamplerDesc { levels: [2.0, 2.0], ..desc }, true),
+            (SamplerDesc { levels: [2.5, 2.0], ..desc }, false),
+            (SamplerDesc { levels: [f32::NEG_INFINITY, 2.0], ..desc }, false),
+            (SamplerDesc { levels: [0.0, f32::INFINITY], ..desc }, false),
+            (SamplerDesc { levels: [f32::NAN, 2.0], ..desc }, false),
+            (SamplerDesc { levels: [0.0, f32::NAN], ..desc }, false),
+            (SamplerDesc { level_bias: -16.0, ..desc }, true),
+            (SamplerDesc { level_bias: -16.1, ..desc }, false),
+            (SamplerDesc { level_bias: 15.9, ..desc }, true),
+            (SamplerDesc { level_bias: 16.0, ..desc }, false),
+            (SamplerDesc { level_bias: f32::NAN, ..desc }, false),
+            (SamplerDesc { anisotropy: 0, ..desc }, false),
+            (SamplerDesc { anisotropy: 16, ..desc }, true),
+            (SamplerDesc { anisotropy: 17, ..desc }, false),
+        ] {
+            let found = check_sampler(&desc);
+            assert!(is_rule(&found, (!is_valid).then_some(rule)), "{desc:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_heap_accepts_its_own_kind() {
+        for heap in HeapKind::ALL {
+            for found in HeapKind::ALL {
+                let expected = if heap == found { Ok(()) } else { Err(DescriptorError::WrongKind { heap, found }) };
+                assert_eq!(check_kind(heap, found), expected);
+            }
         }
     }
 }

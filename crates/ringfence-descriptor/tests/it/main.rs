@@ -2,6 +2,7 @@
 
 mod cpu_descriptors;
 mod descriptors;
+mod exact;
 
 use ringfence_testkit::counting_allocator::CountingAllocator;
 
