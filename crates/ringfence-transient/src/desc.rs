@@ -98,3 +98,51 @@ impl TransientFigures {
         *self = Self { hits, misses, released, heaps_cached, ..Self::default() };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_execution_begins_with_the_totals_of_the_earlier_ones() {
+        let mut figures = TransientFigures {
+            heap_count: 1,
+            heap_bytes: 2,
+            idle_heap_count: 3,
+            idle_heap_bytes: 4,
+            object_count: 5,
+            hits: 6,
+            misses: 7,
+            released: 8,
+            heaps_cached: 9,
+            requested_bytes: 10,
+            peak_bytes: 11,
+            aliasing_count: 12,
+            dependency_count: 13,
+            left_in_use: 14,
+            planned_bytes: 15,
+            lower_bound_bytes: 16,
+            group_count: 17,
+            is_reused: true,
+        };
+        figures.begin();
+        let kept = TransientFigures { hits: 6, misses: 7, released: 8, heaps_cached: 9, ..Default::default() };
+        assert_eq!(figures, kept);
+    }
+
+    #[test]
+    fn aliasing_saves_the_requested_bytes_above_the_peak() {
+        for (requested_bytes, peak_bytes, saved) in [(0, 0, 0), (100, 30, 70), (100, 100, 0), (30, 100, 0)] {
+            let figures = TransientFigures { requested_bytes, peak_bytes, ..Default::default() };
+            assert_eq!(figures.saved_bytes(), saved, "{requested_bytes} requested, {peak_bytes} used");
+        }
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_documentation() {
+        let TransientDesc { heap_bytes, objects_kept, latency_frames, heap_idle_frames, transition_steps, name } =
+            TransientDesc::default();
+        assert_eq!((heap_bytes, objects_kept, latency_frames), (134_217_728, 64, 32));
+        assert_eq!((heap_idle_frames, transition_steps, name), (20, 6000, "transient"));
+    }
+}

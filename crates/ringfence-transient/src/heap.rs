@@ -226,3 +226,68 @@ impl Hasher for WordHasher {
         self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(word: u32) -> ObjectKey {
+        ObjectKey::new::<Buffers>(InfoKey::new(&[word]))
+    }
+
+    #[test]
+    fn objects_of_a_description_are_found_by_offset() {
+        let mut cache = Cache::default();
+        for (word, offset, object) in [(1, 64, 10), (1, 0, 11), (1, 128, 12), (2, 64, 13)] {
+            cache.insert(key(word), offset, object);
+        }
+        assert_eq!(cache.all(&key(1)), [(0, 11), (64, 10), (128, 12)]);
+        assert_eq!(cache.all(&key(3)), []);
+        let at = |cache: &Cache| [0, 64, 65, 128].map(|offset| cache.at(&key(1), offset));
+        assert_eq!(at(&cache), [Some(11), Some(10), None, Some(12)]);
+        assert_eq!((cache.at(&key(2), 64), cache.at(&key(2), 0)), (Some(13), None));
+        cache.remove(&key(1), 10);
+        assert_eq!(at(&cache), [Some(11), None, None, Some(12)]);
+        cache.remove(&key(1), 13);
+        assert_eq!(cache.at(&key(2), 64), Some(13), "the object of another description");
+        cache.remove(&key(2), 13);
+        assert_eq!((cache.all(&key(2)), cache.0.len()), (&[][..], 1), "a description without objects is removed");
+        cache.remove(&key(2), 13);
+    }
+
+    #[test]
+    fn buffers_and_textures_have_different_keys_and_words() {
+        let info = InfoKey::new(&[5, 6]);
+        let (buffer, texture) = (ObjectKey::new::<Buffers>(info), ObjectKey::new::<Textures>(info));
+        assert!(buffer != texture);
+        let words = |key: ObjectKey| key.words().take(3).collect::<Vec<_>>();
+        assert_eq!((words(buffer), words(texture)), (vec![0, 0x6_0000_0005, 0], vec![1, 0x6_0000_0005, 0]));
+        assert_eq!(buffer.words().count(), 11);
+    }
+
+    #[test]
+    fn only_textures_have_a_description_for_views() {
+        let desc = TextureDesc { width: 5, ..Default::default() };
+        assert_eq!(Textures::texture_desc(desc), Some(desc));
+        let buffer = crate::device::BufferDesc { size: 4, usage: crate::device::BufferUsage::STORAGE };
+        assert_eq!(Buffers::texture_desc(buffer), None);
+    }
+
+    #[test]
+    fn different_words_have_different_hashes() {
+        let hash = |words: &[u64]| super::super::plans::hash(words);
+        let mut hashes: Vec<u64> = (0..64).map(|bit| hash(&[1 << bit])).collect();
+        hashes.extend([hash(&[]), hash(&[1, 2]), hash(&[2, 1]), hash(&[1, 2, 0])]);
+        hashes.sort_unstable();
+        hashes.dedup();
+        assert_eq!(hashes.len(), 68);
+        let of = |write: &dyn Fn(&mut WordHasher)| {
+            let mut hasher = WordHasher::default();
+            write(&mut hasher);
+            hasher.finish()
+        };
+        assert_eq!(of(&|hasher| hasher.write_u32(7)), hash(&[7]));
+        assert_eq!(of(&|hasher| hasher.write(&[7, 0, 0])), hash(&[7]));
+        assert_eq!(of(&|hasher| hasher.write(&[0, 0, 0, 0, 0, 0, 0, 0, 7])), hash(&[0, 7]));
+    }
+}

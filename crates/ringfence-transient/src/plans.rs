@@ -117,3 +117,90 @@ pub(super) fn hash(words: &[u64]) -> u64 {
     words.iter().for_each(|word| hasher.write_u64(*word));
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::device::{Buffers, InfoKey, ResourceClass};
+
+    fn plan(words: &[u64], used: u64) -> Plan {
+        let needs = Requirements {
+            size: 64,
+            alignment: 1,
+            memory_type_bits: 1,
+            class: ResourceClass::Buffer,
+            prefers_dedicated: false,
+            requires_dedicated: false,
+        };
+        let planned = |word: u32, group, offset| {
+            let key = Some(ObjectKey::new::<Buffers>(InfoKey::new(&[word])));
+            Planned { key, needs, group, offset, object: u32::MAX }
+        };
+        let group = |arena, height| Group { arena, height, lower_bound: 0, needs };
+        Plan {
+            hash: hash(words),
+            words: words.to_vec(),
+            resources: vec![planned(1, 0, 0), planned(2, 0, 64), planned(1, 0, 128), planned(1, 1, 256)],
+            groups: vec![group(5, 192), group(6, 320)],
+            order: Vec::new(),
+            id: 0,
+            used,
+        }
+    }
+
+    #[test]
+    fn a_plan_is_found_by_its_words_alone() {
+        let mut plans = Plans::default();
+        assert_eq!(plans.find(&[1]), None);
+        assert_eq!([[1, 2], [3, 4], [5, 6]].map(|words| plans.keep(plan(&words, 0))), [0, 1, 2]);
+        for last in 0..3 {
+            plans.last = last;
+            assert_eq!([[1, 2], [3, 4], [5, 6]].map(|words| plans.find(&words)), [Some(0), Some(1), Some(2)]);
+            assert_eq!((plans.find(&[1]), plans.find(&[1, 2, 0]), plans.find(&[2, 1])), (None, None, None));
+        }
+        // Another shape with the hash of the second plan.
+        plans.kept[1].hash = hash(&[7, 7]);
+        plans.last = 0;
+        assert_eq!(plans.find(&[7, 7]), None);
+    }
+
+    #[test]
+    fn the_least_recently_used_of_sixteen_plans_is_replaced() {
+        let mut plans = Plans::default();
+        for number in 0..16 {
+            let used = if number == 9 { 1 } else { 100 + number };
+            assert_eq!(plans.keep(plan(&[number], used)), number as usize);
+        }
+        assert_eq!(plans.keep(plan(&[16], 200)), 9);
+        assert_eq!((plans.find(&[9]), plans.find(&[16]), plans.kept.len()), (None, Some(9), 16));
+        assert_eq!(plans.keep(plan(&[17], 201)), 0, "the next one");
+    }
+
+    #[test]
+    fn offsets_of_the_previous_frame_are_those_of_equal_resources_in_the_same_arena() {
+        let mut plans = Plans::default();
+        let key = |word: u32| Some(ObjectKey::new::<Buffers>(InfoKey::new(&[word])));
+        assert!(plans.last_offsets(5, std::iter::empty()).is_none(), "there is no plan");
+        plans.keep(plan(&[1], 7));
+        let mut older = plan(&[2], 3);
+        older.resources.iter_mut().for_each(|planned| planned.offset += 1000);
+        plans.keep(older);
+        let found = plans.last_offsets(5, [key(2), key(1), key(1), key(1), key(3), None].into_iter());
+        let found = found.expect("the arena is in the plan that was used last");
+        // Each of the two equal resources is found once, in the order of the plan.
+        assert_eq!(found.offsets, [Some(64), Some(0), Some(128), None, None, None]);
+        assert_eq!(found.height, 192);
+        let found = plans.last_offsets(6, [key(1)].into_iter()).expect("the second group");
+        assert_eq!((found.offsets, found.height), (vec![Some(256)], 320));
+        assert!(plans.last_offsets(7, [key(1)].into_iter()).is_none(), "another arena");
+    }
+
+    #[test]
+    fn an_execution_without_a_plan_has_no_places_and_passes() {
+        let mut plans =
+            Plans { placed: vec![(1, 2)], passes: vec![Pass { owner: 1, queue: 0, number: 1 }], ..Default::default() };
+        plans.forget_frame();
+        assert!(plans.placed.is_empty() && plans.passes.is_empty());
+    }
+}

@@ -228,4 +228,51 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn tidying_forgets_released_tenants_and_completed_uses_and_merges_equal_spans() {
+        let mut order = Order::new(1);
+        let passes = [(); 3].map(|()| order.pass(ringfence_core::sync::TimelineId::new(0), &[]).expect("one queue"));
+        let [one, two, three] = passes.map(Clock::of);
+        let list = |spans: &Spans| {
+            spans.iter().map(|span| (span.offset, span.end, span.tenant, span.in_use, span.users)).collect::<Vec<_>>()
+        };
+        let none = Clock::default();
+        let mut spans = Spans::new(100);
+        spans.free(0, 20, 1, one);
+        spans.free(20, 20, 2, two);
+        spans.free(40, 20, 3, three);
+        spans.take(60, 20, 4);
+        // The first and the third tenant are gone; the uses up to the second pass are complete.
+        let forgotten = spans.tidy(|number| [1, 3].contains(&number), &two);
+        assert_eq!(forgotten.as_slice(), [0..20]);
+        let expected = [
+            (0, 20, NO_OBJECT, false, none),
+            (20, 40, 2, false, two),
+            (40, 60, NO_OBJECT, false, three),
+            (60, 80, 4, true, none),
+            (80, 100, NO_OBJECT, false, none),
+        ];
+        assert_eq!(list(&spans), expected);
+        assert!(spans.tidy(|_| false, &two).is_empty(), "each use is removed once");
+        assert_eq!(list(&spans), expected);
+        let forgotten = spans.tidy(|number| number == 2, &three);
+        assert_eq!(forgotten.as_slice(), [20..40, 40..60]);
+        let merged = [(0, 60, NO_OBJECT, false, none), (60, 80, 4, true, none), (80, 100, NO_OBJECT, false, none)];
+        assert_eq!(list(&spans), merged);
+        spans.validate(100).expect("sound");
+        // Adjacent spans of one tenant with equal uses are one span, those in use are not.
+        let mut spans = Spans::new(60);
+        spans.free(0, 20, 1, one);
+        spans.free(20, 20, 1, one);
+        spans.free(40, 20, 1, two);
+        assert!(spans.tidy(|_| false, &none).is_empty());
+        assert_eq!(list(&spans), [(0, 40, 1, false, one), (40, 60, 1, false, two)]);
+        let mut spans = Spans::new(60);
+        spans.take(0, 20, 1);
+        spans.free(20, 20, 1, none);
+        spans.take(40, 20, 1);
+        assert!(spans.tidy(|_| false, &none).is_empty());
+        assert_eq!(spans.iter().count(), 3);
+    }
 }

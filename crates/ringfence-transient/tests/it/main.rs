@@ -1,5 +1,6 @@
 //! The tests of transient memory on the simulated device, in one program.
 
+mod exact;
 mod transient;
 mod transient_barriers;
 mod transient_plans;
