@@ -343,6 +343,16 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_is_locked_until_its_last_of_several_locks_is_free() {
+        for count in 1..9 {
+            let mut held: Vec<_> = (0..count).map(|_| Holding::begin()).collect();
+            while held.pop().is_some() {
+                assert_eq!(is_locked(), !held.is_empty(), "{} of {count} locks are left", held.len());
+            }
+        }
+    }
+
+    #[test]
     fn a_lock_has_one_owner_and_gives_access_to_its_value() {
         let mut lock = Lock::new(1);
         *lock.lock() += 1;

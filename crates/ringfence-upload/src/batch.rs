@@ -690,3 +690,42 @@ impl<D: Device> fmt::Debug for UploadBatch<D> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_destination_has_two_barriers_and_saves_those_of_its_further_copies() {
+        for (copy_count, target_count, barriers, spared) in
+            [(0, 0, 0, 0), (1, 1, 2, 0), (5, 1, 2, 8), (5, 2, 4, 6), (3, 3, 6, 0), (1, 4, 8, 0)]
+        {
+            let figures = BatchFigures { copy_count, target_count, ..Default::default() };
+            assert_eq!((figures.barrier_count(), figures.barriers_spared()), (barriers, spared), "{figures:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_copy_begins_as_far_into_its_source() {
+        let region = CopyRegion { src_offset: 1000, dst_offset: 100, size: 50 };
+        let copy = Copy { target: 3, source: 4, region };
+        assert_eq!(copy.end(), 150);
+        for (from, to, part) in [
+            (0, 1000, Some((1000, 100, 50))),
+            (100, 150, Some((1000, 100, 50))),
+            (110, 150, Some((1010, 110, 40))),
+            (100, 101, Some((1000, 100, 1))),
+            (149, 200, Some((1049, 149, 1))),
+            (150, 200, None),
+            (0, 100, None),
+            (120, 120, None),
+            (130, 120, None),
+        ] {
+            let found = copy.part(from, to).map(|part| {
+                assert_eq!((part.target, part.source), (3, 4));
+                (part.region.src_offset, part.region.dst_offset, part.region.size)
+            });
+            assert_eq!(found, part, "{from}..{to}");
+        }
+    }
+}

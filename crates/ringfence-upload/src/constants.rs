@@ -416,3 +416,54 @@ fn dynamic_ring<D: Device, V: ConstantViews<D>>(
     let pair: segment::Pair<D> = Box::new(pair);
     RingState::new(memory, ring, true, Some(pair), at)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_have_the_smallest_slot_that_holds_them() {
+        for (size, expected) in [
+            (0, Err(UploadError::ZeroSize)),
+            (1, Ok((0, 256))),
+            (256, Ok((0, 256))),
+            (257, Ok((1, 512))),
+            (512, Ok((1, 512))),
+            (513, Ok((2, 1024))),
+            (1024, Ok((2, 1024))),
+            (1025, Ok((3, 1280))),
+            (1280, Ok((3, 1280))),
+            (1281, Ok((3, 1536))),
+            (65_536, Ok((3, 65_536))),
+            (65_537, Err(UploadError::TooLarge { size: 65_537, capacity: 65_536 })),
+        ] {
+            assert_eq!(classify(size, 65_536), expected, "{size} bytes");
+        }
+        assert_eq!(classify(65_537, u64::MAX), Ok((3, 65_792)));
+    }
+
+    #[test]
+    fn figures_add_up_field_by_field() {
+        let figures = |first: u64| ConstantFigures {
+            bind_count: first,
+            copy_count: first + 1,
+            copy_bytes: first + 2,
+            unchanged_count: first + 3,
+            shared_count: first + 4,
+            static_count: first + 5,
+            promoted_count: first + 6,
+        };
+        let mut sum = figures(10);
+        sum.add(&figures(100));
+        let expected = ConstantFigures {
+            bind_count: 110,
+            copy_count: 112,
+            copy_bytes: 114,
+            unchanged_count: 116,
+            shared_count: 118,
+            static_count: 120,
+            promoted_count: 122,
+        };
+        assert_eq!(sum, expected);
+    }
+}

@@ -81,3 +81,34 @@ pub(super) fn staged<D: Device>(segment: &Segment<D>, offset: u64, size: u64, fr
     let range = StagedRange { buffer: segment.buffer.object().clone(), offset, size, address };
     Staged { range, desc, owner, frames, place_hash }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_are_in_memory_that_the_host_writes() {
+        for (location, is_written) in [
+            (Location::Upload, true),
+            (Location::DeviceUpload, true),
+            (Location::Device, false),
+            (Location::Readback, false),
+        ] {
+            let refused = Err(Error::NotHostWritten { location });
+            assert_eq!(check_location(location), if is_written { Ok(()) } else { refused });
+        }
+    }
+
+    #[test]
+    fn a_thread_is_filling_until_its_last_copy_ends() {
+        assert!(!Filling::is_under_way());
+        let first = Filling::begin();
+        let second = Filling::begin();
+        assert!(Filling::is_under_way());
+        drop(first);
+        assert!(Filling::is_under_way(), "the second copy is in progress");
+        assert!(!std::thread::spawn(Filling::is_under_way).join().expect("no panic"), "on this thread only");
+        drop(second);
+        assert!(!Filling::is_under_way());
+    }
+}

@@ -348,4 +348,106 @@ mod tests {
             assert!(matches!(refused, Err(UploadError::TooLarge { .. })), "{refused:?}");
         }
     }
+
+    /// Alignments as on Direct3D 12: 512 bytes for the first texel, 256 for rows, 512 for rows of depth and stencil.
+    fn layout(format: impl Into<TexelFormat>, aspect: TextureAspect, extent: [u32; 3], layers: u32) -> Layout {
+        let [width, height, depth] = extent;
+        let texels = TexelBox { aspect, mip: 0, layer: 0, layers, x: 0, y: 0, z: 0, width, height, depth };
+        Layout::of(&Profile::d3d12_tier1().capabilities, format.into(), &texels).expect("it has texels")
+    }
+
+    #[test]
+    fn layouts_have_the_pitches_and_the_sizes_of_the_device() {
+        use TextureAspect::{Color, Depth, Stencil};
+        // Extent and layers, then: row, row pitch, rows, slices, layer pitch, size; without padding; the request.
+        for (format, aspect, extent, layers, expected, tight, request) in [
+            (Format::R8Unorm, Color, [5, 3, 1], 1, [5, 256, 3, 1, 517, 517], 15, (517, 512)),
+            (Format::Rgba8Unorm, Color, [5, 3, 1], 2, [20, 256, 3, 1, 1024, 1556], 120, (1556, 512)),
+            (Format::Rgba8Unorm, Color, [64, 1, 1], 1, [256, 256, 1, 1, 256, 256], 256, (256, 512)),
+            (Format::Rgba8Unorm, Color, [65, 2, 1], 1, [260, 512, 2, 1, 772, 772], 520, (772, 512)),
+            (Format::Rgba8Unorm, Color, [4, 2, 3], 1, [16, 256, 2, 3, 1296, 1296], 96, (1296, 512)),
+            // 12 bytes a texel: rows at multiples of 768, the first texel at a multiple of 1536.
+            (Format::Rgb32Float, Color, [5, 3, 1], 1, [60, 768, 3, 1, 1596, 1596], 180, (2620, 512)),
+            (Format::Bc1Unorm, Color, [10, 6, 1], 1, [24, 256, 2, 1, 280, 280], 48, (280, 512)),
+            (Format::Bc7Unorm, Color, [8, 8, 1], 3, [32, 256, 2, 1, 512, 1312], 192, (1312, 512)),
+            (Format::D24UnormS8Uint, Depth, [5, 3, 1], 1, [20, 512, 3, 1, 1044, 1044], 60, (1044, 512)),
+            (Format::D24UnormS8Uint, Stencil, [5, 3, 1], 1, [5, 512, 3, 1, 1029, 1029], 15, (1029, 512)),
+        ] {
+            let found = layout(format, aspect, extent, layers);
+            let Layout { row, row_bytes, rows, slices, layer_bytes, size, .. } = found;
+            assert_eq!([row, row_bytes, rows, slices, layer_bytes, size], expected, "{format:?} {extent:?}");
+            assert_eq!((found.tight(), found.request()), (tight, Ok(request)), "{format:?} {extent:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_texel_is_at_the_next_multiple() {
+        let colors = layout(Format::Rgba8Unorm, TextureAspect::Color, [1, 1, 1], 1);
+        let wide = layout(Format::Rgb32Float, TextureAspect::Color, [1, 1, 1], 1);
+        for (offset, of_colors, of_wide) in [(0, 0, 0), (512, 0, 1024), (1024, 0, 512), (1536, 0, 0), (2048, 0, 1024)] {
+            assert_eq!((colors.skip(offset), wide.skip(offset)), (of_colors, of_wide), "from {offset}");
+        }
+        assert_eq!((colors.skip(1), colors.skip(511)), (511, 1));
+    }
+
+    #[test]
+    fn rows_follow_slices_and_layers_in_the_ring_and_in_memory() {
+        let flat = layout(Format::Rgba8Unorm, TextureAspect::Color, [2, 2, 1], 2);
+        let expected = [(0, 0), (256, 8), (512, 16), (768, 24)];
+        assert_eq!(flat.rows([8, 16]).collect::<Vec<_>>(), expected);
+        assert_eq!(flat.rows([10, 40]).collect::<Vec<_>>(), [(0, 0), (256, 10), (512, 40), (768, 50)]);
+        let volume = layout(Format::Rgba8Unorm, TextureAspect::Color, [2, 2, 2], 1);
+        assert_eq!(volume.rows([8, 16]).collect::<Vec<_>>(), expected);
+        let three = layout(Format::R8Unorm, TextureAspect::Color, [1, 3, 1], 2);
+        let found: Vec<_> = three.rows([1, 3]).collect();
+        assert_eq!(found, [(0, 0), (256, 1), (512, 2), (1024, 3), (1280, 4), (1536, 5)]);
+        let line = Layout::line(77);
+        assert_eq!((line.tight(), line.request(), line.skip(5)), (77, Ok((77, 1)), 0));
+        assert_eq!(line.rows([77, 77]).collect::<Vec<_>>(), [(0, 0)]);
+    }
+
+    #[test]
+    fn bytes_are_written_row_by_row_behind_the_skipped_ones() {
+        let layout = layout(Format::R8Unorm, TextureAspect::Color, [2, 2, 1], 1);
+        let mut room = vec![MaybeUninit::new(9_u8); 4 + 258];
+        // The range begins four bytes before a multiple of 512.
+        layout.write((&[1, 2, 0, 3, 4], [3, 5]), 508, &mut room);
+        // SAFETY: every byte was initialized above.
+        let bytes: Vec<u8> = room.iter().map(|byte| unsafe { byte.assume_init() }).collect();
+        assert_eq!((&bytes[..7], &bytes[258..]), (&[9, 9, 9, 9, 1, 2, 9][..], &[9, 9, 3, 4][..]));
+    }
+
+    #[test]
+    fn given_bytes_suffice_to_the_last_texel() {
+        let capabilities = Profile::h200().capabilities;
+        let bytes = [0; 64];
+        // Three rows of 8 bytes in two layers.
+        for (row, slice, given, needed) in [
+            (0, 0, 48, Ok([8, 24])),
+            (0, 0, 47, Err(48)),
+            (8, 24, 48, Ok([8, 24])),
+            (10, 0, 58, Ok([10, 30])),
+            (10, 0, 57, Err(58)),
+            (0, 30, 54, Ok([8, 30])),
+            (0, 30, 53, Err(54)),
+            // The last row of a layer needs no padding behind it.
+            (10, 28, 56, Ok([10, 28])),
+            (10, 27, 64, Err(u64::MAX)),
+            (7, 0, 64, Err(u64::MAX)),
+            (0, 23, 64, Err(u64::MAX)),
+        ] {
+            let texels = Texels::new(2, 3, 4, &bytes[..given]).layers(2).pitched(row, slice);
+            let found = Layout::new(&capabilities, &texels).map(|(_, pitches)| pitches);
+            let expected = needed.map_err(|needed| UploadError::TexelSize {
+                width: 2,
+                height: 3,
+                depth: 1,
+                layers: 2,
+                format: TexelFormat::color(4),
+                given: given as u64,
+                needed,
+            });
+            assert_eq!(found, expected, "rows of {row}, slices of {slice}, {given} bytes");
+        }
+    }
 }

@@ -80,4 +80,27 @@ mod tests {
         let depth_first = [(0, 0, 1, 120), (0, 0, 1, 30), (0, 1, 1, 120), (0, 1, 1, 30)];
         assert_eq!(of(&both, ChainOrder::MipByMip)[..4], depth_first);
     }
+
+    #[test]
+    fn a_run_has_the_bytes_of_its_blocks_slices_and_layers() {
+        let of = |format, [width, height, depth]: [u32; 3], layers, mip, aspect| {
+            let desc = TextureDesc { width, height, depth, mips: 3, layers: 6, format, ..Default::default() };
+            Run { mip, layer: 0, layers, aspect }.bytes(&Textures::parts(&desc).expect("a texture"))
+        };
+        let color = TextureAspect::Color;
+        for (format, extent, layers, mip, aspect, bytes) in [
+            (Format::Rgba8Unorm, [6, 5, 1], 1, 0, color, 120),
+            (Format::Rgba8Unorm, [6, 5, 1], 3, 0, color, 360),
+            (Format::Rgba8Unorm, [6, 5, 1], 1, 1, color, 24),
+            (Format::Rgba8Unorm, [6, 5, 4], 1, 0, color, 480),
+            (Format::Rgba8Unorm, [6, 5, 4], 1, 1, color, 48),
+            (Format::Bc7Unorm, [9, 5, 1], 2, 0, color, 192),
+            (Format::Bc7Unorm, [9, 5, 1], 2, 2, color, 32),
+            (Format::D16UnormS8Uint, [6, 5, 1], 2, 0, TextureAspect::Depth, 120),
+            (Format::D16UnormS8Uint, [6, 5, 1], 2, 0, TextureAspect::Stencil, 60),
+            (Format::D16UnormS8Uint, [6, 5, 1], 2, 0, color, 0),
+        ] {
+            assert_eq!(of(format, extent, layers, mip, aspect), bytes, "{format:?} {extent:?}, mip {mip}");
+        }
+    }
 }

@@ -224,6 +224,15 @@ fn texels_end_inside_the_buffer() {
     let wide = BufferTexels { offset: 64, row_bytes: 132, ..fits };
     let refused = both_ways(&program, &buffer, wide, &texture, &texels).expect_err("28 bytes too far");
     assert!(matches!(refused, E::BufferRange { offset: 64, size: 2012, buffer_size: 2048 }), "{refused}");
+    // Four slices of eight rows follow each other without a gap.
+    let of = TextureDesc { dimension: Dimension::D3, depth: 4, layers: 1, ..desc() };
+    let volume = self::texture(&program, Format::Rgba8Unorm, of);
+    let texels = whole(&volume, 0);
+    let tight = BufferTexels { offset: 0, row_bytes: 64, layer_bytes: 0 };
+    both_ways(&program, &buffer, tight, &volume, &texels).expect("all bytes of the buffer");
+    let far = BufferTexels { offset: 4, ..tight };
+    let refused = both_ways(&program, &buffer, far, &volume, &texels).expect_err("four bytes too far");
+    assert!(matches!(refused, E::BufferRange { offset: 4, size: 2048, buffer_size: 2048 }), "{refused}");
 }
 
 #[test]

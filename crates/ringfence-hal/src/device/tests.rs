@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use super::*;
 use crate::capabilities::tests::capabilities;
 use crate::describe::{Describe, Native};
+use crate::descriptors::PlacedTexture;
 use crate::kind::{BufferDesc, TextureDesc};
 use crate::sharing::{Share, Tied};
 use crate::usage::TextureUsage;
@@ -240,6 +241,15 @@ fn parts_copies_and_recycling_follow_the_portable_description_and_the_key() {
     assert_eq!(Create::<Textures>::parts(&device, &unknown), None);
     assert!(Create::<Textures>::is_copied(&device, &unknown));
     assert_eq!(Create::<Textures>::recycle_key(&device, &info), Some(InfoKey::new(&[16, 7])));
+}
+
+#[test]
+fn a_placed_texture_has_its_object_its_description_and_its_owner() {
+    for owner in [0, 1, 7] {
+        // SAFETY: the device has no objects, and no view is created.
+        let placed = unsafe { PlacedTexture::<Bare>::new(&9, texture(), owner) };
+        assert_eq!((placed.object(), placed.desc(), placed.owner()), (&9, &texture(), owner));
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The tests of uploads, constants and readback on the simulated device, in one program.
 
+mod exact;
 mod quiet;
 mod upload_batch;
 mod upload_generated;
