@@ -732,4 +732,77 @@ mod tests {
         assert!(table.insert(&view).is_err() && !table.is_live(first) && !table.is_live(last));
         table.validate().expect("sound");
     }
+
+    fn entries(slots: u32) -> Entries {
+        Entries {
+            table: 5,
+            free: (0..slots).collect(),
+            generations: vec![0; slots as usize].into_boxed_slice(),
+            live_count: 0,
+            updates: 0,
+            applied: vec![0; slots as usize].into_boxed_slice(),
+            removed: vec![false; slots as usize].into_boxed_slice(),
+        }
+    }
+
+    #[test]
+    fn a_removed_entry_is_revived_once_until_its_slot_is_free() {
+        let mut entries = entries(2);
+        let index = |slot: u32, generation| BindlessIndex { slot: 100 + slot, generation, table: 5 };
+        assert_eq!((entries.begin(), entries.begin(), entries.begin()), (Some((0, 1)), Some((1, 1)), None));
+        assert_eq!((entries.revive(100, index(0, 1)), entries.live_count), (None, 2), "it is live");
+        assert_eq!((entries.end(100, index(0, 1)), entries.live_count), (Ok((0, 2)), 1));
+        for other in [
+            BindlessIndex { table: 6, ..index(0, 1) },
+            index(0, 3),
+            index(1, 1),
+            index(2, 1),
+            BindlessIndex { slot: 99, ..index(0, 1) },
+        ] {
+            assert_eq!(entries.revive(100, other), None, "{other:?}");
+        }
+        assert_eq!(entries.find_removed(100, index(0, 1)), Some(0));
+        assert_eq!((entries.revive(100, index(0, 1)), entries.live_count), (Some(3), 2));
+        assert!(!entries.is_over(0, 2), "it was revived");
+        assert_eq!((entries.find(100, index(0, 3)), entries.revive(100, index(0, 1))), (Ok(0), None));
+        assert_eq!(entries.end(100, index(0, 3)), Ok((0, 4)));
+        assert!(entries.is_over(0, 4));
+        assert_eq!(entries.revive(100, index(0, 3)), None, "the slot is about to be free");
+    }
+
+    #[test]
+    fn an_update_is_applied_unless_a_later_one_was() {
+        let mut entries = entries(2);
+        let index = |slot| BindlessIndex { slot, generation: 1, table: 5 };
+        assert_eq!((entries.begin(), entries.begin()), (Some((0, 1)), Some((1, 1))));
+        let numbers = [0, 0, 1, 0].map(|slot| entries.begin_update(0, index(slot)).expect("live"));
+        assert_eq!(numbers, [1, 2, 3, 4]);
+        for (slot, number, is_applied) in [(0, 2, true), (0, 1, false), (0, 2, false), (1, 3, true), (0, 4, true)] {
+            assert_eq!(entries.apply_update(0, index(slot), number), is_applied, "update {number} of slot {slot}");
+        }
+        let (slot, generation) = (0, 3);
+        assert!(!entries.apply_update(0, BindlessIndex { slot, generation, table: 5 }, 9), "another entry");
+    }
+
+    #[test]
+    fn an_entry_is_there_until_its_slot_is_free() {
+        let (memory, table, shown) = one_entry();
+        // SAFETY: the fence lives as long as the device, and no frame is submitted.
+        let timeline = unsafe { memory.timeline(memory.device().create_fence(0)) }.expect("the device is not lost");
+        let frame = timeline.begin();
+        let index = table.insert_index(&view(&shown)).expect("room");
+        assert!(table.is_there(index) && table.is_live(index));
+        table.remove(index).expect("live");
+        memory.reclaim();
+        assert!(table.is_there(index) && !table.is_live(index), "the open frame may use the slot");
+        assert!(!table.is_there(BindlessIndex { generation: 3, ..index }));
+        let revived = table.revive(index).expect("its slot waits");
+        assert!(!table.is_there(index) && table.is_live(revived));
+        assert_eq!((revived.slot(), revived.generation(), table.live_count()), (index.slot(), 3, 1));
+        table.remove(revived).expect("live");
+        frame.discard();
+        memory.reclaim();
+        assert!(!table.is_there(revived));
+        assert_eq!((table.revive(revived), table.free_count()), (None, 1));
+    }
 }

@@ -756,4 +756,54 @@ mod tests {
             }
         }
     }
+
+    /// Bytes 256..768 of a buffer.
+    struct Part<'a>(&'a ringfence_memory::Buffer<crate::sim::Device>);
+
+    // SAFETY: the range is in the buffer.
+    unsafe impl AsBufferSlice<crate::sim::Device> for Part<'_> {
+        fn as_slice(&self) -> BufferSlice<'_, crate::sim::Device> {
+            BufferSlice { offset: 256, size: 512, ..self.0.as_slice() }
+        }
+    }
+
+    #[test]
+    fn the_offset_of_a_view_is_counted_from_the_first_byte_of_its_range() {
+        use crate::sim::{Device, Profile, SimOptions};
+        use ringfence_memory::{AllocationDesc, Allocator, AllocatorDesc};
+        let memory = Allocator::over(Device::new(Profile::h200(), SimOptions::default()), AllocatorDesc::default());
+        let desc = BufferDesc { size: 1024, usage: BufferUsage::STORAGE };
+        let buffer = memory.create_buffer(&desc, AllocationDesc::default()).expect("there is room");
+        let (part, kind) = (Part(&buffer), BufferViewKind::Storage { stride: 0, writes: true });
+        for (offset, size, shown) in [
+            (0, 512, Some(256)),
+            (128, 384, Some(384)),
+            (496, 16, Some(752)),
+            (0, 516, None),
+            (496, 20, None),
+            (512, 4, None),
+        ] {
+            let found = View::buffer(&part, BufferView { kind, offset, size }).map(|view| match view.shown {
+                Shown::Portable { view: PortableView::Buffer { view, .. }, types, is_unchecked, .. } => {
+                    assert_eq!((view.size, types, is_unchecked), (size, ViewTypes::STORAGE_BUFFER, false));
+                    view.offset
+                }
+                _ => panic!("a view of a buffer"),
+            });
+            let rule = "the size of the buffer in bytes is";
+            let outside = DescriptorError::BadRange { offset, size, rule, limit: 512 };
+            assert_eq!(found, shown.ok_or(outside), "{size} bytes at {offset}");
+        }
+        let usage = TextureUsage::SAMPLED | TextureUsage::STORAGE;
+        let desc = TextureDesc { width: 8, height: 8, usage, ..Default::default() };
+        let texture = memory.create_texture(&desc, AllocationDesc::default()).expect("there is room");
+        for (kind, expected) in [
+            (TextureViewKind::Sampled, ViewTypes::SAMPLED_TEXTURE),
+            (TextureViewKind::Storage, ViewTypes::STORAGE_TEXTURE),
+        ] {
+            let view = View::texture(&texture, TextureView::new(kind, 0..1, 0..1)).expect("it has the usage");
+            let Shown::Portable { types, kind: heap, .. } = view.shown else { panic!("a portable view") };
+            assert_eq!((types, heap), (expected, HeapKind::Resources), "{kind:?}");
+        }
+    }
 }

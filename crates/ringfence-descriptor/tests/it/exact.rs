@@ -656,3 +656,136 @@ fn defaults_are_those_of_the_documentation() {
     assert_eq!((desc.algorithm, desc.empty_blocks_kept, desc.empty_block_grace), (SlotAlgorithm::Buddy, 1, 120));
     assert_eq!((BindlessDesc::CAPACITY, BindlessDesc::default().capacity), (4096, 4096));
 }
+
+/// Returns the first byte that each slot shows, in a frame that is open.
+fn first_bytes(world: &Fixture, heap: &ShaderVisibleHeap<Device>, frame: Frame, slots: &[u32]) -> Vec<u8> {
+    use ringfence::sim::{Command, DescriptorUse, Kernel, KernelMemory};
+    let bound = *heap.bind(&frame).expect("room").bound(HeapKind::Resources).expect("of that kind");
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let run = Box::new(move |memory: &mut KernelMemory| {
+        let bytes = memory.descriptors.iter().map(|shown| shown[0]).collect();
+        sender.send(bytes).expect("the test waits");
+    });
+    let descriptors = slots.iter().map(|slot| DescriptorUse { heap: bound, slot: *slot, writes: false }).collect();
+    let kernel = Kernel { reads: vec![], writes: vec![], descriptors, run };
+    let signal = (world.fence(), frame.value());
+    world.device.submit(0, &[], vec![Command::Kernel(kernel)], signal).expect("the device is not lost");
+    world.timeline().submitted(frame).expect("in order");
+    assert!(world.device.run_until_idle());
+    receiver.try_recv().expect("the kernel has run")
+}
+
+#[test]
+fn a_part_of_a_run_shows_its_own_slots() {
+    let (world, _buffer) = world();
+    let (heap, cpu) = (heap(&world, 8, 0), cpu(&world, 16));
+    let buffers = [1, 2, 3, 4].map(|byte| {
+        let desc = BufferDesc { size: 1024, usage: BufferUsage::STORAGE };
+        let how = AllocationDesc { location: ringfence::Location::Upload, ..Default::default() };
+        let mut buffer = world.memory.create_buffer(&desc, how).expect("room");
+        buffer.write(0, &[byte; 1024]).expect("mapped");
+        buffer
+    });
+    let _first = written(&cpu, 2, &buffers[0]);
+    let mut run = cpu.allocate(4).expect("room");
+    (0..4).for_each(|slot| run.write(slot, &view(&buffers[slot as usize])).expect("a storage buffer"));
+    for (ranges, expected) in [
+        (&[(0, 4)][..], &[1, 2, 3, 4][..]),
+        (&[(1, 3)], &[2, 3]),
+        (&[(3, 4), (0, 1)], &[4, 1]),
+        (&[(2, 4), (1, 2), (2, 3)], &[3, 4, 2, 3]),
+    ] {
+        let frame = world.timeline().begin();
+        let sources: Vec<_> = ranges.iter().map(|(start, end)| run.part(*start..*end).expect("inside")).collect();
+        let table = heap.frame_descriptors(&frame).expect("its own frame").table(&sources).expect("room");
+        let slots: Vec<_> = (table.start()..table.start() + table.len()).collect();
+        assert_eq!(first_bytes(&world, &heap, frame, &slots), expected, "{ranges:?}");
+        world.memory.reclaim();
+    }
+    let mut persistent = heap.allocate(3).expect("room");
+    persistent.copy(1, &[run.part(2..4).expect("inside")]).expect("unwritten");
+    persistent.write(0, &view(&buffers[1])).expect("unwritten");
+    let slots = [0, 1, 2].map(|index| persistent.start() + index);
+    assert_eq!(first_bytes(&world, &heap, world.timeline().begin(), &slots), [2, 3, 4]);
+    assert_eq!(world.device.hazards(), []);
+}
+
+/// A frame gets the slots of complete frames, also if the program has not called `reclaim`.
+#[test]
+fn a_full_frame_region_looks_for_complete_frames() {
+    let (world, buffer) = world();
+    let (heap, cpu) = (heap(&world, 8, 0), cpu(&world, 32));
+    let run = written(&cpu, 16, &buffer);
+    let frame = world.timeline().begin();
+    heap.frame_descriptors(&frame).expect("its own frame").table(&[run.all()]).expect("the whole region");
+    let next = world.timeline().begin();
+    let full = DescriptorError::Full { region: Region::Frame, need: 16, free: 0, largest_free: 0 };
+    let table = || heap.frame_descriptors(&next).expect("its own frame").table(&[run.all()]).map(|table| table.len());
+    assert_eq!(table(), Err(full), "as many slots as the region has");
+    let signal = (world.fence(), frame.value());
+    world.device.submit(0, &[], vec![], signal).expect("the device is not lost");
+    world.timeline().submitted(frame).expect("in order");
+    assert!(world.device.run_until_idle());
+    assert_eq!(table(), Ok(16));
+    next.discard();
+}
+
+#[test]
+fn a_cached_slot_counts_as_free_and_as_a_run() {
+    let (world, _buffer) = world();
+    let cpu = cpu(&world, 1);
+    let held = cpu.allocate(1).expect("room");
+    let found = |cpu: &CpuDescriptorHeap<Device>| {
+        let found = cpu.statistics();
+        (found.capacity, found.free_size, found.largest_free, found.live_count)
+    };
+    assert_eq!(found(&cpu), (1, 0, 0, 1));
+    drop(held);
+    assert_eq!(found(&cpu), (1, 1, 1, 0));
+}
+
+#[test]
+fn a_region_without_slots_is_not_in_the_snapshot() {
+    for (frame_slots, persistent_slots, expected) in
+        [(0, 8, &["persistent"][..]), (16, 0, &["frame"]), (1, 1, &["persistent", "frame"])]
+    {
+        let (world, _buffer) = world();
+        let desc = ShaderVisibleDesc { frame_slots, persistent_slots, ..Default::default() };
+        let _heap = ShaderVisibleHeap::<Device>::new(&world.memory, desc).expect("small");
+        let found = regions(&world);
+        assert_eq!(found.iter().map(|found| found.region.as_str()).collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
+fn bound_constants_have_the_view_of_their_slot() {
+    use ringfence::ConstantBuffers;
+    use ringfence::upload::ConstantsDesc;
+    let (world, _buffer) = world();
+    let (heap, cpu) = (heap(&world, 8, 0), cpu(&world, 256));
+    let desc = ConstantsDesc { dynamic_slots: 64, ..Default::default() };
+    let constants = ConstantBuffers::new(&world.memory, desc, cpu.clone()).expect("there is room");
+    let frame = world.timeline().begin();
+    let mut writer = constants.writer(&frame).expect("its own frame");
+    let bound = [1, 2, 3].map(|byte| {
+        let mut content = constants.dynamic(256).expect("small");
+        content.set(0, &[byte; 256]).expect("inside");
+        let bound = writer.bind(&content).expect("room");
+        assert_eq!(writer.bind(&content).map(|again| again.view == bound.view), Ok(true), "the same slot");
+        bound
+    });
+    let [one, two, three] = bound.each_ref().map(|bound| bound.view.as_ref().expect("a small buffer"));
+    assert!(one != two && two != three && one == &one.clone());
+    let CpuHandle(first) = one.cpu_handle();
+    assert_eq!((two.cpu_handle(), three.cpu_handle()), (CpuHandle(first + 32), CpuHandle(first + 64)));
+    let mut other = constants.dynamic(300).expect("small");
+    other.set(0, &[4; 300]).expect("inside");
+    let other = writer.bind(&other).expect("room").view.expect("a small buffer");
+    assert!(one != &other, "slot 0 of another pool");
+    let table = heap.frame_descriptors(&frame).expect("its own frame");
+    let table = { table }.table(&[three.source(), one.source(), two.source(), other.source()]).expect("room");
+    drop(writer);
+    let slots = [0, 1, 2, 3].map(|index| table.start() + index);
+    assert_eq!(first_bytes(&world, &heap, frame, &slots), [3, 1, 2, 4]);
+    assert_eq!(world.device.hazards(), []);
+}
