@@ -129,7 +129,7 @@ fn a_lost_copy_to_either_part_is_reported_once() {
     write(&program, &arena.indices(&meshes[0]).expect("settled"), &[9; 4], true);
     assert!(arena.take_content_lost());
     assert!(!arena.take_content_lost(), "the loss was reported");
-    // Two losses in one block, of which none stays for the next call.
+    // Two losses in one block.
     write(&program, &arena.vertices(&meshes[0]).expect("settled"), &[9; 24], true);
     write(&program, &arena.indices(&meshes[0]).expect("settled"), &[9; 4], true);
     assert!(arena.take_content_lost());

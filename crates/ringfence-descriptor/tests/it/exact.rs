@@ -455,7 +455,6 @@ fn sources_have_the_kind_the_types_and_the_allocator_of_the_heap() {
     frame.discard();
 }
 
-/// Writes of the last test of a slot: an unwritten slot after its run was dropped and allocated again.
 #[test]
 fn a_slot_that_is_allocated_again_is_unwritten() {
     let (world, buffer) = world();
@@ -544,7 +543,7 @@ fn a_full_table_says_its_entries_and_the_free_slots_of_its_heap() {
     drop((first, second, third));
 }
 
-/// Returns the region of each descriptor snapshot, and the snapshot without its names.
+/// Returns the snapshot of each region.
 fn regions(world: &Fixture) -> Vec<DescriptorSnapshot> {
     world.memory.snapshot().descriptors
 }

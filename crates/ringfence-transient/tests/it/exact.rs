@@ -209,7 +209,7 @@ fn resources_with_dedicated_memory_are_cached_by_themselves() {
     assert_eq!((found.heap_count, found.object_count, found.hits, found.misses), (0, 2, 0, 2));
     assert_eq!((found.requested_bytes, found.peak_bytes), (2 * bytes, 2 * bytes));
     execution.discard(one, &[]).expect("in use");
-    // In use, free for a later pass, and not yet free for another queue.
+    // The second is in use; the first is free for a later pass.
     let later = execution.pass(queue, &[]).expect("a queue");
     let again = execution.acquire_texture(&large(), later, "").expect("room");
     assert_eq!((again.id(), execution.figures().hits, execution.figures().peak_bytes), (one.id(), 1, 2 * bytes));
