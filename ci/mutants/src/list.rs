@@ -27,7 +27,7 @@ impl Mutant {
     }
 }
 
-/// Lists the mutants of `crates`, except those of `validate` and `Debug`: a weaker `validate` accepts more, which no
+/// Lists the mutants of `crates`, except those of `src/lib.rs`, `validate` and `Debug`: a weaker `validate` accepts more, which no
 /// correct structure shows.
 pub fn of_crates(crates: &[String]) -> Result<Vec<Mutant>, String> {
     let mut command = Command::new("cargo");
@@ -41,7 +41,9 @@ pub fn of_crates(crates: &[String]) -> Result<Vec<Mutant>, String> {
         ));
     }
     let list: Vec<Value> = serde_json::from_slice(&output.stdout).map_err(|error| format!("the list: {error}"))?;
-    Ok(list.iter().enumerate().map(read).collect())
+    // The copy of a crate's root has lines of its own, so no mutant is written into it.
+    let is_root = |mutant: &Mutant| mutant.file.ends_with("src/lib.rs") || mutant.file.ends_with("src/main.rs");
+    Ok(list.iter().enumerate().map(read).filter(|mutant| !is_root(mutant)).collect())
 }
 
 fn read((at, value): (usize, &Value)) -> Mutant {
