@@ -33,7 +33,7 @@ use crate::device::{Device, Format, TextureDesc, TextureUsage};
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TextureDataError {
-    /// The file is damaged, or is of another kind.
+    /// The file is damaged, or is not a file of this kind.
     #[error("the file cannot be read: {0}")]
     Damaged(String),
     /// The file has a format that no portable format has the bytes of.

@@ -196,6 +196,20 @@ impl CopyRecorder<'_> {
         }
     }
 
+    /// Initializes a render target that a resolve overwrites as a whole. Direct3D 12 requires a clear, a discard or a copy
+    /// before the first other use of a placed render target, and a resolve is none of them.
+    fn initialize_target(&self, texture: &ID3D12Resource, desc: &D3D12_RESOURCE_DESC, written: SubresourceRange) {
+        let is_target = (desc.Flags & D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET) != D3D12_RESOURCE_FLAG_NONE;
+        if !is_target || written.mips * written.layers != subresource_count(desc) {
+            return;
+        }
+        let used = [Used::new(texture, TextureAspects::COLOR, written, D3D12_RESOURCE_STATE_RENDER_TARGET)];
+        self.enter(&used);
+        // SAFETY: the list is open, and the texture is alive and in the state for this command.
+        unsafe { self.list.DiscardResource(texture, None) };
+        self.leave(&used);
+    }
+
     fn enter(&self, used: &[Used<'_>]) {
         for Used { state, .. } in used {
             let of = used.iter().filter(|used| used.state == *state).flat_map(Used::each);
@@ -367,6 +381,7 @@ impl Transfer<Device> for CopyRecorder<'_> {
         // A texture with view formats is typeless, and a typeless format cannot be resolved.
         let format = describe::shader_format(resolve.format).unwrap_or(dst.Format);
         self.activate(&resolve.dst, to);
+        self.initialize_target(&resolve.dst, &dst, to);
         self.enter(&used);
         for layer in 0..layers {
             let from = subresource(&src, 0, resolve.src_layer + layer, 0);
