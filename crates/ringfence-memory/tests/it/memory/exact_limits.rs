@@ -302,3 +302,26 @@ fn a_plan_counts_on_the_empty_blocks_of_its_heap() {
         world.finish();
     }
 }
+
+/// A buffer with an address is aligned to the largest power of two in its size, up to 64 KiB.
+#[test]
+fn the_alignment_of_a_shared_buffer_depends_on_its_size_only_with_an_address() {
+    let profile = Profile::h200();
+    let (plain, shared) = (BufferUsage::VERTEX, ringfence_memory::extend::shared_alignment);
+    let rule = profile.capabilities.range_alignment(plain);
+    assert!(rule < 256, "{rule}");
+    let cases = [
+        (false, 1 << 20, rule),
+        (true, 0, rule),
+        (true, 1, rule),
+        (true, 256, 256),
+        (true, 40_000, 32_768),
+        (true, 65_535, 32_768),
+        (true, 65_536, 65_536),
+        (true, 1 << 20, 65_536),
+    ];
+    for (has_address, bytes, alignment) in cases {
+        let found = shared(&profile.capabilities, plain, bytes, has_address);
+        assert_eq!(found, alignment, "{bytes} bytes, address: {has_address}");
+    }
+}

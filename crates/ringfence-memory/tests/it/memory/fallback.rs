@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use ringfence::device::fault::{Call, Rule};
 use ringfence::device::{DeviceError, MemoryProperties};
 use ringfence::memory::{Error, Tried};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, Location};
 
 use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
@@ -116,6 +116,36 @@ fn step_5_the_eviction_callback_gets_the_numbers_and_saves_the_request() {
     assert!(matches!(world.buffer(32 * MIB, alone), Err(Error::OutOfMemory { .. })));
     drop(large);
     cache.lock().unwrap().clear();
+    world.finish();
+}
+
+/// The driver buffer that small buffers share is created under a lock, so the callback is called afterwards.
+#[test]
+fn step_5_the_eviction_callback_of_a_small_buffer_gets_the_number_of_earlier_calls() {
+    let world = on_card(16 * MIB, 16 * MIB);
+    let cache = Arc::new(Mutex::new(Vec::new()));
+    for location in [Location::Device, Location::Upload] {
+        let alone = AllocationDesc { dedicated: Dedicated::Always, location, ..Default::default() };
+        while let Ok(buffer) = world.buffer(2 * MIB, alone) {
+            cache.lock().unwrap().push(buffer);
+        }
+    }
+    assert_eq!(cache.lock().unwrap().len(), 16, "both heaps are full");
+    let rounds = Arc::new(AtomicU32::new(0));
+    let (evicted, counted) = (Arc::clone(&cache), Arc::clone(&rounds));
+    world.memory.budgets().set_eviction(Some(Box::new(move |pressure| {
+        assert_eq!(pressure.round, counted.fetch_add(1, Ordering::Relaxed));
+        // The first two calls promise more than they release.
+        if pressure.round == 2 {
+            evicted.lock().unwrap().clear();
+        }
+        true
+    })));
+    let small = world.memory.create_small_buffer(crate::memory::world::info(KIB), Location::Device);
+    let small = small.expect("the third call releases everything");
+    assert_eq!(rounds.load(Ordering::Relaxed), 3);
+    world.memory.budgets().set_eviction(None);
+    drop(small);
     world.finish();
 }
 
