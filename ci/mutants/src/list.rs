@@ -71,8 +71,9 @@ pub fn sample(mut mutants: Vec<Mutant>, count: usize, seed: u64) -> Vec<Mutant> 
     mutants
 }
 
-/// FNV-1a of the seed and of the name without digits, mixed once more.
-fn position(name: &str, seed: u64) -> u64 {
+/// Returns the position of a mutant in the order of `seed`: FNV-1a of the seed and of the name without digits, mixed once
+/// more.
+pub fn position(name: &str, seed: u64) -> u64 {
     let bytes = seed.to_le_bytes().into_iter().chain(name.bytes().filter(|byte| !byte.is_ascii_digit()));
     let hash =
         bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));

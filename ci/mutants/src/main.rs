@@ -232,6 +232,9 @@ fn run() -> Result<(), String> {
     let crates: BTreeSet<String> = mutants.iter().map(|mutant| mutant.krate.clone()).collect();
     let stages = stages(&crates.into_iter().collect::<Vec<_>>());
     let trial = Trial::new(&tree, &kit.programs, &stages)?;
+    // At random, so that the first part of a trial that is cut short is a sample too.
+    let mut mutants = mutants;
+    mutants.sort_by_key(|mutant| list::position(&mutant.name, 0));
     let outcomes = trial.all(&mutants, options.jobs, |outcome| {
         println!("{}\t{}", outcome.caught.as_deref().unwrap_or("LEFT"), outcome.mutant.name);
     })?;
