@@ -8,11 +8,11 @@
 //! | file | formats | refused |
 //! |---|---|---|
 //! | KTX 2 | each portable colour format, depth alone, stencil alone; whole or compressed with Zstandard | BasisLZ and other universal formats, which need a transcoder; ZLIB; depth with stencil |
-//! | DDS | each portable colour format of DXGI; of the old Direct3D 9 formats the ones with a format of equal bytes | other formats, cube maps without all six faces |
+//! | DDS | each portable colour format of DXGI, depth alone; of the Direct3D 9 formats those with a portable format of equal bytes | other formats, cube maps without all six faces |
 //! | an image of the crate `image` | 8 and 16 bits per channel, and 32 bits of floating point | |
 //!
-//! Each constructor checks that the file has exactly the bytes of its texture, O(bytes). Bytes that are stored in the order of
-//! an upload are borrowed from the file.
+//! Each constructor checks that the file has exactly the bytes of its texture, O(bytes). An uncompressed KTX 2 file with one mip
+//! level lends its bytes, and so does an image whose channels need no conversion. All other bytes are copied.
 
 #[cfg(feature = "dds")]
 mod dds;
@@ -27,7 +27,8 @@ use ringfence_memory::Texture;
 use ringfence_memory::lifetime::Frame;
 use ringfence_upload::{ChainOrder, TransferError, UploadBatch, UploadRing};
 
-use crate::device::{Device, Format, TextureDesc, TextureUsage};
+use crate::device::record::TextureParts;
+use crate::device::{Device, Dimension, Format, Kind, TextureDesc, TextureUsage, Textures};
 
 /// A texture file cannot become a texture.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -36,7 +37,7 @@ pub enum TextureDataError {
     /// The file is damaged, or is not a file of this kind.
     #[error("the file cannot be read: {0}")]
     Damaged(String),
-    /// The file has a format that no portable format has the bytes of.
+    /// No portable format has the same bytes as the format of the file.
     #[error("the format {0} has no portable format of equal bytes: convert the file")]
     Format(String),
     /// The file uses a feature that is not supported.
@@ -55,8 +56,8 @@ pub enum TextureDataError {
 /// Encoding of the colours of an image.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum ColorEncoding {
-    /// Colours for display, such as photographs and albedo maps: shaders read them as linear values. Images of 8 bits with
-    /// three or four channels get an sRGB format; the others have none.
+    /// Colours for display, such as photographs and albedo maps. Images of 8 bits with three or four channels get an sRGB
+    /// format, so shaders read linear values. There is no sRGB format for other images: shaders read their values unchanged.
     #[default]
     Srgb,
     /// Values, such as normals and roughness: shaders read them unchanged.
@@ -91,14 +92,17 @@ impl<'a> TextureData<'a> {
     /// description is ignored.
     ///
     /// # Errors
-    /// [`TextureDataError::Size`] if the bytes are not exactly those of the texture; [`TextureDataError::Unsupported`] for
-    /// formats with depth and stencil, and for more than one sample.
+    /// - [`TextureDataError::Size`] if the bytes are not exactly those of the texture.
+    /// - [`TextureDataError::Damaged`] if the texture has no texels, or more mip levels than its extent allows.
+    /// - [`TextureDataError::Unsupported`] for formats with depth and stencil, for more than one sample, and for arrays of
+    ///   three-dimensional textures.
     pub fn new(
         desc: TextureDesc,
         order: ChainOrder,
         bytes: impl Into<Cow<'a, [u8]>>,
     ) -> Result<Self, TextureDataError> {
-        let (bytes, needed) = (bytes.into(), size(&desc)?);
+        let (bytes, parts) = (bytes.into(), check(&desc)?);
+        let needed = (0..parts.mips).fold(0, |sum: u64, mip| sum.saturating_add(mip_bytes(&parts, mip)));
         let given = bytes.len() as u64;
         if given != needed {
             return Err(TextureDataError::Size { given, needed });
@@ -153,37 +157,30 @@ impl<'a> TextureData<'a> {
     }
 }
 
-/// Returns the bytes of all mip levels and layers.
-fn size(desc: &TextureDesc) -> Result<u64, TextureDataError> {
-    (0..desc.mips).try_fold(0, |sum: u64, mip| sum.checked_add(mip_bytes(desc, mip)?).ok_or(TOO_LARGE))
-}
-
-const TOO_LARGE: TextureDataError = TextureDataError::Unsupported("a texture of more than 2^64 bytes");
-
-/// Returns the bytes of a mip level with all its layers.
-fn mip_bytes(desc: &TextureDesc, mip: u32) -> Result<u64, TextureDataError> {
-    let texels = desc.format.texels();
-    if texels.each_aspect().count() != 1 {
-        return Err(TextureDataError::Unsupported("a file of depth and stencil"));
-    }
-    if desc.samples != 1 {
-        return Err(TextureDataError::Unsupported("a file of several samples"));
-    }
-    let [across, down] = texels.block();
-    let side = |texels: u32| texels.checked_shr(mip).unwrap_or(0).max(1);
-    let parts = [side(desc.width).div_ceil(across), side(desc.height).div_ceil(down), side(desc.depth), desc.layers];
-    let product = |bytes: u64, part: &u32| bytes.checked_mul((*part).into()).ok_or(TOO_LARGE);
-    parts.iter().try_fold(desc.format.texel_bytes(), product)
-}
-
-/// Checks the extent that a file states.
-#[cfg(any(feature = "dds", feature = "ktx2"))]
-fn check_extent(desc: &TextureDesc) -> Result<(), TextureDataError> {
+/// Checks a description that a file states, and returns the parts of its texture.
+fn check(desc: &TextureDesc) -> Result<TextureParts, TextureDataError> {
     let damaged = |what: &str| Err(TextureDataError::Damaged(what.to_owned()));
-    let TextureDesc { width, height, depth, layers, mips, .. } = *desc;
+    let parts = Textures::parts(desc).ok_or(TextureDataError::Unsupported("a texture of several planes"))?;
+    let TextureParts { width, height, depth, layers, mips, .. } = parts;
     if [width, height, depth, layers, mips].contains(&0) {
         return damaged("the texture has no texels");
     }
-    let levels = width.max(height).max(depth).ilog2() + 1;
-    if mips > levels { damaged("the texture has more mip levels than its extent allows") } else { Ok(()) }
+    if mips > width.max(height).max(depth).ilog2() + 1 {
+        return damaged("the texture has more mip levels than its extent allows");
+    }
+    if parts.format.each_aspect().count() != 1 {
+        return Err(TextureDataError::Unsupported("a file of depth and stencil"));
+    }
+    if parts.samples != 1 {
+        return Err(TextureDataError::Unsupported("a file of several samples"));
+    }
+    if desc.dimension == Dimension::D3 && layers != 1 {
+        return Err(TextureDataError::Unsupported("an array of three-dimensional textures"));
+    }
+    Ok(parts)
+}
+
+/// Returns the bytes of a mip level with all its layers. Saturates, so that a damaged file has fewer.
+fn mip_bytes(parts: &TextureParts, mip: u32) -> u64 {
+    parts.layer_bytes(mip, parts.format.first_aspect()).saturating_mul(parts.layers.into())
 }

@@ -435,11 +435,47 @@ impl TextureParts {
     pub fn extent(&self, mip: u32) -> [u32; 3] {
         [self.width, self.height, self.depth].map(|side| side.checked_shr(mip).unwrap_or(0).max(1))
     }
+
+    /// Returns the bytes of one layer of a mip level in one aspect, tightly packed; 0 if the format lacks the aspect. The
+    /// result saturates.
+    #[must_use]
+    pub fn layer_bytes(&self, mip: u32, aspect: TextureAspect) -> u64 {
+        let ([width, height, depth], [across, down]) = (self.extent(mip), self.format.block());
+        let blocks = [width.div_ceil(across), height.div_ceil(down), depth];
+        let block = u64::from(self.format.block_bytes(aspect).unwrap_or(0));
+        blocks.iter().fold(block, |bytes, blocks| bytes.saturating_mul((*blocks).into()))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_bytes_of_a_layer_count_whole_blocks() {
+        let parts = |format: Format| TextureParts {
+            width: 10,
+            height: 6,
+            depth: 3,
+            layers: 4,
+            mips: 4,
+            samples: 1,
+            format: format.texels(),
+            aspects: format.texels().aspects(),
+        };
+        let cases = [
+            (Format::Rgba8Unorm, TextureAspect::Color, [10 * 6 * 3 * 4, 5 * 3 * 4, 2 * 4, 4]),
+            (Format::Bc1Unorm, TextureAspect::Color, [3 * 2 * 3 * 8, 2 * 8, 8, 8]),
+            (Format::D24UnormS8Uint, TextureAspect::Depth, [10 * 6 * 3 * 4, 5 * 3 * 4, 2 * 4, 4]),
+            (Format::D24UnormS8Uint, TextureAspect::Stencil, [10 * 6 * 3, 5 * 3, 2, 1]),
+            (Format::R8Unorm, TextureAspect::Depth, [0; 4]),
+        ];
+        for (format, aspect, bytes) in cases {
+            assert_eq!([0, 1, 2, 3].map(|mip| parts(format).layer_bytes(mip, aspect)), bytes, "{format:?} {aspect:?}");
+        }
+        let huge = TextureParts { width: u32::MAX, height: u32::MAX, depth: u32::MAX, ..parts(Format::R8Unorm) };
+        assert_eq!(huge.layer_bytes(0, TextureAspect::Color), u64::MAX);
+    }
 
     #[test]
     fn every_format_has_an_aspect_and_bytes_in_it() {

@@ -33,10 +33,7 @@ pub(super) struct Run {
 impl Run {
     /// Returns the size of the texels, in bytes.
     pub(super) fn bytes(&self, parts: &TextureParts) -> u64 {
-        let ([width, height, depth], [across, down]) = (parts.extent(self.mip), parts.format.block());
-        let block = parts.format.block_bytes(self.aspect).unwrap_or(0);
-        let blocks = u64::from(width.div_ceil(across)) * u64::from(height.div_ceil(down)) * u64::from(depth);
-        blocks * u64::from(block) * u64::from(self.layers)
+        parts.layer_bytes(self.mip, self.aspect) * u64::from(self.layers)
     }
 }
 

@@ -3,7 +3,7 @@
 use ddsfile::{Caps2, D3D10ResourceDimension, D3DFormat, Dds, MiscFlag};
 use ringfence_upload::ChainOrder;
 
-use super::{TextureData, TextureDataError, check_extent};
+use super::{TextureData, TextureDataError};
 use crate::device::{Dimension, Format, TextureDesc};
 
 impl TextureData<'static> {
@@ -23,7 +23,7 @@ impl TextureData<'static> {
 fn describe(dds: &Dds) -> Result<TextureDesc, TextureDataError> {
     let (dimension, layers) = shape(dds)?;
     let header = &dds.header;
-    let desc = TextureDesc {
+    Ok(TextureDesc {
         dimension,
         width: header.width,
         height: if dimension == Dimension::D1 { 1 } else { header.height },
@@ -33,9 +33,7 @@ fn describe(dds: &Dds) -> Result<TextureDesc, TextureDataError> {
         mips: header.mip_map_count.unwrap_or(1).max(1),
         format: format(dds)?,
         ..Default::default()
-    };
-    check_extent(&desc)?;
-    Ok(desc)
+    })
 }
 
 /// Returns the dimension and the number of layers.

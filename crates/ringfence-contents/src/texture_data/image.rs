@@ -15,10 +15,6 @@ impl<'a> TextureData<'a> {
     /// # Errors
     /// [`TextureDataError::Damaged`] if the image has no texels.
     pub fn from_image(image: &'a DynamicImage, encoding: ColorEncoding) -> Result<Self, TextureDataError> {
-        let [width, height] = [image.width(), image.height()];
-        if width == 0 || height == 0 {
-            return Err(TextureDataError::Damaged("the image has no texels".to_owned()));
-        }
         let rgba8 = match encoding {
             ColorEncoding::Srgb => Format::Rgba8UnormSrgb,
             ColorEncoding::Linear => Format::Rgba8Unorm,
@@ -39,7 +35,7 @@ impl<'a> TextureData<'a> {
             }
             other => (rgba8, other.to_rgba8().into_raw().into()),
         };
-        let desc = TextureDesc { width, height, format, ..Default::default() };
+        let desc = TextureDesc { width: image.width(), height: image.height(), format, ..Default::default() };
         Self::new(desc, ChainOrder::MipByMip, bytes)
     }
 }

@@ -7,7 +7,7 @@ use ktx2::{Header, Reader, SupercompressionScheme};
 use ringfence_upload::ChainOrder;
 use ruzstd::decoding::StreamingDecoder;
 
-use super::{TextureData, TextureDataError, check_extent, mip_bytes};
+use super::{TextureData, TextureDataError, check, mip_bytes};
 use crate::device::{Dimension, Format, TextureDesc};
 
 impl<'a> TextureData<'a> {
@@ -20,6 +20,7 @@ impl<'a> TextureData<'a> {
         let reader = Reader::new(file).map_err(|error| TextureDataError::Damaged(error.to_string()))?;
         let header = reader.header();
         let desc = describe(&header)?;
+        let parts = check(&desc)?;
         let is_compressed = match header.supercompression_scheme {
             None => false,
             Some(SupercompressionScheme::Zstandard) => true,
@@ -28,13 +29,13 @@ impl<'a> TextureData<'a> {
         // The file has the smallest level first, and its index the largest.
         let mut bytes = Vec::new();
         for (mip, (level, range)) in (0..).zip(reader.levels().zip(ranges(&reader))) {
-            let needed = mip_bytes(&desc, mip)?;
-            let check = |given| if given == needed { Ok(()) } else { Err(TextureDataError::Size { given, needed }) };
+            let needed = mip_bytes(&parts, mip);
+            let has_all = |given| if given == needed { Ok(()) } else { Err(TextureDataError::Size { given, needed }) };
             if is_compressed {
-                decompress(level.data, needed, &mut bytes).and_then(check)?;
+                decompress(level.data, needed, &mut bytes).and_then(has_all)?;
                 continue;
             }
-            check(level.data.len() as u64)?;
+            has_all(level.data.len() as u64)?;
             if desc.mips == 1 {
                 return Self::new(desc, ChainOrder::MipByMip, Cow::Borrowed(&file[range]));
             }
@@ -66,7 +67,7 @@ fn describe(header: &Header) -> Result<TextureDesc, TextureDataError> {
         _ => return Err(TextureDataError::Damaged(format!("{} faces", header.face_count))),
     };
     let layers = header.layer_count.max(1).checked_mul(header.face_count);
-    let desc = TextureDesc {
+    Ok(TextureDesc {
         dimension,
         width: header.pixel_width,
         height: header.pixel_height.max(1),
@@ -75,9 +76,7 @@ fn describe(header: &Header) -> Result<TextureDesc, TextureDataError> {
         mips: header.level_count.max(1),
         format,
         ..Default::default()
-    };
-    check_extent(&desc)?;
-    Ok(desc)
+    })
 }
 
 /// Appends the decompressed bytes, at most one more than `needed`, and returns their number.
