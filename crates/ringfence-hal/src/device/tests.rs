@@ -11,6 +11,45 @@ use crate::sharing::{Share, Tied};
 use crate::usage::TextureUsage;
 use crate::{MemoryPriority, TexelFormat};
 
+/// The required methods of a device without objects, except for `budgets`. The first field has its capabilities.
+macro_rules! required_methods {
+    () => {
+        type Memory = u64;
+        type Fence = ();
+        type Pageable = ();
+
+        fn capabilities(&self) -> &Capabilities {
+            &self.0
+        }
+
+        fn format_support(&self, _: Format) -> FormatSupport {
+            FormatSupport::default()
+        }
+
+        unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<u64, DeviceError> {
+            Ok(desc.size)
+        }
+
+        unsafe fn free_memory(&self, _: u64) {}
+
+        unsafe fn flush(&self, _: &u64, _: u64, _: u64) -> Result<(), DeviceError> {
+            Ok(())
+        }
+
+        unsafe fn read_back(&self, _: &u64, _: u64, _: Mapped, _: &mut [u8]) -> Result<(), DeviceError> {
+            Ok(())
+        }
+
+        unsafe fn completed(&self, (): &()) -> Result<u64, DeviceError> {
+            Ok(0)
+        }
+
+        unsafe fn wait(&self, (): &(), _: u64, _: Duration) -> Result<bool, DeviceError> {
+            Ok(true)
+        }
+    };
+}
+
 /// A device without objects. Its memory is a number of bytes.
 struct Bare(Capabilities);
 
@@ -22,39 +61,7 @@ impl Bare {
 
 // SAFETY: the device has no objects and maps nothing.
 unsafe impl Driver for Bare {
-    type Memory = u64;
-    type Fence = ();
-    type Pageable = ();
-
-    fn capabilities(&self) -> &Capabilities {
-        &self.0
-    }
-
-    fn format_support(&self, _: Format) -> FormatSupport {
-        FormatSupport::default()
-    }
-
-    unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<u64, DeviceError> {
-        Ok(desc.size)
-    }
-
-    unsafe fn free_memory(&self, _: u64) {}
-
-    unsafe fn flush(&self, _: &u64, _: u64, _: u64) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    unsafe fn read_back(&self, _: &u64, _: u64, _: Mapped, _: &mut [u8]) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    unsafe fn completed(&self, (): &()) -> Result<u64, DeviceError> {
-        Ok(0)
-    }
-
-    unsafe fn wait(&self, (): &(), _: u64, _: Duration) -> Result<bool, DeviceError> {
-        Ok(true)
-    }
+    required_methods!();
 
     fn budgets(&self) -> Option<HeapBudgets> {
         None
@@ -62,43 +69,11 @@ unsafe impl Driver for Bare {
 }
 
 /// A device that differs from [`Bare`] in one default method: memory is mapped.
-struct Maps(Bare);
+struct Maps(Capabilities);
 
 // SAFETY: the pointer is dangling, but no test reads from it.
 unsafe impl Driver for Maps {
-    type Memory = u64;
-    type Fence = ();
-    type Pageable = ();
-
-    fn capabilities(&self) -> &Capabilities {
-        self.0.capabilities()
-    }
-
-    fn format_support(&self, format: Format) -> FormatSupport {
-        self.0.format_support(format)
-    }
-
-    unsafe fn allocate_memory(&self, desc: &MemoryDesc<'_>) -> Result<u64, DeviceError> {
-        Ok(desc.size)
-    }
-
-    unsafe fn free_memory(&self, _: u64) {}
-
-    unsafe fn flush(&self, _: &u64, _: u64, _: u64) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    unsafe fn read_back(&self, _: &u64, _: u64, _: Mapped, _: &mut [u8]) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    unsafe fn completed(&self, (): &()) -> Result<u64, DeviceError> {
-        Ok(0)
-    }
-
-    unsafe fn wait(&self, (): &(), _: u64, _: Duration) -> Result<bool, DeviceError> {
-        Ok(true)
-    }
+    required_methods!();
 
     fn mapped(&self, _: &u64) -> Option<Mapped> {
         Some(Mapped::new(NonNull::dangling()))
@@ -201,7 +176,7 @@ fn a_driver_without_these_features_says_so() {
         assert_eq!(device.evict(&[()]), Err(unsupported));
         device.set_priority(&5, Priority::High);
     }
-    let device = Maps(device);
+    let device = Maps(device.0);
     assert_eq!(device.map_whole(&5).map(Mapped::as_ptr), Some(NonNull::dangling().as_ptr()));
 }
 
