@@ -27,8 +27,8 @@ impl Mutant {
     }
 }
 
-/// Lists the mutants of `crates`, except those of `src/lib.rs`, `validate` and `Debug`: a weaker `validate` accepts more, which no
-/// correct structure shows.
+/// Lists the mutants of `crates`, except those of the crate's root, of `validate` and of `Debug`: a weaker `validate`
+/// accepts more, which no correct structure shows.
 pub fn of_crates(crates: &[String]) -> Result<Vec<Mutant>, String> {
     let mut command = Command::new("cargo");
     command.args(["mutants", "--list", "--json", "--exclude-re", "validate|fmt"]);
