@@ -317,8 +317,9 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
         Ok(draws)
     }
 
-    /// Returns the vertices of a mesh, as the destination or source of copies. Record the copies before those of a later
-    /// [`MeshArena::compact`]. If they are lost, [`MeshArena::take_content_lost`] returns `true`.
+    /// Returns the vertices of a mesh, as the destination or source of copies. [`MeshArena::compact`] does not move the mesh
+    /// while another batch has copies to its block that are not recorded. If the copies are lost,
+    /// [`MeshArena::take_content_lost`] returns `true`.
     ///
     /// # Errors
     /// [`ContentsError::ForeignMesh`], or [`ContentsError::Moving`] if the mesh is being moved.
@@ -387,8 +388,8 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
     /// place until the frame is complete, and a later [`MeshArena::reclaim`] has seen it. If the frame is discarded, they
     /// stay. An empty block is freed. Returns the number of bytes that are copied.
     ///
-    /// Before the call, record every other batch with copies to meshes of the arena: copies that are recorded later would
-    /// write to the old places.
+    /// If another batch has copies to that block that are not recorded, no mesh is moved: the copies would write to the
+    /// old places.
     ///
     /// # Errors
     /// The frame or batch belongs to another allocator, or the timelines could not be read.
@@ -397,7 +398,10 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
         self.reclaim()?;
         let blocks = (0..).zip(&self.blocks).filter_map(|(number, block)| Some((number, block.as_ref()?)));
         let used = |block: &Block<D>| block.free[0].capacity() - block.free[0].free_size();
-        let Some((source, _)) = blocks.min_by_key(|(_, block)| used(block)) else { return Ok(0) };
+        let Some((source, block)) = blocks.min_by_key(|(_, block)| used(block)) else { return Ok(0) };
+        if [&block.vertices, &block.indices].into_iter().any(|buffer| batch.others_write(buffer)) {
+            return Ok(0);
+        }
         let mut moved = 0;
         for slot in 0..self.meshes.len() as u32 {
             let Some(held) = &self.meshes[slot as usize] else { continue };

@@ -33,6 +33,8 @@ use ringfence_core::sync::SyncPoint;
 pub struct Content {
     /// A counter that increases with each exchange of the resource's object.
     object: AtomicU32,
+    /// Number of targets whose copies are neither recorded nor dropped.
+    gathered: AtomicU32,
     is_lost: AtomicBool,
     /// `true` once the owner has released the resource. Lost copies are then not reported.
     is_dropped: AtomicBool,
@@ -47,6 +49,12 @@ impl Content {
     /// Records that the owner has released the resource.
     pub fn note_dropped(&self) {
         self.is_dropped.store(true, Ordering::Release);
+    }
+
+    /// Returns the number of targets whose copies to the resource are neither recorded nor dropped.
+    #[must_use]
+    pub fn gathered(&self) -> u32 {
+        self.gathered.load(Ordering::Acquire)
     }
 
     /// Records that copies to the resource were lost.
@@ -69,12 +77,11 @@ impl Content {
 
 /// The destination of gathered copies: a resource.
 pub struct Target<L> {
-    content: Arc<Content>,
+    gathered: Gathered,
     /// Value of `Content::object` when the target was created. If the values differ, the object was exchanged.
     object: u32,
     /// User data of the resource.
     pub user_data: u64,
-    kept: Option<Kept>,
     /// `true` if the owner copies the same bytes again if a frame was not submitted.
     is_restaged: bool,
     /// Debug record of the resource.
@@ -82,62 +89,70 @@ pub struct Target<L> {
 }
 
 impl<L: Clone> Target<L> {
-    /// Creates a destination for the resource with this `content`. `known_as` is its debug record.
+    /// Creates a destination for the resource with this `content`, and prevents moves of its range, if it has a `ticket`,
+    /// until the copies are recorded or dropped. `known_as` is its debug record.
     #[must_use]
-    pub fn new(content: &Arc<Content>, user_data: u64, is_restaged: bool, known_as: Option<L>) -> Self {
+    pub fn new(
+        content: &Arc<Content>,
+        ticket: Option<&Arc<Ticket>>,
+        user_data: u64,
+        is_restaged: bool,
+        known_as: Option<L>,
+    ) -> Self {
         let object = content.object.load(Ordering::Acquire);
-        let content = Arc::clone(content);
-        Self { content, object, user_data, kept: None, is_restaged, known_as: known_as.map(Box::new) }
+        let gathered = Gathered::new(content, ticket);
+        Self { gathered, object, user_data, is_restaged, known_as: known_as.map(Box::new) }
     }
 
     /// Returns `true` if the destination is the resource with this `content`.
     #[must_use]
     pub fn is_of(&self, content: &Arc<Content>) -> bool {
-        Arc::ptr_eq(&self.content, content)
+        Arc::ptr_eq(&self.gathered.content, content)
     }
 
     /// Returns `true` if the resource's object was exchanged after the copies were gathered.
     #[must_use]
     pub fn is_exchanged(&self) -> bool {
-        self.content.object.load(Ordering::Acquire) != self.object
-    }
-
-    /// Prevents moves of the resource's range until the copies are recorded or dropped.
-    #[must_use]
-    pub fn kept(self, ticket: Option<&Arc<Ticket>>) -> Self {
-        Self { kept: ticket.map(Kept::new), ..self }
+        self.gathered.content.object.load(Ordering::Acquire) != self.object
     }
 
     /// Returns another target for the same resource, for a further delivery.
     #[must_use]
     pub fn again(&self) -> Self {
-        let Self { content, object, user_data, kept, is_restaged, known_as } = self;
-        let (content, kept) = (Arc::clone(content), kept.as_ref().map(|kept| Kept::new(&kept.ticket)));
+        let Self { gathered, object, user_data, is_restaged, known_as } = self;
+        let gathered = Gathered::new(&gathered.content, gathered.ticket.as_ref());
         let (object, user_data, is_restaged) = (*object, *user_data, *is_restaged);
-        Self { content, object, user_data, kept, is_restaged, known_as: known_as.clone() }
+        Self { gathered, object, user_data, is_restaged, known_as: known_as.clone() }
     }
 }
 
-/// Prevents moves of a range, until this value is released or dropped.
-struct Kept {
-    ticket: Arc<Ticket>,
-    is_kept: AtomicBool,
+/// Counts gathered copies to a resource and prevents moves of its range, until this value is released or dropped.
+struct Gathered {
+    content: Arc<Content>,
+    ticket: Option<Arc<Ticket>>,
+    is_counted: AtomicBool,
 }
 
-impl Kept {
-    fn new(ticket: &Arc<Ticket>) -> Self {
-        ticket.keep();
-        Self { ticket: Arc::clone(ticket), is_kept: AtomicBool::new(true) }
+impl Gathered {
+    fn new(content: &Arc<Content>, ticket: Option<&Arc<Ticket>>) -> Self {
+        content.gathered.fetch_add(1, Ordering::AcqRel);
+        if let Some(ticket) = ticket {
+            ticket.keep();
+        }
+        Self { content: Arc::clone(content), ticket: ticket.cloned(), is_counted: AtomicBool::new(true) }
     }
 
     fn release(&self) {
-        if self.is_kept.swap(false, Ordering::AcqRel) {
-            self.ticket.release();
+        if self.is_counted.swap(false, Ordering::AcqRel) {
+            self.content.gathered.fetch_sub(1, Ordering::AcqRel);
+            if let Some(ticket) = &self.ticket {
+                ticket.release();
+            }
         }
     }
 }
 
-impl Drop for Kept {
+impl Drop for Gathered {
     fn drop(&mut self) {
         self.release();
     }
@@ -175,7 +190,7 @@ impl<L: Clone> Delivery<L> {
         if self.is_recorded.swap(true, Ordering::AcqRel) {
             return;
         }
-        self.targets.iter().filter_map(|target| target.kept.as_ref()).for_each(Kept::release);
+        self.targets.iter().for_each(|target| target.gathered.release());
         if let Some(losses) = &self.losses {
             losses.settle();
             losses.add(Arc::clone(self));
@@ -190,10 +205,10 @@ impl<L: Clone> Delivery<L> {
     /// submitted. If it is `false`, targets whose owner stages the bytes again (`is_restaged`) are skipped.
     fn lose(&self, is_submitted: bool) {
         for target in self.targets.iter().filter(|target| is_submitted || !target.is_restaged) {
-            if target.content.is_dropped.load(Ordering::Acquire) {
+            if target.gathered.content.is_dropped.load(Ordering::Acquire) {
                 continue;
             }
-            target.content.note_lost();
+            target.gathered.content.note_lost();
             if let (Some(known), Some(losses)) = (&target.known_as, &self.losses) {
                 push(&losses.found, L::clone(known), |_| ());
             }

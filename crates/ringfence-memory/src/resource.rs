@@ -343,12 +343,18 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     pub fn destination(&self, is_restaged: bool) -> Target<Leak> {
         let described = |debug: &Debugger<Memory<D>>| debug.described(self.shared.key_of(&self.bound.place)?);
         let known_as = self.shared.observers.debug().and_then(described);
-        Target::new(self.content(), self.user_data(), is_restaged, known_as).kept(self.bound.place.ticket())
+        Target::new(self.content(), self.bound.place.ticket(), self.user_data(), is_restaged, known_as)
     }
 
     /// Returns `true` if copies to `target` are copies to this resource.
     pub fn is_destination(&self, target: &Target<Leak>) -> bool {
         self.bound.content.get().is_some_and(|content| target.is_of(content))
+    }
+
+    /// Returns the number of deliveries to this resource that are neither recorded nor dropped.
+    #[must_use]
+    pub fn gathered_count(&self) -> u32 {
+        self.bound.content.get().map_or(0, |content| content.gathered())
     }
 
     /// Records that the caller's copies in this frame fill the resource: if the frame is lost, the contents are too.

@@ -475,6 +475,13 @@ impl<D: Device> UploadBatch<D> {
         index
     }
 
+    /// Returns `true` if another batch has copies to `buffer` that are not recorded. A library that moves contents by this
+    /// batch must then wait: the other copies would write to the old place.
+    #[must_use]
+    pub fn others_write(&self, buffer: &Buffer<D>) -> bool {
+        self.arrivals.others_write(buffer)
+    }
+
     /// Returns `true` if the batch has no copies.
     #[must_use]
     pub fn is_empty(&self) -> bool {

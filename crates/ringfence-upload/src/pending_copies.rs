@@ -44,6 +44,14 @@ impl PendingCopies {
         self.delivery.as_ref().is_none_or(|delivery| delivery.is_recorded())
     }
 
+    /// Returns `true` if other values than this one have copies to the resource that are not recorded.
+    #[must_use]
+    pub(super) fn others_write<D: Create<K> + Device, K: ResourceKind>(&self, to: &Resource<D, K>) -> bool {
+        let own = self.delivery.iter().filter(|delivery| !delivery.is_recorded());
+        let own = own.flat_map(|delivery| &delivery.targets).filter(|target| to.is_destination(target));
+        to.gathered_count() as usize > own.count()
+    }
+
     /// Adds a destination, which is not moved until the copies are recorded. The copies may be recorded in `frames`; if
     /// there are none, in the frames that are open at this call. `is_restaged` must be `true` if the caller stages the
     /// same bytes again after a loss; the loss is then not reported.

@@ -183,6 +183,46 @@ fn compaction_empties_a_block_within_its_bound() {
 }
 
 #[test]
+fn compaction_waits_for_copies_of_another_batch() {
+    let program = Program::new(17);
+    let mut arena = arena_of(&program, 100, 100);
+    let (frame, mut batch) = (program.timeline.begin(), UploadBatch::new());
+    let model = |count: usize, value: u32| Model { vertices: vec![[value; 3]; count], indices: vec![1; 10] };
+    let (small, changed) = (model(25, 10), model(25, 60));
+    let mut insert = |model: &Model| model.insert(&mut arena, &program, &mut batch, &frame).expect("there is room");
+    let [first, second] = [0, 1].map(|_| (insert(&model(60, 80)), insert(&small)).1);
+    program.submit(frame, &mut [&mut batch]);
+    program.idle();
+    arena.reclaim().expect("the device is not lost");
+    assert_eq!(arena.figures().block_count, 2, "each block has a mesh of 25 vertices");
+
+    // New vertices for both, in a batch that is recorded after the copies of `compact`.
+    let (frame, mut writes, mut moves) = (program.timeline.begin(), UploadBatch::new(), UploadBatch::new());
+    for mesh in [&first, &second] {
+        let staged =
+            program.ring.write_for(&frame, bytemuck::cast_slice(&changed.vertices), 16).expect("there is room");
+        writes.copy(&staged, &arena.vertices(mesh).expect("its own mesh"), 0).expect("the ring's bytes");
+    }
+    assert_eq!(arena.compact(u64::MAX, &mut moves, &frame).expect("its own frame"), 0);
+    program.submit(frame, &mut [&mut moves, &mut writes]);
+    program.idle();
+    for mesh in [&first, &second] {
+        check(&program, &arena, mesh, &changed);
+    }
+
+    // The copies are recorded: they do not prevent a move. Neither do the copies of the batch itself to other meshes.
+    let frame = program.timeline.begin();
+    assert!(arena.compact(u64::MAX, &mut moves, &frame).expect("its own frame") > 0);
+    program.submit(frame, &mut [&mut moves]);
+    program.idle();
+    arena.reclaim().expect("the device is not lost");
+    assert_eq!(arena.figures().block_count, 1);
+    for mesh in [&first, &second] {
+        check(&program, &arena, mesh, &changed);
+    }
+}
+
+#[test]
 fn misuse_is_refused_by_name_and_changes_nothing() {
     let (program, other) = (Program::new(12), Program::new(13));
     let (mut arena, twin) = (arena_of(&program, 100, 100), arena_of(&program, 100, 100));
