@@ -289,6 +289,13 @@ impl<D: Device, T: NoUninit> GpuVec<D, T> {
         if let Some(old) = &self.buffer
             && kept > 0
         {
+            // Copies that are recorded after this one would write to the old buffer.
+            if batch.others_write(old) {
+                self.change(0..self.values.len());
+                self.buffer = Some(new);
+                return Ok(0);
+            }
+            old.pass_losses_to(&new);
             match batch.copy(&Staged::of(old, 0, kept)?, &new, 0) {
                 // The batch also writes the old buffer, for an earlier update of the same frame.
                 Err(BatchError::ReadsTarget { .. }) => {

@@ -21,7 +21,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use std::sync::PoisonError;
+use std::sync::{OnceLock, PoisonError};
 
 use crate::clock::{End, Watch};
 use crate::primitive::{AtomicBool, AtomicU32, AtomicUsize, Mutex, MutexGuard, Ordering};
@@ -38,9 +38,28 @@ pub struct Content {
     is_lost: AtomicBool,
     /// `true` once the owner has released the resource. Lost copies are then not reported.
     is_dropped: AtomicBool,
+    /// The resource that was filled from this one. Copies that are lost here are lost there too.
+    successor: OnceLock<Arc<Content>>,
 }
 
 impl Content {
+    /// Records that `new` is filled from this resource, and replaces it: copies that are lost to this resource, before or
+    /// after this call, are lost to `new` too. Only the first call has an effect.
+    pub fn pass_losses_to(&self, new: &Arc<Self>) {
+        if self.successor.set(Arc::clone(new)).is_ok() && self.is_lost() {
+            new.note_lost();
+        }
+    }
+
+    /// Marks this resource and its successors as lost, except those that are released. Returns `true` if one was marked.
+    fn lose(&self) -> bool {
+        let is_here = !self.is_dropped.load(Ordering::Acquire);
+        if is_here {
+            self.note_lost();
+        }
+        self.successor.get().is_some_and(|new| new.lose()) | is_here
+    }
+
     /// Records that the resource's object was exchanged, or that another resource has replaced the resource.
     pub fn note_exchanged(&self) {
         self.object.fetch_add(1, Ordering::Release);
@@ -205,11 +224,9 @@ impl<L: Clone> Delivery<L> {
     /// submitted. If it is `false`, targets whose owner stages the bytes again (`is_restaged`) are skipped.
     fn lose(&self, is_submitted: bool) {
         for target in self.targets.iter().filter(|target| is_submitted || !target.is_restaged) {
-            if target.gathered.content.is_dropped.load(Ordering::Acquire) {
-                continue;
-            }
-            target.gathered.content.note_lost();
-            if let (Some(known), Some(losses)) = (&target.known_as, &self.losses) {
+            if target.gathered.content.lose()
+                && let (Some(known), Some(losses)) = (&target.known_as, &self.losses)
+            {
                 push(&losses.found, L::clone(known), |_| ());
             }
         }

@@ -366,6 +366,12 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Arc::new(delivery).record();
     }
 
+    /// Records that `new` is filled from this resource and replaces it: copies that are lost to this resource, before or
+    /// after this call, are lost to `new` too.
+    pub fn pass_losses_to(&self, new: &Self) {
+        self.content().pass_losses_to(new.content());
+    }
+
     /// Records that the object was replaced: copies that were gathered for the old object must not be recorded.
     pub(crate) fn note_exchanged(&self) {
         self.bound.content.get().into_iter().for_each(|content| content.note_exchanged());
@@ -376,9 +382,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.note_exchanged();
         if let Some(frame) = frame {
             new.await_content(frame);
-            if self.bound.content.get().is_some_and(|content| content.is_lost()) {
-                new.content().note_lost();
-            }
+            self.pass_losses_to(&new);
         }
         // Drops the old one, which retires it.
         *self = new;

@@ -127,6 +127,48 @@ fn an_update_copies_changed_elements_only_and_grows_on_the_device() {
     assert_eq!(program.device.hazards(), []);
 }
 
+/// The vector grows while copies to its old buffer are not submitted.
+#[test]
+fn growth_keeps_copies_that_are_still_under_way() {
+    for order in ["recorded after the growth", "dropped", "discarded after the growth"] {
+        let (program, mut values) = (Program::new(21), Vec::from_iter(0..2000_u32));
+        let mut vector = vector_of(&program, 1 << 16);
+        vector.extend_from_slice(&values);
+        update(&program, &mut vector, false);
+        vector.set(7, 1 << 20);
+        values[7] = 1 << 20;
+        let (frame, mut first) = (program.timeline.begin(), UploadBatch::new());
+        vector.update(&program.ring, &mut first, &frame).expect("the ring has room");
+        let mut recorded = Vec::new();
+        if order == "discarded after the growth" {
+            // SAFETY: the commands are never submitted; the frame is discarded.
+            unsafe { first.record(&mut recorded) }.expect("the destination is there");
+        }
+        let (later, mut second) = (program.timeline.begin(), UploadBatch::new());
+        vector.extend_from_slice(&values.clone());
+        values.extend_from_within(..);
+        assert!(vector.update(&program.ring, &mut second, &later).expect("the ring has room").is_moved);
+        match order {
+            "recorded after the growth" => {
+                program.submit(frame, &mut [&mut second, &mut first]);
+                program.submit(later, &mut []);
+            }
+            "dropped" => {
+                drop(first);
+                program.submit(frame, &mut []);
+                program.submit(later, &mut [&mut second]);
+            }
+            _ => {
+                frame.discard();
+                program.submit(later, &mut [&mut second]);
+            }
+        }
+        program.idle();
+        update(&program, &mut vector, false);
+        assert!(read(&program, &vector) == values, "{order}");
+    }
+}
+
 #[test]
 fn large_changes_arrive_over_several_updates() {
     let program = Program::new(2);

@@ -416,6 +416,33 @@ fn contents_that_never_arrived_are_said_to_be_lost() {
     }
 }
 
+/// Copies to a buffer are lost after the buffer was replaced by one that was filled from it.
+#[test]
+fn a_loss_follows_the_contents_into_a_resized_buffer() {
+    for (is_kept, is_lost) in [(true, true), (true, false), (false, true)] {
+        let fixture = watched();
+        let (ring, mut to) = (ring(&fixture), buffer(&fixture.memory));
+        let (frame, mut batch) = (fixture.timeline().begin(), UploadBatch::new());
+        batch.copy(&ring.write(&[5; 64], 4).expect("there is room"), &to, 0).expect("it fits");
+        let commands = recorded(&mut batch).expect("open");
+        let later = fixture.timeline().begin();
+        for size in [512, 1024] {
+            let larger = BufferDesc { size, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
+            let kept = if is_kept { size / 2 } else { 0 };
+            to.resize(&later, &larger, kept, AllocationDesc::default()).expect("there is room");
+        }
+        assert!(!to.take_content_lost(), "the first frame is open");
+        if is_lost {
+            frame.discard()
+        } else {
+            submit(&fixture, frame, commands)
+        }
+        submit(&fixture, later, vec![]);
+        fixture.memory.reclaim();
+        assert_eq!((to.take_content_lost(), to.take_content_lost()), (is_kept && is_lost, false));
+    }
+}
+
 #[test]
 fn a_texture_says_that_it_shows_what_it_held_before() {
     let fixture = watched();
