@@ -4,15 +4,15 @@
 //!   ResourceBarrier       aliasing, of placed and reserved textures that are overwritten as a whole
 //!   ResourceBarrier       textures COMMON ─▶ COPY_DEST, all in one call
 //!   CopyBufferRegion …    one call a region: the API has no call for several
-//!   ResourceBarrier       COPY_DEST ─▶ COMMON, all textures and buffers in one call
+//!   ResourceBarrier       COPY_DEST ─▶ COMMON, all textures and buffers; COPY_SOURCE ─▶ COMMON, buffers: in one call
 //!   CopyResource …        whole textures, between separate barriers
 //! ```
 //!
-//! A copy promotes a buffer from the common state to `COPY_DEST` without a barrier. The buffer decays to the common
-//! state when its call of `ExecuteCommandLists` is complete, but not between the lists of one call, and a buffer in a
-//! promoted write state is not promoted again. One transition therefore returns the buffer to the common state, so that
-//! later lists in the same call can use it. Earlier lists in the same call must also leave the buffer in the common
-//! state.
+//! A copy promotes its buffers from the common state to `COPY_DEST` and `COPY_SOURCE` without a barrier. A buffer decays
+//! to the common state when its call of `ExecuteCommandLists` is complete, but not between the commands and the lists of
+//! one call. A buffer in `COPY_DEST` is not promoted again, and a buffer in `COPY_SOURCE` is not promoted to a state for
+//! writes. Therefore a transition returns each buffer to the common state, so that later commands can use it. Earlier
+//! commands in the same call must also leave the buffers in the common state.
 //!
 //! Buffers in upload heaps and in readback heaps are permanently in one state and get no transition.
 
@@ -32,13 +32,15 @@ use ringfence_hal::record::{
     CopyRegion, Record, TexelRead, TexelRegion, TextureAspects, TextureCopy, TextureParts, TextureTarget,
 };
 
-/// Recorder of copies into a command list. All destinations must be in the common state before the copies, and are in
-/// the common state after them.
+/// Recorder of copies into a command list. Except for buffers in upload and readback heaps, all sources and destinations
+/// must be in the common state before the copies, and are in the common state after them.
 pub struct CopyRecorder<'a> {
     device: &'a Device,
     list: &'a ID3D12GraphicsCommandList,
     /// `true` if aliasing barriers are recorded. Lists for copy queues accept transitions only.
     aliases: bool,
+    /// Buffers that copies since `begin_copies` have promoted to `COPY_SOURCE`.
+    sources: SmallVec<[ID3D12Resource; 2]>,
     views: ClearViews,
 }
 
@@ -52,7 +54,8 @@ impl<'a> CopyRecorder<'a> {
     pub unsafe fn new(device: &'a Device, list: &'a ID3D12GraphicsCommandList) -> Self {
         // SAFETY: a call without arguments on a live object.
         let kind = unsafe { list.GetType() };
-        Self { device, list, aliases: kind != D3D12_COMMAND_LIST_TYPE_COPY, views: ClearViews::default() }
+        let (aliases, sources) = (kind != D3D12_COMMAND_LIST_TYPE_COPY, SmallVec::new());
+        Self { device, list, aliases, sources, views: ClearViews::default() }
     }
 
     /// Records all barriers in one call.
@@ -69,6 +72,13 @@ impl<'a> CopyRecorder<'a> {
     fn alias<'b>(&self, textures: impl Iterator<Item = &'b ID3D12Resource>) {
         if self.aliases {
             self.barrier(textures.filter(|texture| backing(texture) != Backing::Committed).map(aliasing));
+        }
+    }
+
+    /// Remembers that a copy promotes `buffer` to `COPY_SOURCE`.
+    fn promote_source(&mut self, buffer: &ID3D12Resource) {
+        if !self.sources.contains(buffer) && has_states(buffer) {
+            self.sources.push(buffer.clone());
         }
     }
 
@@ -310,6 +320,7 @@ impl Record<Device> for CopyRecorder<'_> {
     }
 
     unsafe fn copy_buffer(&mut self, src: &ID3D12Resource, dst: &ID3D12Resource, regions: &[CopyRegion]) {
+        self.promote_source(src);
         for region in regions {
             // SAFETY: the list is open. The caller promises that both buffers are alive and that the region is inside
             // both.
@@ -318,6 +329,7 @@ impl Record<Device> for CopyRecorder<'_> {
     }
 
     unsafe fn copy_buffer_to_texture(&mut self, src: &ID3D12Resource, dst: &ID3D12Resource, region: &TexelRegion) {
+        self.promote_source(src);
         let (from, to) = (self.in_buffer(src, dst, region), in_texture(dst, region));
         // SAFETY: the list is open. The caller promises that buffer and texture are alive and that the region is inside
         // both.
@@ -352,8 +364,13 @@ impl Record<Device> for CopyRecorder<'_> {
     }
 
     unsafe fn end_copies(&mut self, buffers: &[ID3D12Resource], textures: &[TextureTarget<ID3D12Resource>]) {
-        let all = promoted(buffers).chain(touched(textures));
-        self.transition(all, D3D12_RESOURCE_STATE_COPY_DEST, D3D12_RESOURCE_STATE_COMMON);
+        const WHOLE: u32 = D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES;
+        let sources = std::mem::take(&mut self.sources);
+        let read = sources.iter().map(|buffer| (buffer, WHOLE, D3D12_RESOURCE_STATE_COPY_SOURCE));
+        let written = promoted(buffers).chain(touched(textures));
+        let written = written.map(|(resource, part)| (resource, part, D3D12_RESOURCE_STATE_COPY_DEST));
+        let after = D3D12_RESOURCE_STATE_COMMON;
+        self.barrier(written.chain(read).map(|(resource, part, before)| transition(resource, part, before, after)));
     }
 }
 

@@ -306,8 +306,6 @@ impl Transfer<Device> for CopyRecorder<'_> {
     }
 
     unsafe fn copy_buffer_regions(&mut self, src: &ID3D12Resource, dst: &ID3D12Resource, regions: &[CopyRegion]) {
-        let source = std::slice::from_ref(src);
-        self.transition(promoted(source), D3D12_RESOURCE_STATE_COMMON, D3D12_RESOURCE_STATE_COPY_SOURCE);
         let targets = std::slice::from_ref(dst);
         // SAFETY: the caller promises that buffers and regions are valid.
         unsafe {
@@ -315,7 +313,6 @@ impl Transfer<Device> for CopyRecorder<'_> {
             self.copy_buffer(src, dst, regions);
             self.end_copies(targets, &[]);
         }
-        self.transition(promoted(source), D3D12_RESOURCE_STATE_COPY_SOURCE, D3D12_RESOURCE_STATE_COMMON);
     }
 
     unsafe fn copy_buffer_to_box(
@@ -325,15 +322,12 @@ impl Transfer<Device> for CopyRecorder<'_> {
         regions: &[TexelRegion],
     ) {
         let Some(TextureTarget { texture, .. }) = targets.first() else { return };
-        let source = std::slice::from_ref(src);
-        self.transition(promoted(source), D3D12_RESOURCE_STATE_COMMON, D3D12_RESOURCE_STATE_COPY_SOURCE);
         // SAFETY: the caller promises that buffer, texture and regions are valid.
         unsafe {
             self.begin_copies(&[], targets);
             regions.iter().for_each(|region| self.copy_buffer_to_texture(src, texture, region));
             self.end_copies(&[], targets);
         }
-        self.transition(promoted(source), D3D12_RESOURCE_STATE_COPY_SOURCE, D3D12_RESOURCE_STATE_COMMON);
     }
 
     unsafe fn copy_box_to_buffer(&mut self, reads: &[TexelRead<ID3D12Resource, ID3D12Resource>]) {

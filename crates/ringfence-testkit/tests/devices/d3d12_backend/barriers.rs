@@ -132,14 +132,14 @@ fn only_placed_textures_get_aliasing_barriers() {
     super::assert_silent(&mut gpu);
 }
 
-/// A copy promotes a buffer from the common state. A transition then returns the buffer to the common state for later
-/// commands of the list.
+/// A copy promotes its buffers from the common state. One call then returns them to the common state for later commands
+/// of the list.
 #[test]
-fn buffers_are_promoted_to_copy_destinations_without_a_barrier() {
+fn buffers_are_promoted_by_copies_without_a_barrier() {
     let Some(mut gpu) = super::open(1) else { return };
     let device = gpu.device();
-    let types = [D3D12_HEAP_TYPE_UPLOAD, D3D12_HEAP_TYPE_DEFAULT, D3D12_HEAP_TYPE_READBACK];
-    let [from, to, back] = types
+    let types = [D3D12_HEAP_TYPE_UPLOAD, D3D12_HEAP_TYPE_DEFAULT, D3D12_HEAP_TYPE_DEFAULT, D3D12_HEAP_TYPE_READBACK];
+    let [from, old, to, back] = types
         .map(|held| super::dedicated::<Buffers>(&device, &super::buffer_desc(4096), super::memory_type(&device, held)));
     let region = CopyRegion { src_offset: 0, dst_offset: 0, size: 4096 };
     let targets = [to.0.object.clone(), back.0.object.clone()];
@@ -152,14 +152,23 @@ fn buffers_are_promoted_to_copy_destinations_without_a_barrier() {
                 recorder.begin_copies(&targets, &[]);
                 recorder.copy_buffer(&from.0.object, &targets[0], &[region]);
                 recorder.copy_buffer(&from.0.object, &targets[1], &[region]);
+                recorder.copy_buffer(&old.0.object, &targets[0], &[region]);
+                recorder.copy_buffer(&old.0.object, &targets[1], &[region]);
                 recorder.end_copies(&targets, &[]);
+                // The source of the first copies is no source of these.
+                recorder.begin_copies(&targets[..1], &[]);
+                recorder.copy_buffer(&from.0.object, &targets[0], &[region]);
+                recorder.end_copies(&targets[..1], &[]);
             }
         });
-        let after = Seen::Transition(targets[0].as_raw(), D3D12_RESOURCE_STATE_COPY_DEST, D3D12_RESOURCE_STATE_COMMON);
-        assert_eq!(seen, [after], "{kind:?}: no barrier before, none of a readback buffer");
+        let after =
+            |object: &ID3D12Resource, state| Seen::Transition(object.as_raw(), state, D3D12_RESOURCE_STATE_COMMON);
+        let written = after(&targets[0], D3D12_RESOURCE_STATE_COPY_DEST);
+        let read = after(&old.0.object, D3D12_RESOURCE_STATE_COPY_SOURCE);
+        assert_eq!(seen, [written, read, written], "{kind:?}: no barrier before, none of upload and readback buffers");
     }
     drop(targets);
-    for (placed, memory) in [from, to, back] {
+    for (placed, memory) in [from, old, to, back] {
         // SAFETY: no work uses it.
         unsafe {
             Create::<Buffers>::destroy(&device, placed.object);
