@@ -53,6 +53,8 @@
 
 mod binding;
 mod bindless;
+#[cfg(feature = "vulkan")]
+mod constant_sets;
 mod constants;
 mod cpu;
 #[cfg(all(windows, feature = "d3d12"))]
@@ -74,6 +76,8 @@ mod vulkan;
 pub use crate::device::descriptors::{DescriptorError, Region};
 pub use binding::Binding;
 pub use bindless::{BindlessDesc, BindlessEntry, BindlessIndex, BindlessTable};
+#[cfg(feature = "vulkan")]
+pub use constant_sets::ConstantSets;
 pub use constants::ConstantView;
 pub use cpu::{CpuDescriptorHeap, CpuDescriptors, CpuHeapDesc, TableSource};
 pub use desc::{ShaderVisibleDesc, VisibleStatistics};

@@ -167,7 +167,11 @@ pub(super) fn check_kind(heap: HeapKind, found: HeapKind) -> Result<(), Descript
     if heap == found { Ok(()) } else { Err(DescriptorError::WrongKind { heap, found }) }
 }
 
-fn check_buffer(desc: BufferDesc, view: BufferView, support: &DescriptorSupport) -> Result<(), DescriptorError> {
+pub(super) fn check_buffer(
+    desc: BufferDesc,
+    view: BufferView,
+    support: &DescriptorSupport,
+) -> Result<(), DescriptorError> {
     let BufferView { kind, offset, size } = view;
     if !kind.is_served_by(desc.usage) {
         return Err(DescriptorError::BadView(

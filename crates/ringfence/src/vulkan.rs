@@ -3,6 +3,7 @@
 use ash::vk;
 
 use crate::device::DeviceError;
+pub use ringfence_descriptor::ConstantSets;
 use ringfence_memory::memory::AllocatorDesc;
 pub use ringfence_vulkan::*;
 

@@ -8,6 +8,7 @@ mod altered;
 mod bare;
 mod chained;
 mod commands;
+mod constant_sets;
 mod families;
 mod formats;
 mod plain_sets;

@@ -22,7 +22,9 @@ use ringfence::sharing::{self, ShareKind};
 use ringfence::sim::HazardKind;
 use ringfence::transient::{TransientDesc, VulkanFirstUse};
 use ringfence::upload::{ConstantsDesc, ReadbackDesc, TexelTarget, Texels, TransferQueue};
-use ringfence::vulkan::{self, BindlessTable, ConstantBuffers, CopyRecorder, FastConstants, ReadbackRing};
+use ringfence::vulkan::{
+    self, BindlessTable, ConstantBuffers, ConstantSets, CopyRecorder, FastConstants, ReadbackRing,
+};
 use ringfence::vulkan::{ShaderVisibleHeap, TextureInfo, TransientAllocator, UploadBatch};
 use ringfence::{AllocationDesc, Location};
 
@@ -137,30 +139,11 @@ const CONSTANTS_SHADER: &str = "
 pub fn draw_constants(gpu: &Gpu) -> Result<(), Failure> {
     let constants = FastConstants::new(&gpu.memory, FastConstantsDesc::default());
     let target = Views::new(gpu)?.colour(gpu, "target", [8, 8])?;
-    let (kind, device) = (vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC, &gpu.device);
-    let binding = vk::DescriptorSetLayoutBinding::default().descriptor_type(kind).descriptor_count(1);
-    let bindings = [binding.stage_flags(vk::ShaderStageFlags::FRAGMENT)];
-    let sizes = [vk::DescriptorPoolSize { ty: kind, descriptor_count: 2 }];
-    // SAFETY: the objects are destroyed below, after the wait.
-    let (set_layout, pool) = unsafe {
-        let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
-        let pool = vk::DescriptorPoolCreateInfo::default().max_sets(2).pool_sizes(&sizes);
-        (device.create_descriptor_set_layout(&info, None)?, device.create_descriptor_pool(&pool, None)?)
-    };
-    let sets = [set_layout];
+    let device = &gpu.device;
+    let mut constant_sets = ConstantSets::new(&gpu.memory, vk::ShaderStageFlags::FRAGMENT)?;
+    let sets = [constant_sets.layout()];
     let desc = PipelineDesc { source: CONSTANTS_SHADER, attributes: &[2], sets: &sets, ..Default::default() };
     let pipeline = Pipeline::new(gpu, &desc)?;
-    let set_of = |buffer| {
-        let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&sets);
-        let range = [vk::DescriptorBufferInfo { buffer, offset: 0, range: 64 }];
-        // SAFETY: the pool has a set for each of the two draws.
-        unsafe {
-            let set = device.allocate_descriptor_sets(&info).expect("a set")[0];
-            let write = vk::WriteDescriptorSet::default().dst_set(set).descriptor_type(kind).buffer_info(&range);
-            device.update_descriptor_sets(&[write], &[]);
-            set
-        }
-    };
     let draws = [[1.0_f32, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0]].map(|colour| {
         let mut bytes = [0; 64];
         bytes[..16].copy_from_slice(&colour.map(f32::to_le_bytes).concat());
@@ -187,17 +170,13 @@ pub fn draw_constants(gpu: &Gpu) -> Result<(), Failure> {
                 device.cmd_draw(work.commands, 3, 1, 0, 0);
             }
         };
-        let at = (device, work.commands, pipeline.layout);
-        cookbook::draw_constants::draw_constants(&constants, frame, at, &draws, set_of, draw)?;
+        let at = (work.commands, pipeline.layout);
+        cookbook::draw_constants::draw_constants(&constants, &mut constant_sets, frame, at, &draws, draw)?;
         pass::end(gpu, work);
         Ok(())
     })?;
     pipeline.retire(gpu);
-    // SAFETY: the submission is complete.
-    unsafe {
-        device.destroy_descriptor_pool(pool, None);
-        device.destroy_descriptor_set_layout(set_layout, None);
-    }
+    drop(constant_sets);
     let row = [[255, 0, 0, 255].repeat(4), [0, 255, 0, 255].repeat(4)].concat();
     ensure(read_mip_in(gpu, COLOUR, &target.texture, 0)? == row.repeat(8), "the colours of the draws")
 }
