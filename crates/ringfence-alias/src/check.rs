@@ -1,13 +1,14 @@
-//! The checker of plans. It shares no code with the planners.
+//! The checker of plans. It shares no code with the planners, except the checks of the items.
 //!
 //! ```text
 //!   time ──▶   ends first, then beginnings; a map has the live items by offset
 //!
 //!   map:  [a 0..4)      [c 10..12)
-//!               [b 4..10)            b is new: it may touch the items below and above, but not overlap them
+//!               [b 4..10)            b is new: it may touch the items below and above, but must not overlap them
 //! ```
 //!
-//! Live items do not overlap, so a new one is compared with its two neighbours only. O(n log n).
+//! Live items do not overlap. So a new item is compared only with the highest live item that begins below the end of
+//! the new one. O(n log n).
 
 use super::internals::limits::{check_lifetimes, check_sizes};
 use super::item::{Item, ItemError};
@@ -75,7 +76,8 @@ impl fmt::Display for Violation {
 
 impl core::error::Error for Violation {}
 
-/// Checks a plan: no two items overlap in time and space, each is aligned, each ends within `capacity`. O(n log n).
+/// Checks a plan: no two items share bytes while both are alive, each is aligned, each ends within `capacity`. O(n log
+/// n).
 ///
 /// # Errors
 /// The first violation that was found.

@@ -1,23 +1,24 @@
-//! The items on each byte in the order of time. Aliasing transitions are counted from them, and updated item by item.
+//! The items on each byte in the order of time. The number of aliasing transitions follows from them, and is updated
+//! item by item.
 //!
 //! ```text
 //!            cut   cut  cut        a *column* is the space between two cuts; its tenants have it in turns:
 //!   space     0     4    6    9
-//!   first     │ a   a    b    │    0..4   a, c
-//!   then      │ c   c    c    │    4..6   a, c      pairs: a→c, in two columns; b→c in one
+//!   first     │ a   a    b    │    0..4   a, c, d
+//!   then      │ c   c    c    │    4..6   a, c      pairs: a→c in two columns; b→c and c→d in one each
 //!   last      │ d             │    6..9   b, c
 //! ```
 //!
 //! Every end of an item is a cut, so an item always has whole columns. Two tenants of a column are never alive at the
 //! same time. On several queues they are still ordered, because one ends before the other begins. Items with several
 //! lifetimes are ordered by their first beginnings. A transition is a pair of items that are neighbours in at least one
-//! column, so each pair counts its columns.
+//! column. For each pair, the number of these columns is stored.
 //!
 //! Internally, items are identified by their *rank*: their index in the order in which they begin. So the tenants of a
 //! column are ascending numbers.
 //!
 //! Removing or inserting an item costs O(its columns · log n), plus moving list entries. Cuts that no item needs any
-//! more stay.
+//! more are kept.
 
 use super::internals::shape::Shape;
 use super::internals::sizes::Sizes;
@@ -48,11 +49,12 @@ pub(super) struct Columns<'p, S: Shape> {
     pub cuts: Vec<u64>,
     /// Tenants of each column, ascending.
     tenants: Vec<Vec<u32>>,
-    /// For each rank, the items that have some of its bytes next, ascending, with the number of columns.
+    /// For each rank, the ranks that have some of its bytes next, ascending, with the number of columns.
     next: Vec<Vec<(u32, u32)>>,
     /// Number of pairs that are neighbours in some column.
     pub count: usize,
-    /// Scratch of `cost_of`: for each item, the last meeting in which it was the one before, and the one after.
+    /// Scratch of `cost_of`: for each rank, the number of the last call that met it as the neighbour before, and of the
+    /// last that met it as the neighbour after.
     met: Vec<(u32, u32)>,
     meeting: u32,
     broken: Vec<(u32, u32, u32)>,
@@ -183,7 +185,7 @@ impl<'p, S: Shape> Columns<'p, S> {
         (before.checked_sub(1).map_or(NONE, |place| tenants[place]), tenants.get(after).copied().unwrap_or(NONE))
     }
 
-    /// Adds a cut, unless it exists. Cuts are never outside of the plan's height.
+    /// Adds a cut, unless it exists. `at` must be inside the plan's height.
     fn cut(&mut self, at: u64) {
         let place = self.cuts.partition_point(|&cut| cut < at);
         if self.cuts.get(place) == Some(&at) {

@@ -3,7 +3,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`sizes`], [`sections`], [`shape`], [`cliques`] | a problem as columns: sizes, sections of time, clashing items |
+//! | [`sizes`], [`sections`], [`shape`], [`cliques`] | a problem as arrays: sizes, sections of time, clashing items |
 //! | [`limits`] | checks of the items |
 //! | [`bound`], [`stacking`] | lower bounds, and the lowest stack of items that all clash |
 //! | [`greedy`], [`repair`] | greedy placement, local repair |

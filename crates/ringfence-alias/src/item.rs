@@ -85,12 +85,12 @@ pub enum ItemError {
         /// Number of items.
         count: usize,
     },
-    /// The table of clashing items would need too much host memory. Only items that are used by passes on several
-    /// queues, or that have several lifetimes, need such a table.
+    /// The table of clashing items (pairs that cannot share bytes) would need too much host memory. Only items that are
+    /// used by passes on several queues, or that have several lifetimes, need such a table.
     RelationTooLarge {
         /// Number of items.
         count: usize,
-        /// Size of the table, at least, in bytes.
+        /// Lower bound of the size of the table, in bytes.
         bytes: u64,
         /// Largest size of the table, in bytes.
         bytes_max: u64,

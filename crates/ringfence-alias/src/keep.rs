@@ -7,8 +7,9 @@
 //!
 //! Items with a previous offset are placed first, the largest first, each at that offset unless it clashes with a
 //! placed item. The others follow, the largest first, each in the lowest gap. If the plan is higher than the caller
-//! allows, the half of the kept items with the highest ends may move, and placement starts again; in the end no item is
-//! kept. O(n² log n) in the worst case. If the plan is then still too high, the caller has to search.
+//! allows, half of the items with a previous offset, those with the highest ends, lose this offset, and placement
+//! starts again. In the end, no item has a previous offset. O(n² log n) in the worst case. If the plan is then still
+//! too high, the caller has to search.
 
 use super::internals::limits::SUM_MAX;
 use super::internals::shape::Shape;
@@ -31,11 +32,11 @@ pub struct KeptPlan {
 /// finds. `last` has the previous offset of each item, or `None`. An item that ended above 2^63 - 1 is not kept, even
 /// if `height_max` allows it.
 ///
-/// Does not search, to save time. `None` means that the greedy method found no plan. A plan may still exist, unless
-/// `height_max` is below [`Problem::lower_bound`]; [`plan`](super::plan) can search for it.
+/// Does not search, to save time. Returns `None` if the greedy method finds no plan. A plan may still exist, unless
+/// `height_max` is below [`Problem::lower_bound`]: [`plan`](super::plan) or the crate `ringfence-planner` may find it.
 ///
 /// # Panics
-/// The length of `last` is not the number of items.
+/// If the length of `last` is not the number of items.
 #[must_use]
 pub fn plan_keeping(problem: &Problem, last: &[Option<u64>], height_max: u64) -> Option<KeptPlan> {
     assert_eq!(last.len(), problem.len(), "`last` has one entry per item");

@@ -3,15 +3,15 @@
 //!
 //! ```text
 //!   space ▲ ┌───────a───────┐ ┌────d────┐      height: the highest end of the plan
-//!         │ ├───b───┬───c───┴─┤         │      bound: the largest sum of sizes alive at once
-//!         └─┴───────┴─────────┴─────────┴─▶ time
+//!         │ ├───b───┬───c───┴─┤         │      load: the largest sum of sizes alive at once
+//!         └─┴───────┴─────────┴─────────┴─▶ time      bound: the load, or more if alignment forces gaps
 //! ```
 //!
-//! A renderer can use it to place the render targets of a frame. The problem is known as dynamic storage allocation, or
-//! offset assignment with fixed lifetimes. It is NP-hard. This crate makes the plan by size and repairs it: on the three
-//! frames that `planner/docs/measured.md` of the repository measures, the plan by size is at most 0.26 % above the best
-//! plan. The crate `ringfence-planner` searches for better plans, for more items and for several heaps, and is useful to
-//! compilers of neural networks.
+//! A renderer can place the render targets of a frame with this crate. The problem is known as dynamic storage
+//! allocation, or offset assignment with fixed lifetimes, and is NP-hard. This crate makes the plan by size and repairs
+//! it: on the three frames in `planner/docs/measured.md` of the repository, the plan by size is at most 0.26 % above
+//! the best plan. The crate `ringfence-planner` searches for better plans, for more items and for several heaps, and is
+//! useful to compilers of neural networks.
 //!
 //! ```
 //! use ringfence_alias::{Item, Problem, plan, transitions, verify};
@@ -42,22 +42,24 @@
 //!
 //! # Cost
 //!
-//! n is the number of items.
+//! n is the number of items; uses are counted over all items; the members are those of a clique (items that all clash).
 //!
 //! | item | purpose | cost |
 //! |---|---|---|
-//! | [`Problem`] | checks the items, cuts time into sections, computes the bound | O(n log n), O(n) for few moments |
+//! | [`Problem`] | checks the items, cuts time, computes the bound | O(n log n); more if alignments differ |
 //! | [`plan`] | the plan by size, then repair | O(n²); then until the caller stops it |
 //! | [`AliasPlan`] | offsets with height, load and proven bound | – |
-//! | [`verify`], [`verify_passes`] | check a plan; share no code with the planners | O(n log n), O(n²) |
-//! | [`PassGraph`] | several queues: lifetimes as a partial order | O(n³ / 64) |
+//! | [`verify`], [`verify_passes`] | check a plan, independently of the planners | O(n log n), O(uses²) |
+//! | [`PassGraph`] | several queues: lifetimes as a partial order | O(edges · passes / 64) |
+//! | [`Problem::with_passes`] | a problem with such lifetimes | O(uses² + cliques · members² · n) |
 //! | [`plan_keeping`] | replans nearly the same items | O(n² log n) |
 //! | [`transitions`] | aliasing barriers | O(n log n) |
-//! | [`lower_transitions`] | fewer barriers at the same height | O(n² · columns of an item) per round |
-//! | [`suggest_order`], [`pass_edges`] | an order of passes with a lower bound | O(passes² · uses) per round |
+//! | [`lower_transitions`] | fewer barriers at the same height | O(n² · columns of an item · log n) per round |
+//! | [`suggest_order`] | an order of passes with a lower load | O(passes² · (passes + uses)) per round |
+//! | [`pass_edges`] | the dependencies between passes | O(uses · log uses) |
 //!
-//! Each long operation takes a closure that decides if it continues. The same input and the same answers of the closure
-//! give the same plan. Heights and offsets are in units: bytes for memory.
+//! [`plan`], [`lower_transitions`] and [`suggest_order`] take a closure that decides if they continue. The same input
+//! and the same answers of the closure give the same result. Heights and offsets are in units: bytes for memory.
 //!
 //! # Limits
 //!

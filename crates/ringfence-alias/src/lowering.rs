@@ -7,9 +7,10 @@
 //! ```
 //!
 //! There are two kinds of moves: one item moves to another free offset, or two items of the same size exchange their
-//! offsets. A move is made if it leaves fewer transitions. Only offsets at which an end of the item meets an end of
-//! another are tried, since the count cannot change between them. Items with the most transitions come first, since
-//! they gain most within a small budget. The columns give the cost of a move without making it.
+//! offsets. A move is made if it leaves fewer transitions, or in some rounds, equally many. Only offsets at which an
+//! end of the item meets an end of another (up to alignment) are tried, because no offset between them has a lower
+//! count. Items with the most transitions come first, because they gain most within a small budget. Columns
+//! (`columns.rs`) give the cost of a move without making it.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -17,8 +18,9 @@
 //! | one item's move | O(columns · log n + offsets · columns of the item · log n) |
 //! | two items' exchange | O(columns of both · log n) |
 //!
-//! If items have several lifetimes, a move checks all tenants of the columns, since checking neighbours is not enough.
-//! The closure is called after each move, and about every tenth of a millisecond within one.
+//! If items have several lifetimes, a move checks all items of the columns, because checking neighbours is not enough.
+//! The closure is called after each item and each exchange that was tried, and about every tenth of a millisecond
+//! meanwhile.
 
 use super::columns::{Between, Columns};
 use super::internals::shape::Shape;
@@ -44,11 +46,12 @@ pub struct Lowering {
 /// For items with several lifetimes, a pair counts once, in the order of their first beginnings, even if the bytes
 /// change owners several times.
 ///
-/// The plan must be valid for the problem, as checked by [`verify`](super::verify). A plan with more than 2²⁶ columns
-/// over all items is not changed: their tables would take gigabytes of host memory.
+/// The plan must be valid for the problem, as checked by [`verify`](super::verify). The ends of the items divide the
+/// space into columns. If the numbers of columns of all items add up to more than 2²⁶, the plan is not changed: the
+/// tables would take gigabytes of host memory.
 ///
 /// # Panics
-/// The number of offsets is not the number of items, or an item ends above the plan's height.
+/// If the number of offsets is not the number of items, or an item ends above the plan's height.
 pub fn lower_transitions(
     problem: &Problem,
     plan: &mut AliasPlan,
@@ -64,8 +67,8 @@ pub fn lower_transitions(
     }
 }
 
-/// Rounds without an improvement after which lowering ends. In these rounds items may move at equal cost, to reach
-/// other plans.
+/// Maximum number of consecutive rounds in which items may also move at equal cost, to reach other plans. They begin
+/// after a round without an improvement.
 const SIDEWAYS_ROUNDS: u32 = 12;
 /// Exchanges cost more than moves, so only one in so many rounds without an improvement tries them.
 const EXCHANGE_EVERY: u32 = 4;
@@ -73,7 +76,7 @@ const EXCHANGE_EVERY: u32 = 4;
 const STEPS_A_QUESTION: u64 = 1 << 14;
 /// Largest number of columns over all items. Each takes about 16 bytes of host memory.
 const COLUMNS_MAX: u64 = 1 << 26;
-/// Items whose sizes are compared in a step.
+/// Number of items with sizes that are compared in a step.
 const COMPARED_A_STEP: u64 = 16;
 
 struct Lower<'p, S: Shape, G> {
@@ -121,7 +124,7 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         }
     }
 
-    /// Returns the sum of the columns of each item. O(n log n).
+    /// Returns the sum of the numbers of columns of all items. O(n log n).
     fn columns_of_all(&self) -> u64 {
         let ends = self.offsets.iter().zip(&self.problem.sizes.size);
         ends.map(|(&offset, size)| self.columns.range(offset, offset + size).len() as u64).sum()
@@ -149,8 +152,8 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         self.columns.count
     }
 
-    /// Rebuilds the columns without unneeded cuts, if there are many. Returns the number of transitions as the error if
-    /// it was stopped.
+    /// Rebuilds the columns without unneeded cuts, if there are many. If the closure stops it, returns the number of
+    /// transitions as the error.
     fn tidy(&mut self) -> Result<(), usize> {
         let sizes = &self.problem.sizes;
         if self.columns.cuts.len() <= 3 * sizes.len() {
@@ -161,8 +164,8 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         self.fill(Some(count))
     }
 
-    /// Puts all items into the columns, which are empty. `known` is the number of transitions, if it is known. Returns
-    /// that number as the error if it was stopped.
+    /// Puts all items into the columns, which are empty. `known` is the number of transitions, if it is known. If the
+    /// closure stops it, returns that number as the error.
     fn fill(&mut self, mut known: Option<usize>) -> Result<(), usize> {
         for place in 0..self.order.len() {
             let item = self.order[place];
@@ -212,7 +215,8 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         self.problem.sizes.size[item as usize]
     }
 
-    /// Moves an item to the offset of least cost, if that is less than the present cost. Returns `false` to stop.
+    /// Moves an item to the offset of least cost. If several offsets have this cost, `lot` decides. Returns `false` to
+    /// stop.
     fn relocate(&mut self, item: u32) -> bool {
         let old = self.offsets[item as usize];
         let least = self.columns.count;
@@ -239,8 +243,8 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         goes_on && (self.steps == 0 || self.tick())
     }
 
-    /// Returns a key that orders offsets of equal cost; the least wins. The present offset has 0. An item stays there
-    /// until a round was without improvement; then it may move sideways.
+    /// Returns a key that orders offsets of equal cost; the least wins. The present offset has 0. An item stays at its
+    /// offset until a round brings no improvement; then it may move at equal cost.
     fn lot(&self, item: u32, offset: u64) -> i64 {
         if self.sideways == 0 {
             return 1;
@@ -274,8 +278,8 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         self.candidates.dedup();
     }
 
-    /// Exchanges an item with one of the others of the same size, if that leaves fewer transitions. Returns `false` to
-    /// stop.
+    /// Exchanges an item with each of the others that has the same size, if that leaves fewer transitions. Returns
+    /// `false` to stop.
     fn exchange(&mut self, item: u32, others: &[u32]) -> bool {
         let alignment = &self.problem.sizes.alignment;
         for &other in others {

@@ -9,12 +9,14 @@
 //! Two items can share bytes if *every* pass that uses one comes before *every* pass that uses the other, along edges:
 //! the order of a queue, or a sync point. All other pairs clash.
 //!
-//! The order of the passes is a matrix of bits, closed over the edges from the last pass to the first. Cliques cover
-//! the clashes: first a greedy heaviest clique for every item, then one for every clash that is not covered yet. The
-//! sum of a clique's sizes is a lower bound. Finding the heaviest clique would be a flow problem; it is not solved.
+//! The order of the passes is a matrix of bits, which is computed along the edges, from the last pass to the first.
+//! Cliques (sets of items that all clash) cover the clashes: first a greedy heaviest clique for every item with an
+//! uncovered clash, then one for every clash that is not covered yet. The sum of a clique's sizes is a lower bound.
+//! Finding the heaviest clique would be a flow problem; it is not solved.
 //!
-//! With p passes, e edges and n items: reachability O(e · p / 64), clashes O(n² · uses), cover O(n³ / 64) in the worst
-//! case. The matrices take p² / 8 and twice n² / 8 bytes of host memory; more than 1 GiB is an error.
+//! With p passes, e edges, n items and u uses (the passes of all items): reachability O(e · p / 64), clashes O(u²),
+//! each clique O(members² · n) in the worst case. The matrices take p² / 8 and twice n² / 8 bytes of host memory; more
+//! than 1 GiB for the passes or for the items is an error.
 
 use super::check::{Violation, check_places};
 use super::internals::cliques::{grow, listed};
@@ -81,7 +83,7 @@ impl PassGraph {
     /// and every sync point between queues. O(count + edges · count / 64), and count² / 8 bytes of host memory.
     ///
     /// # Errors
-    /// A pass that does not exist, a cycle, or more than 92,680 passes, whose table would be larger than 1 GiB.
+    /// A pass that does not exist, a cycle, or more than 92,672 passes: their table would be larger than 1 GiB.
     pub fn new(count: usize, edges: &[(usize, usize)]) -> Result<Self, PassError> {
         let (bytes, bytes_max) = (Bits::bytes(count), RELATION_BYTES_MAX);
         if bytes > bytes_max {
@@ -121,7 +123,7 @@ impl PassGraph {
     /// Returns `true` if `a` always ends before `b` begins. O(1).
     ///
     /// # Panics
-    /// `a` or `b` does not exist.
+    /// If `a` or `b` does not exist.
     #[must_use]
     pub fn is_before(&self, a: usize, b: usize) -> bool {
         assert!(a < self.len() && b < self.len(), "pass {a} or {b} does not exist");
@@ -170,8 +172,8 @@ pub struct PassItem {
 }
 
 impl Problem {
-    /// Creates the problem of items that passes on several queues use. O(n² · uses + n³ / 64), and n² / 4 bytes of host
-    /// memory.
+    /// Creates the problem of items that passes on several queues use. O(uses² + cliques · members² · n), where the
+    /// cliques cover the clashes, and at least n² / 4 bytes of host memory.
     ///
     /// # Errors
     /// The first item that cannot be planned, or [`ItemError::RelationTooLarge`] if the tables would take more than 1
@@ -262,8 +264,8 @@ fn cover(clashes: Bits, sizes: &Sizes, begins: &[u64]) -> Result<Cliques, ItemEr
     Ok(listed(clashes, &cliques, count))
 }
 
-/// Checks a plan over several queues, as [`verify`](super::verify) does for one queue. O(n² · uses) in the worst case:
-/// each pair of items that share bytes is compared.
+/// Checks a plan over several queues, as [`verify`](super::verify) does for one queue. O(uses²) in the worst case: for
+/// each pair of items that share bytes, all uses are compared.
 ///
 /// # Errors
 /// The first violation that was found.

@@ -65,15 +65,16 @@ pub struct Progress {
     pub steps: u64,
 }
 
-/// Targets in a row that repair may miss. Each next target is nearer to the plan.
+/// Maximum number of consecutive targets that repair misses. After each miss, the next target is nearer to the plan.
 const FAILURES_MAX: u32 = 12;
 
-/// Places the largest item first, each in the gap that it fills best. Then repairs the plan until it is proven optimal,
-/// the closure returns `false`, or repair gains nothing more.
+/// Places the items by size, the largest first, each in the gap that it fills best. Then repairs the plan until it is
+/// proven optimal, the closure returns `false`, or repair gains nothing more.
 ///
-/// The plan by size costs O(n²), and is always finished. The closure is called after it, every few hundred steps, and
-/// after each improvement, but not after it has returned `false`. The same problem and the same answers give the same
-/// plan. If the closure stops planning, the result is the plan that it was last shown, or a lower one.
+/// The plan by size costs O(n²), and is always finished. The closure is called after the plan by size, every few
+/// hundred steps of repair, and after each improvement. Once the closure has returned `false`, it is not called again,
+/// and the result is the plan of the last reported [`Progress`]. The same problem and the same answers give the same
+/// plan.
 ///
 /// There is no search: an optimal plan that is higher than the bound is not proven. The crate `ringfence-planner`
 /// searches, and plans a million items.

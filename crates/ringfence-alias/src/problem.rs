@@ -1,11 +1,11 @@
-//! A planning problem: sizes as columns, the relation of clashing items, and the lower bound.
+//! A planning problem: sizes as arrays, the relation of clashing items, and the lower bound.
 //!
 //! ```text
 //!   sections     0       1       2
 //!   load         7      12       9       the largest sum of sizes alive at once: 12
 //! ```
 //!
-//! O(n log n) for n intervals.
+//! O(n log n) for n intervals, plus the limited search for a higher bound if alignments differ.
 
 use super::internals::bound::bounds;
 use super::internals::limits::{check_lifetimes, check_sizes};
@@ -15,7 +15,7 @@ use super::internals::sizes::Sizes;
 use super::item::{Item, ItemError};
 use alloc::vec::Vec;
 
-/// The relation of clashing items: pairs that are alive at the same time.
+/// The relation of clashing items: pairs that cannot share bytes, because both can be alive at the same time.
 #[derive(Clone, Debug)]
 pub enum Relation {
     /// One queue.
@@ -29,7 +29,8 @@ pub enum Relation {
 pub struct Problem {
     pub(super) sizes: Sizes,
     pub(super) relation: Relation,
-    /// Duration of each item, in the caller's unit of time (in sections for several queues).
+    /// Duration of each item, in the caller's unit of time; for several queues, in passes of one order that the edges
+    /// allow.
     pub(super) durations: Vec<u64>,
     /// Start of each item, in the same unit.
     pub(super) begins: Vec<u64>,
@@ -38,7 +39,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Creates the problem of items on one queue. O(n log n).
+    /// Creates the problem of items on one queue. O(n log n), plus the limited search for a higher bound if alignments
+    /// differ.
     ///
     /// # Errors
     /// The first item that cannot be planned.
@@ -106,7 +108,8 @@ impl Problem {
         self.sizes.is_empty()
     }
 
-    /// Returns the problem with this load, if sections are larger than the sets of items that are alive at one moment.
+    /// Returns the problem with this load. Used if the sections contain more than the items that are alive at one
+    /// moment.
     #[doc(hidden)]
     #[must_use]
     pub fn with_load(self, load: u64) -> Self {

@@ -5,10 +5,11 @@
 //!   suggested     p0 p2 p1 p3      load ▁▄▅▃       items that only p2 reads end before p1 begins
 //! ```
 //!
-//! On one queue an item is alive from the first pass that uses it to the last. A list schedule repeatedly takes the
-//! ready pass after which the least memory is alive. Then single passes are moved while that lowers the load, or the
-//! sum of the squares of the live sizes at each pass, which leads across plateaus. A try costs O(passes + uses); a
-//! round tries every pass at every position that its dependencies allow.
+//! On one queue, an item is alive from the first pass that uses it to the last. Two orders are improved, and the better
+//! result is suggested: the given order, and a list schedule, which repeatedly takes the ready pass after which the
+//! least memory is alive. To improve an order, single passes are moved while that lowers the load; at an equal load,
+//! while it lowers the sum of the squares of the live sizes at each pass. A try costs O(passes + uses); a round tries
+//! every pass at every position that its dependencies allow.
 
 use super::passes::{PassGraph, PassItem};
 use alloc::vec;
@@ -33,11 +34,12 @@ impl PassOrder {
     }
 }
 
-/// Searches for an order of all passes on one queue with a lower load than `order`, until the closure returns `false`.
-/// Items that no pass uses are ignored, and so are unknown passes.
+/// Searches for an order of all passes on one queue with a lower load than `order`, until no move of a pass helps or
+/// the closure returns `false`. The closure receives the load of an order that was found so far. Items that no pass
+/// uses are ignored, and so are unknown passes.
 ///
 /// # Panics
-/// `order` is not an order of all passes that the graph allows.
+/// If `order` is not an order of all passes that the graph allows.
 #[must_use]
 pub fn suggest_order(
     graph: &PassGraph,
@@ -83,7 +85,7 @@ fn is_allowed(graph: &PassGraph, order: &[usize]) -> bool {
     order.len() == graph.len() && graph.edges().iter().all(|&(a, b)| place[a as usize] < place[b as usize])
 }
 
-/// Cost of an order: the load first.
+/// Cost of an order. The load is compared first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Cost {
     load: u64,
@@ -113,8 +115,8 @@ fn cost(items: &[PassItem], order: &[usize]) -> Cost {
     cost
 }
 
-/// Returns a schedule that repeatedly takes the ready pass with the least growth of live memory, then with the least
-/// memory that begins. The closure is called before each pass. Returns `None` if it stopped the schedule.
+/// Returns a schedule that repeatedly takes the ready pass with the least growth of live memory; of several, the one
+/// with the least memory that begins. Calls the closure before each pass. Returns `None` if the closure stops it.
 fn list_schedule(
     graph: &PassGraph,
     items: &[PassItem],

@@ -13,7 +13,7 @@ pub const ALL: [Drive; 1] = [("frame_plan", frame_plan)];
 /// Plans lifetimes, lowers the transitions, plans again with the offsets of the first plan, and checks the plans.
 ///
 /// # Panics
-/// A plan is wrong, is below its bound, or moves items without a change.
+/// If a plan is invalid or below its bound, or if planning an unchanged problem again moves items.
 #[must_use]
 pub fn frame_plan(data: &[u8]) -> u64 {
     let items = items(&mut Feed::new(data));

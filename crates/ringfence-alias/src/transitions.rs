@@ -6,8 +6,8 @@
 //!         └──┴─────┴─┴─────────┴─▶ time
 //! ```
 //!
-//! A sweep over time with a map of the last owner of each byte counts them: O(n log n + transitions). The map splits
-//! and joins its runs, so an item is met once for each run of bytes that it still has.
+//! A sweep over time finds them with a map of the last owner of each byte: O(n log n). The map has runs of bytes, which
+//! a new item splits and replaces. So an item is met once for each run that it still has.
 //! [`lower_transitions`](super::lower_transitions) counts in another way, with columns; tests compare the two.
 
 use super::item::Item;
@@ -28,8 +28,8 @@ pub struct Transition {
 /// occurs once. The offsets must be a plan of the items.
 ///
 /// # Panics
-/// If the number of offsets differs from the number of items, or if an item ends above `u64::MAX`; [`verify`](super::verify)
-/// rejects such offsets.
+/// If the number of offsets differs from the number of items, or if an item ends above `u64::MAX`;
+/// [`verify`](super::verify) rejects such offsets.
 #[must_use]
 pub fn transitions(items: &[Item], offsets: &[u64]) -> Vec<Transition> {
     assert_eq!(items.len(), offsets.len(), "there is one offset per item");

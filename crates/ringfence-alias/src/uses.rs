@@ -5,8 +5,8 @@
 //!                 2, 3 ──▶ 4   writes again: after all passes that read the old content
 //! ```
 //!
-//! [`suggest_order`](super::suggest_order) uses these edges, of all resources together, to know which passes it may
-//! reorder.
+//! A [`PassGraph`](super::PassGraph) of these edges, for all resources together, limits the orders that
+//! [`suggest_order`](super::suggest_order) tries.
 
 use alloc::vec::Vec;
 

@@ -81,8 +81,10 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     /// recycled, and copies from it.
     ///
     /// # Errors
-    /// The usage `COPY_DST` is missing; the range is empty, unaligned or outside; the buffer is in upload memory or
-    /// belongs to another allocator; or the buffer with the value could not be created.
+    /// - The usage `COPY_DST` is missing.
+    /// - The range is empty, unaligned or outside the buffer.
+    /// - The buffer is in upload memory or belongs to another allocator.
+    /// - The buffer with the value could not be created.
     pub fn fill_buffer(&mut self, dst: &impl CopyTarget<D>, range: Range<u64>, value: u32) -> Result<(), CommandError> {
         let (offset, size) = (range.start, range.end.saturating_sub(range.start));
         let (object, at) = self.checked("fill_buffer").buffer(dst, Access::Writes, (offset, size))?;
@@ -118,8 +120,11 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     /// or `[u32; 4]` for integers. All depth slices of a three-dimensional texture are cleared.
     ///
     /// # Errors
-    /// The usage is missing; the format has no colour, is block-compressed, or has another type; the range is empty or
-    /// outside; the texture belongs to another allocator; or the device does not support the clear.
+    /// - The usage is missing.
+    /// - The format has no colour, is block-compressed, or has channels of another type than `color`.
+    /// - The range is empty or outside the texture.
+    /// - The texture belongs to another allocator.
+    /// - The device does not support the clear.
     pub fn clear_color(
         &mut self,
         texture: &Texture<D>,
@@ -135,8 +140,10 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     /// Clears the depth, the stencil or both in subresources of a texture. Needs a graphics queue.
     ///
     /// # Errors
-    /// The usage is missing; the texture lacks the aspect; the depth is not from 0 to 1; the range is empty or outside;
-    /// or the texture belongs to another allocator.
+    /// - The usage is missing, or the texture lacks an aspect.
+    /// - The depth is not from 0 to 1.
+    /// - The range is empty or outside the texture.
+    /// - The texture belongs to another allocator.
     pub fn clear_depth_stencil(
         &mut self,
         texture: &Texture<D>,
@@ -152,9 +159,11 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     /// Copies `size` bytes from one buffer to another one.
     ///
     /// # Errors
-    /// A usage is missing; a range is empty or outside; the source is in readback memory or the destination in upload
-    /// memory; both are in the same driver's buffer, which small buffers and meshes can share; or one belongs to another
-    /// allocator.
+    /// - A usage is missing.
+    /// - A range is empty or outside its buffer.
+    /// - The source is in readback memory, or the destination in upload memory.
+    /// - Both are in the same driver's buffer, which small buffers and meshes can share.
+    /// - A buffer belongs to another allocator.
     pub fn copy_buffer(
         &mut self,
         (src, src_offset): (&impl CopyTarget<D>, u64),
@@ -173,12 +182,16 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
         Ok(())
     }
 
-    /// Replaces a buffer with one of another size, and copies its first `keep_bytes` bytes ([`Buffer::resize`]). The old
-    /// buffer lives until the frame is complete. If the frame is not submitted, the bytes are lost.
+    /// Replaces a buffer with one of another size, and copies its first `keep_bytes` bytes ([`Buffer::resize`]). The
+    /// old buffer lives until the frame is complete. If the frame is not submitted, the bytes are lost.
     ///
     /// # Errors
-    /// A usage for the copy is missing; `keep_bytes` exceeds one of the two buffers; a buffer is in memory that the copy
-    /// cannot access, or belongs to another allocator; or the new buffer could not be created. Nothing has changed then.
+    /// After an error, nothing has changed.
+    ///
+    /// - A usage for the copy is missing.
+    /// - `keep_bytes` exceeds the size of one of the two buffers.
+    /// - A buffer is in memory that the copy cannot access, or belongs to another allocator.
+    /// - The new buffer could not be created.
     #[track_caller]
     pub fn resize_buffer(
         &mut self,
@@ -190,20 +203,24 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
         replace::check_buffer(self.checked("resize_buffer"), buffer, desc, keep_bytes, &request)?;
         if let Some(copy) = buffer.resize(self.frame, desc, keep_bytes, request)? {
             let region = CopyRegion { src_offset: copy.src_offset, dst_offset: copy.dst_offset, size: copy.size };
-            // SAFETY: the frame keeps the old buffer alive, and both buffers have the range; `new` has the promises about
-            // the list.
+            // SAFETY: the frame keeps the old buffer alive, and both buffers have the range; `new` has the promises
+            // about the list.
             unsafe { self.recorder.copy_buffer_regions(&copy.src, &copy.dst, &[region]) };
         }
         Ok(())
     }
 
-    /// Replaces a texture with one of the same mip chain that has more or fewer mips, and copies the mips that both have
-    /// ([`Texture::swap_mips`]). Returns the mips that the program must fill. The old texture lives until the frame is
-    /// complete. If the frame is not submitted, the contents are lost.
+    /// Replaces a texture with one of the same mip chain that has more or fewer mips, and copies the mips that both
+    /// have ([`Texture::swap_mips`]). Returns the mips that the program must fill. The old texture lives until the
+    /// frame is complete. If the frame is not submitted, the contents are lost.
     ///
     /// # Errors
-    /// A usage for the copies is missing; the two textures are not parts of one mip chain; the texture has no portable
-    /// description or belongs to another allocator; or the new texture could not be created. Nothing has changed then.
+    /// After an error, nothing has changed.
+    ///
+    /// - A usage for the copies is missing.
+    /// - The two textures are not parts of one mip chain.
+    /// - The texture has no portable description or belongs to another allocator.
+    /// - The new texture could not be created.
     #[track_caller]
     pub fn swap_mips(
         &mut self,
@@ -214,21 +231,23 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
         replace::check_texture(self.checked("swap_mips"), self.memory.device(), texture, wanted)?;
         let swap = texture.swap_mips(self.frame, wanted, request)?;
         for copy in swap.copies.iter().flat_map(|copy| replace::mip_copies(wanted.format.texels(), copy)) {
-            // SAFETY: the frame keeps the old texture alive, and both textures have the mip; `new` has the promises about
-            // the list.
+            // SAFETY: the frame keeps the old texture alive, and both textures have the mip; `new` has the promises
+            // about the list.
             unsafe { self.recorder.copy_texture_box(&copy) };
         }
         Ok(swap.to_fill)
     }
 
     /// Copies a box of texels of one texture to another one, or to other subresources of the same one. The texels of
-    /// both must have the same size in bytes; on Direct3D 12, the formats must also differ in the type of the channels
-    /// only.
+    /// both must have the same size in bytes; on Direct3D 12, the formats may differ only in the type of their
+    /// channels.
     ///
     /// # Errors
-    /// A usage is missing; the box is not inside a texture, or cuts a block; the texels have different sizes or the
-    /// textures different dimensions; source and destination have a subresource in common; or a texture is multisampled
-    /// or belongs to another allocator.
+    /// - A usage is missing.
+    /// - The box is not inside a texture, or cuts a block.
+    /// - The texels have different sizes, or the textures different dimensions.
+    /// - Source and destination have a subresource in common.
+    /// - A texture is multisampled or belongs to another allocator.
     pub fn copy_box(
         &mut self,
         src: &Texture<D>,
@@ -247,8 +266,12 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     /// Copies texels from a buffer to a box of a texture.
     ///
     /// # Errors
-    /// A usage is missing; the box is not inside the texture; the texels are not inside the buffer; an offset or pitch
-    /// is unaligned or too small; the buffer is in readback memory; or a resource belongs to another allocator.
+    /// - A usage is missing.
+    /// - The box is not inside the texture or cuts a block, or the texture is multisampled.
+    /// - The texels are not inside the buffer.
+    /// - An offset or pitch is unaligned, or a pitch is too small.
+    /// - The buffer is in readback memory.
+    /// - A resource belongs to another allocator.
     pub fn copy_buffer_to_box(
         &mut self,
         src: &impl CopyTarget<D>,
@@ -268,7 +291,7 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     /// Copies texels from a box of a texture to a buffer.
     ///
     /// # Errors
-    /// As [`Commands::copy_buffer_to_box`], if the buffer is in upload memory.
+    /// As [`Commands::copy_buffer_to_box`], but the buffer must not be in upload memory (readback memory is allowed).
     pub fn copy_box_to_buffer(
         &mut self,
         src: &Texture<D>,
@@ -288,8 +311,11 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     /// Before that, it returns [`ReadbackError::NotReady`](ringfence_upload::ReadbackError::NotReady).
     ///
     /// # Errors
-    /// The usage `COPY_SRC` is missing; the range is empty or outside; the buffer is in readback memory, which the host
-    /// reads without a copy; the buffer or the ring belongs to another allocator; or [`CommandError::Readback`].
+    /// - The usage `COPY_SRC` is missing.
+    /// - The range is empty or outside the buffer.
+    /// - The buffer is in readback memory, which the host reads without a copy.
+    /// - The buffer belongs to another allocator.
+    /// - [`CommandError::Readback`]: the ring has no room or belongs to another allocator.
     pub fn read_buffer(
         &mut self,
         ring: &ReadbackRing<D>,
@@ -306,13 +332,15 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
         Ok(result)
     }
 
-    /// Copies a box of texels to the host. Once the frame is complete, [`Readback::to_vec`] returns them without padding:
-    /// rows of blocks, slice after slice, layer after layer. Before that, it returns
+    /// Copies a box of texels to the host. Once the frame is complete, [`Readback::to_vec`] returns them without
+    /// padding: rows of blocks, slice after slice, layer after layer. Before that, it returns
     /// [`ReadbackError::NotReady`](ringfence_upload::ReadbackError::NotReady).
     ///
     /// # Errors
-    /// The usage `COPY_SRC` is missing; the box is not inside the texture, or cuts a block; the texture is multisampled;
-    /// the texture or the ring belongs to another allocator; or [`CommandError::Readback`].
+    /// - The usage `COPY_SRC` is missing.
+    /// - The box is not inside the texture, or cuts a block.
+    /// - The texture is multisampled or belongs to another allocator.
+    /// - [`CommandError::Readback`]: the ring has no room or belongs to another allocator.
     pub fn read_texels(
         &mut self,
         ring: &ReadbackRing<D>,
@@ -330,8 +358,12 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     /// graphics queue.
     ///
     /// # Errors
-    /// A usage is missing; the samples, formats or sizes do not fit; the format is one of depth or stencil; a layer or
-    /// mip level is outside; a texture belongs to another allocator; or the device does not support the resolve.
+    /// - A usage is missing.
+    /// - The samples, formats or sizes do not fit.
+    /// - The format has depth or stencil, or the destination is three-dimensional.
+    /// - A layer or mip level is outside its texture.
+    /// - A texture belongs to another allocator.
+    /// - The device does not support the resolve.
     pub fn resolve(&mut self, src: &Texture<D>, dst: &Texture<D>, at: ResolvedLayers) -> Result<(), CommandError> {
         let resolve = resolve::textures(self.checked("resolve"), self.memory.device(), src, dst, at)?;
         // SAFETY: the textures are alive and have the subresources; `new` has the promises about the list.
@@ -344,8 +376,10 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     /// graphics queue.
     ///
     /// # Errors
-    /// A usage is missing; the format has depth, stencil or integers or is block-compressed; the texture belongs to
-    /// another allocator; or [`CommandError::NoMips`], which names the feature that the device lacks.
+    /// - A usage is missing.
+    /// - The format has depth, stencil or integers, or is block-compressed.
+    /// - The texture belongs to another allocator.
+    /// - [`CommandError::NoMips`], which names the feature that the device lacks.
     pub fn generate_mips(&mut self, texture: &Texture<D>) -> Result<(), CommandError> {
         let chain = mips::chain(self.checked("generate_mips"), self.memory.device(), texture)?;
         let Some(chain) = chain else { return Ok(()) };

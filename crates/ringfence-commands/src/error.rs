@@ -58,8 +58,8 @@ pub enum CommandError {
         /// The usages of the texture.
         has: TextureUsage,
     },
-    /// A buffer in this location cannot be the source or destination: the device only reads uploads, and only writes
-    /// readback.
+    /// A buffer in this location cannot be the source or destination: the device only reads upload memory, and only
+    /// writes readback memory.
     #[error("{command} {verb} a buffer in {location:?}, which the device does not do on every API")]
     Location {
         /// The command.
@@ -159,7 +159,7 @@ pub enum CommandError {
         /// The given depth.
         depth: f32,
     },
-    /// The two textures of a copy or resolve have different formats.
+    /// The formats of the two textures do not allow the copy or resolve.
     #[error("{command} from {src:?} to {dst:?}: {reason}")]
     Formats {
         /// The command.

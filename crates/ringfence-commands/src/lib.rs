@@ -22,9 +22,13 @@
 //!
 //! # First use of a texture
 //!
-//! If a command writes all texels of a subresource, its previous contents and layout do not matter. A clear, a resolve,
-//! a copy of a whole mip level, or [`generate_mips`](Commands::generate_mips) for all levels except the first, can
-//! therefore be the first use of a texture. Other commands need a texture in the layout or state of the recorder.
+//! If a command writes all texels of a subresource, the previous contents and layout of the subresource do not matter.
+//! These commands can therefore be the first use of a texture:
+//!
+//! - a clear of all aspects, a resolve, or a copy of a whole mip level,
+//! - [`generate_mips`](Commands::generate_mips), for all levels except the first.
+//!
+//! Other commands need a texture in the layout or state of the recorder.
 
 mod clear;
 mod commands;

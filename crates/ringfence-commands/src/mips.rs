@@ -7,7 +7,7 @@ use crate::CommandError;
 use crate::device::transfer::{MipChain, TransferSupport};
 use crate::owned::Checked;
 
-/// Checks the generation of mip levels, and returns the command; `None` if the texture has one mip level.
+/// Checks the generation of mip levels, and returns the command. Returns `None` if the texture has one mip level.
 pub(crate) fn chain<D: TransferSupport>(
     checked: Checked,
     device: &D,

@@ -33,7 +33,7 @@ impl Access {
         }
     }
 
-    /// Returns the location that a device cannot access in this way on every API.
+    /// Returns the location that devices cannot access in this way on some APIs.
     const fn refused(self) -> (Location, &'static str) {
         match self {
             Self::Reads => (Location::Readback, "reads"),

@@ -8,7 +8,7 @@ use crate::CommandError;
 use crate::copy::Rules;
 use crate::owned::Checked;
 
-/// Alignment of the bytes of a buffer in the ring: that of every plain type.
+/// Alignment of the bytes of a buffer in the ring, in bytes. It suffices for every plain type.
 pub(crate) const ALIGNMENT: u64 = 16;
 
 /// Checks a copy of texels to the host, and reserves their bytes.

@@ -1,13 +1,14 @@
-//! Errors of an update.
+//! Errors of vectors and mesh arenas.
 
 use ringfence_memory::Error;
 use ringfence_upload::{BatchError, UploadError};
 
-/// Error of an update. The elements keep their values, and the next update continues where this one stopped.
+/// Error of a [`GpuVec`](crate::GpuVec) or a [`MeshArena`](crate::MeshArena). After a failed update of a vector, the
+/// elements keep their values, and the next update continues where this one stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContentsError {
-    /// The buffer could not be created.
+    /// A buffer could not be created, a mesh is too large, or the timelines could not be read.
     #[error(transparent)]
     Memory(#[from] Error),
     /// The elements could not be staged. If the ring is full, call the update again in the next frame, or create the
@@ -28,7 +29,7 @@ pub enum ContentsError {
     /// `MeshArena::compact` is moving the mesh, so a copy to its present place would be lost. Copy in a later frame.
     #[error("the mesh is being moved to another block: write to it once its move is complete")]
     Moving,
-    /// The batch does not accept the copies: it belongs to another allocator.
+    /// The batch does not accept the copies, for instance because it belongs to another allocator.
     #[error(transparent)]
     Batch(#[from] BatchError),
 }

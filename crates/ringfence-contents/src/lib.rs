@@ -3,8 +3,8 @@
 //! [`GpuVec`] is a vector of elements on the device: the program changes it like a `Vec`, and [`GpuVec::update`]
 //! uploads the elements that have changed.
 //!
-//! [`MeshArena`] keeps the vertices and indices of many meshes in few buffers: few binds, indirect draws, and meshes that
-//! are moved together when blocks become empty.
+//! [`MeshArena`] keeps the vertices and indices of many meshes in few buffers, for few binds and indirect draws.
+//! [`MeshArena::compact`] moves meshes out of the emptiest block, so that the block can be freed.
 //!
 //! [`TextureData`] has the texels of a texture file, for its description and its upload: KTX 2 (feature `ktx2`), DDS
 //! (`dds`), and images (`image`).

@@ -40,9 +40,9 @@ const COUNT_MAX: u64 = i32::MAX as u64;
 /// Configuration of a [`MeshArena`].
 #[derive(Clone, Copy, Debug)]
 pub struct MeshArenaDesc<'a> {
-    /// Vertices of a block. A mesh with more vertices gets a block of its own.
+    /// Number of vertices of a block. A mesh with more vertices gets a larger block.
     pub block_vertices: u32,
-    /// Indices of a block. A mesh with more indices gets a block of its own.
+    /// Number of indices of a block. A mesh with more indices gets a larger block.
     pub block_indices: u32,
     /// Usages of the vertex buffers besides `VERTEX`; usages for copies are added.
     pub vertex_usage: BufferUsage,
@@ -79,7 +79,7 @@ pub struct MeshDraw {
     pub index_count: u32,
     /// First index in the block's index buffer.
     pub first_index: u32,
-    /// Added to each index: the first vertex in the block's vertex buffer.
+    /// Number that is added to each index: the first vertex in the block's vertex buffer.
     pub vertex_offset: i32,
 }
 
@@ -132,7 +132,7 @@ pub struct MeshArenaFigures {
     pub block_count: usize,
     /// Number of meshes, including dropped ones that submissions may still use.
     pub mesh_count: usize,
-    /// Number of moves whose copies are not known to be complete.
+    /// Number of moves that are not known to be complete.
     pub moving_count: usize,
     /// Vertices that no mesh uses, in all blocks.
     pub free_vertices: u64,
@@ -196,7 +196,7 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
     /// Creates an arena without blocks.
     ///
     /// # Panics
-    /// If `V` has no bytes, or `I` does not have 2 or 4.
+    /// If `V` has no bytes, or `I` does not have 2 or 4 bytes.
     #[must_use]
     pub fn new(memory: &Allocator<D>, desc: MeshArenaDesc<'_>) -> Self {
         assert!(size_of::<V>() > 0, "vertices have at least one byte");
@@ -218,12 +218,14 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
         }
     }
 
-    /// Stages a mesh in `ring`, and adds its copies to `batch`, which must be recorded in `frame`, before the first draw
-    /// of the mesh. `indices` are relative to the first vertex of the mesh.
+    /// Stages a mesh in `ring`, and adds its copies to `batch`, which must be recorded in `frame`, before the first
+    /// draw of the mesh. `indices` are relative to the first vertex of the mesh.
     ///
     /// # Errors
     /// - [`ContentsError::EmptyMesh`].
-    /// - The ring has no room, a block could not be created, or the frame or batch belongs to another allocator.
+    /// - The mesh has more than 2³¹ − 1 vertices or indices.
+    /// - The ring has no room, or a block could not be created.
+    /// - The frame or the batch belongs to another allocator.
     ///
     /// The arena has no new mesh after an error.
     pub fn insert(
@@ -283,8 +285,8 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
         Ok(())
     }
 
-    /// Returns the arguments to draw a mesh. They change when the mesh was moved by [`MeshArena::compact`], so call this
-    /// function in each frame.
+    /// Returns the arguments to draw a mesh. They change when the mesh was moved by [`MeshArena::compact`], so call
+    /// this function in each frame.
     ///
     /// # Errors
     /// [`ContentsError::ForeignMesh`].
@@ -298,8 +300,8 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
         Ok(MeshDraw { block, index_count, first_index, vertex_offset })
     }
 
-    /// Returns the draws of meshes, sorted by block, so that each block is bound once. Each draw has the index of its mesh in
-    /// `meshes`. Within a block, the meshes keep their order.
+    /// Returns the draws of meshes, sorted by block, so that each block is bound once. Each draw has the index of its
+    /// mesh in `meshes`. Within a block, the meshes keep their order.
     ///
     /// # Errors
     /// As [`MeshArena::draw`].
@@ -317,8 +319,8 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
         Ok(draws)
     }
 
-    /// Returns the vertices of a mesh, as the destination or source of copies. [`MeshArena::compact`] does not move the mesh
-    /// while another batch has copies to its block that are not recorded. If the copies are lost,
+    /// Returns the vertices of a mesh, as the destination or source of copies. [`MeshArena::compact`] does not move the
+    /// mesh while another batch has copies to its block that are not recorded. If the copies are lost,
     /// [`MeshArena::take_content_lost`] returns `true`.
     ///
     /// # Errors
@@ -348,18 +350,18 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
         if held.is_moving { Err(ContentsError::Moving) } else { Ok(held.place) }
     }
 
-    /// Returns the vertex buffer and the index buffer of a block; `None` if there is no such block.
+    /// Returns the vertex buffer and the index buffer of a block. Returns `None` if there is no such block.
     #[must_use]
     pub fn block(&self, block: u32) -> Option<(&Buffer<D>, &Buffer<D>)> {
         let block = self.blocks.get(block as usize)?.as_ref()?;
         Some((&block.vertices, &block.indices))
     }
 
-    /// Completes moves whose copies are done, and frees the ranges and blocks that no submission uses. Call it once a
-    /// frame. `insert` calls it before it creates a block.
+    /// Completes the moves for which the copies are done, and frees the ranges and blocks that no submission uses. Call
+    /// it once a frame. `insert` calls it before it creates a block.
     ///
     /// # Errors
-    /// The device is lost, or a timeline could not be read. Parts that are known to be complete are freed anyway.
+    /// The device is lost, or a timeline could not be read. Ranges that are known to be unused are freed anyway.
     pub fn reclaim(&mut self) -> Result<(), ContentsError> {
         let mut passed = Passed::default();
         let read = self.memory.shared().read(&mut passed);
@@ -385,8 +387,9 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
 
     /// Moves meshes out of the block with the fewest vertices in use, if the other blocks have room for them: at most
     /// `bytes_max`. Adds the copies to `batch`, which must be recorded in `frame`. The meshes are drawn from their old
-    /// place until the frame is complete, and a later [`MeshArena::reclaim`] has seen it. If the frame is discarded, they
-    /// stay. An empty block is freed. Returns the number of bytes that are copied.
+    /// place until the frame is complete, and a later [`MeshArena::reclaim`] has noticed it. If the frame is discarded,
+    /// the meshes stay in their old place. [`MeshArena::reclaim`] frees the block once it is empty. Returns the number
+    /// of bytes that are copied.
     ///
     /// If another batch has copies to that block that are not recorded, no mesh is moved: the copies would write to the
     /// old places.
@@ -444,12 +447,12 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
         Ok(())
     }
 
-    /// Ends the moves whose frames are over.
+    /// Ends the moves of frames that are complete or were discarded.
     fn settle(&mut self, passed: &Passed) {
         let lost: Vec<u32> = (0..)
             .zip(&self.blocks)
             .filter(|(_, block)| {
-                // Both, because each loss is reported once.
+                // Both buffers are queried, because each loss is reported once.
                 let lost = |block: &Block<D>| block.vertices.take_content_lost() | block.indices.take_content_lost();
                 block.as_ref().is_some_and(lost)
             })
@@ -471,8 +474,8 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
         }
     }
 
-    /// Ends a move, and replaces the place of the mesh if there is another one. Returns the previous place; `None` if
-    /// the mesh does not exist any more.
+    /// Ends a move, and replaces the place of the mesh if there is another one. Returns the previous place. Returns
+    /// `None` if the place was not replaced, or the mesh does not exist any more.
     fn end_of_move(&mut self, slot: u32, to: Option<Place>) -> Option<Place> {
         let held = self.meshes[slot as usize].as_mut()?;
         held.is_moving = false;
@@ -484,7 +487,8 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
     }
 
     /// Returns `true` if copies to the arena were lost since the last call, because their frame was discarded. Meshes
-    /// that were inserted for that frame must then be inserted again. Meshes that were being moved are not affected.
+    /// that were inserted or written for that frame must then be inserted or written again. Meshes that were being
+    /// moved are not affected.
     #[must_use = "each loss is reported once"]
     pub fn take_content_lost(&mut self) -> bool {
         self.settle(&Passed::default());

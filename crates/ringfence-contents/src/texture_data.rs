@@ -7,12 +7,13 @@
 //!
 //! | file | formats | refused |
 //! |---|---|---|
-//! | KTX 2 | each portable colour format, depth alone, stencil alone; whole or compressed with Zstandard | BasisLZ and other universal formats, which need a transcoder; ZLIB; depth with stencil |
+//! | KTX 2 | each portable colour format, depth alone, stencil alone; uncompressed or compressed with Zstandard | BasisLZ and other universal formats, which need a transcoder; ZLIB; depth with stencil |
 //! | DDS | each portable colour format of DXGI, depth alone; of the Direct3D 9 formats those with a portable format of equal bytes | other formats, cube maps without all six faces |
 //! | an image of the crate `image` | 8 and 16 bits per channel, and 32 bits of floating point | |
 //!
-//! Each constructor checks that the file has exactly the bytes of its texture, O(bytes). An uncompressed KTX 2 file with one mip
-//! level lends its bytes, and so does an image whose channels need no conversion. All other bytes are copied.
+//! Each constructor checks that the file has exactly the bytes of its texture, O(bytes). The bytes of an uncompressed
+//! KTX 2 file with one mip level are borrowed, and those of an image that needs no conversion. All other bytes are
+//! copied.
 
 #[cfg(feature = "dds")]
 mod dds;
@@ -30,14 +31,15 @@ use ringfence_upload::{ChainOrder, TransferError, UploadBatch, UploadRing};
 use crate::device::record::TextureParts;
 use crate::device::{Device, Dimension, Format, Kind, TextureDesc, TextureUsage, Textures};
 
-/// A texture file cannot become a texture.
+/// Reason why a texture file cannot become a texture.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TextureDataError {
     /// The file is damaged, or is not a file of this kind.
     #[error("the file cannot be read: {0}")]
     Damaged(String),
-    /// No portable format has the same bytes as the format of the file.
+    /// No portable format has the same bytes as the format of the file, or the texture cannot have views of the
+    /// requested format.
     #[error("the format {0} has no portable format of equal bytes: convert the file")]
     Format(String),
     /// The file uses a feature that is not supported.
@@ -56,8 +58,9 @@ pub enum TextureDataError {
 /// Encoding of the colours of an image.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum ColorEncoding {
-    /// Colours for display, such as photographs and albedo maps. Images of 8 bits with three or four channels get an sRGB
-    /// format, so shaders read linear values. There is no sRGB format for other images: shaders read their values unchanged.
+    /// Colours for display, such as photographs and albedo maps. Images of 8 bits with three or four channels get an
+    /// sRGB format, so shaders read linear values. There is no sRGB format for other images: shaders read their values
+    /// unchanged.
     #[default]
     Srgb,
     /// Values, such as normals and roughness: shaders read them unchanged.
@@ -88,14 +91,14 @@ pub struct TextureData<'a> {
 }
 
 impl<'a> TextureData<'a> {
-    /// Combines a description with its bytes: all mip levels and layers in `order`, each tightly packed. The usage of the
-    /// description is ignored.
+    /// Combines a description with its bytes: all mip levels and layers in `order`, each tightly packed. The usage of
+    /// the description is ignored.
     ///
     /// # Errors
     /// - [`TextureDataError::Size`] if the bytes are not exactly those of the texture.
     /// - [`TextureDataError::Damaged`] if the texture has no texels, or more mip levels than its extent allows.
-    /// - [`TextureDataError::Unsupported`] for formats with depth and stencil, for more than one sample, and for arrays of
-    ///   three-dimensional textures.
+    /// - [`TextureDataError::Unsupported`] for formats with both depth and stencil or several planes, for more than one
+    ///   sample, and for arrays of three-dimensional textures.
     pub fn new(
         desc: TextureDesc,
         order: ChainOrder,
@@ -128,8 +131,8 @@ impl<'a> TextureData<'a> {
         self.order
     }
 
-    /// Replaces the format with another one that interprets the same bytes, for instance to read the colours of a DDS file
-    /// without a colour encoding as sRGB.
+    /// Replaces the format with another one that interprets the same bytes, for instance to read the colours of a DDS
+    /// file without a colour encoding as sRGB.
     ///
     /// # Errors
     /// [`TextureDataError::Format`] if a texture of the old format cannot have views of the new one.
@@ -180,7 +183,7 @@ fn check(desc: &TextureDesc) -> Result<TextureParts, TextureDataError> {
     Ok(parts)
 }
 
-/// Returns the bytes of a mip level with all its layers. Saturates, so that a damaged file has fewer.
+/// Returns the bytes of a mip level with all its layers. Saturates on overflow; a damaged file then has fewer bytes.
 fn mip_bytes(parts: &TextureParts, mip: u32) -> u64 {
     parts.layer_bytes(mip, parts.format.first_aspect()).saturating_mul(parts.layers.into())
 }

@@ -26,7 +26,7 @@ use ringfence_memory::resource::{AsBufferSlice, BufferSlice};
 use ringfence_memory::{AllocationDesc, Allocator, Buffer};
 use ringfence_upload::{BatchError, Staged, UploadBatch, UploadError, UploadRing};
 
-/// Changed ranges that are nearer to each other than this number of bytes are copied as one range.
+/// Changed ranges that are at most this number of bytes apart are copied as one range.
 const GAP_BYTES: usize = 256;
 /// The largest number of separate changed ranges. Beyond it, the nearest ranges are joined.
 const RANGES_MAX: usize = 64;
@@ -38,7 +38,8 @@ const FIRST_BYTES: u64 = 4096;
 pub struct GpuVecDesc<'a> {
     /// Usages of the buffer; usages for copies are added.
     pub usage: BufferUsage,
-    /// Largest number of bytes that one call of [`GpuVec::update`] stages. The rest follows in later calls.
+    /// Largest number of bytes that one call of [`GpuVec::update`] stages, but at least one element. The rest follows
+    /// in later calls.
     pub update_bytes_max: u64,
     /// Name for reports and for the driver's objects.
     pub name: &'a str,
@@ -71,8 +72,8 @@ pub struct Updated {
 /// elements, because the barriers of the batch order the copies behind it. Before an update, the program must make the
 /// queue wait for work on other queues that reads the vector.
 ///
-/// A buffer that is too small is replaced by one of at least twice the size: the old elements are copied on the device,
-/// and the old buffer is retired.
+/// A buffer that is too small is replaced by one of at least twice the size, and retired. Unchanged elements are copied
+/// on the device, or uploaded again if unrecorded copies still write to the old buffer.
 ///
 /// The host keeps a copy of the elements. So the vector can be read at any time, and elements whose upload was lost
 /// with a discarded frame are uploaded again.
@@ -145,7 +146,7 @@ impl<D: Device, T: NoUninit> GpuVec<D, T> {
     }
 
     /// Returns the buffer as a range that contains exactly the elements, for a view. Returns `None` if there are no
-    /// elements, or no update has been made since there are.
+    /// elements, or if they do not fit into the buffer before the next update.
     #[must_use]
     pub fn slice(&self) -> Option<GpuSlice<'_, D>> {
         let size = size_of_val(self.values.as_slice()) as u64;
@@ -278,7 +279,8 @@ impl<D: Device, T: NoUninit> GpuVec<D, T> {
         Ok(updated)
     }
 
-    /// Replaces the buffer with a larger one. Adds a copy of the elements that have not changed, and returns its size.
+    /// Replaces the buffer with a larger one. Adds a copy of the kept elements to `batch`, and returns its size in
+    /// bytes.
     fn grow(&mut self, batch: &mut UploadBatch<D>) -> Result<u64, ContentsError> {
         let needed = size_of_val(self.values.as_slice()) as u64;
         let held = self.buffer.as_ref().map_or(0, Buffer::size);
@@ -310,7 +312,7 @@ impl<D: Device, T: NoUninit> GpuVec<D, T> {
         Ok(kept)
     }
 
-    /// Returns the number of first elements that contain all elements of the buffer that have not changed.
+    /// Returns the length of the shortest prefix of the buffer that contains all unchanged elements.
     fn kept(&self) -> usize {
         let len = self.values.len().min(self.capacity());
         match self.changed.last() {

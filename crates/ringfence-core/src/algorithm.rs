@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`Algorithm::Tlsf`] | all sizes | O(1) |
 //! | [`Algorithm::Buddy`] | sizes near powers of two | O(log n) |
-//! | [`Algorithm::FreeList`] | little waste: exact best fit | O(log n) expected |
+//! | [`Algorithm::FreeList`] | little waste: exact best fit | O(log n) expected; more with large alignments |
 //! | [`Algorithm::Equal`] | one size | O(1) amortised |
 //! | [`Algorithm::Linear`] | ordered lifetimes: stack, double stack, ring | O(1) amortised |
 
@@ -27,8 +27,8 @@ pub enum Algorithm {
     Tlsf,
     /// Powers of two in a binary tree ([`Buddy`]).
     Buddy {
-        /// Size of the smallest block, in units: a power of two. A heap has at most 2²⁹ granules; each granule takes 16
-        /// to 20 bytes of host memory.
+        /// Size of the smallest block, in units: a power of two. A heap has at most 2²⁹ granules, and at most 2⁶³
+        /// units. Each granule takes 16 to 20 bytes of host memory.
         granule: u64,
     },
     /// Exact best fit ([`FreeList`]).
@@ -43,7 +43,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Returns the size of the largest heap that the algorithm supports, in units: 2²⁹ granules for
+    /// Returns an upper limit of the heaps that the algorithm supports, in units: 2²⁹ granules for
     /// [`Algorithm::Buddy`], `u64::MAX` for the others.
     #[must_use]
     pub const fn capacity_max(self) -> u64 {
@@ -73,8 +73,12 @@ impl AnyAllocator {
     /// Creates an allocator of `capacity` units, all free.
     ///
     /// # Panics
-    /// If the block size of [`Algorithm::Equal`] is 0; if a buddy's granule is not a power of two, or the heap has more
-    /// granules than [`Buddy::new`] allows.
+    /// If one of these holds:
+    ///
+    /// - The capacity is 0, for [`Algorithm::Buddy`] or [`Algorithm::FreeList`].
+    /// - The block size of [`Algorithm::Equal`] is 0.
+    /// - The granule of [`Algorithm::Buddy`] is not a power of two, the capacity exceeds 2⁶³, or there are more than
+    ///   2²⁹ granules.
     #[must_use]
     pub fn new(algorithm: Algorithm, capacity: u64) -> Self {
         match algorithm {
@@ -196,7 +200,7 @@ impl BlockSource for VirtualBlocks {
 }
 
 /// A virtual allocator: divides a resource that this library does not manage into ranges, without a device. If no block
-/// fits a request, a block is added.
+/// has room for a request, adds a block.
 ///
 /// ```
 /// use ringfence_core::algorithm::{Algorithm, VirtualAllocator, virtual_allocator};
@@ -221,7 +225,7 @@ pub const fn virtual_allocator(algorithm: Algorithm, desc: crate::blocks::Blocks
 }
 
 /// A range allocator that can be created for an [`Algorithm`]: [`AnyAllocator`] for any algorithm, or [`Tlsf`] for code
-/// that uses only this one.
+/// that uses only this algorithm.
 pub trait Cutter: RangeAllocator + Peek {
     /// Creates an allocator of `capacity` units, all free. [`Tlsf`] ignores `algorithm`.
     fn cut(algorithm: Algorithm, capacity: u64) -> Self;
@@ -235,7 +239,7 @@ pub trait Cutter: RangeAllocator + Peek {
     fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range>;
 
     /// Returns the number of units that a live range occupies, including the units that were added by rounding. `slot`
-    /// and `size` are those of the range. May return 0 if the range was freed.
+    /// and `size` are those of the range. If the range was freed, the result has no meaning.
     fn taken(&self, slot: u32, size: u64) -> u64;
 
     /// Returns `true` if an allocator of `capacity` units, all free, would grant the request.

@@ -1,19 +1,19 @@
 //! Sizes of the blocks of a heap.
 //!
 //! ```text
-//!   all blocks    0     4     12     28     60 … 2 Gi     2 Gi      4 Gi       8 Gi …
-//!   next block    4     8     16     32     32 … 32       64        128        max        twice all, up to 32 MiB;
-//!                                                                                         later a 32nd of all
+//!   MiB of all blocks    0    4    12   28   60 … 2,047   2,048   4,096   8,192 …
+//!   MiB of the next      4    8    16   32   32 … 32      64      128     256 …     twice all, up to 32 MiB; later a
+//!                                                                                   32nd of all, up to the maximum
 //! ```
 //!
-//! A small block becomes empty sooner, and its unused end is smaller. The driver needs time
-//! for each MiB that it allocates or frees (about 20 µs on a large card), and some drivers let other threads wait
-//! meanwhile. So a program that streams is stopped for a short time by a small block.
+//! The sizes are rounded down to a power of two. A small block becomes empty sooner, and its unused end is smaller. The
+//! driver needs time for each MiB that it allocates or frees (about 20 µs on a large card), and some drivers make other
+//! threads wait meanwhile. So if a program streams, a small block delays it only for a short time.
 //!
-//! A block is at most an eighth of its heap: in a heap of 256 MiB, device blocks have 1 MiB to 32 MiB. No block is
-//! created before the first request. Every operation is O(1).
+//! A regular block has at most an eighth of its heap, but at least 64 KiB: in a heap of 256 MiB, blocks have 1 MiB to
+//! 32 MiB. Every operation is O(1).
 
-/// Maximum number of sizes that [`BlockSizes::tries`] returns.
+/// Maximum number of sizes that [`BlockSizes::tries`] and [`BlockSizes::to_hold`] return.
 pub const SIZES_MAX: usize = 4;
 
 /// Rule for the sizes of the blocks of a heap, from `first` to `max`. See the [module](self).
@@ -33,7 +33,7 @@ impl BlockSizes {
     const LEAST: u64 = 64 << 10;
     /// Size up to which each block is twice as large as the previous one.
     const DOUBLED_MAX: u64 = 32 << 20;
-    /// Divisor of the bytes of all blocks for later blocks.
+    /// A later block has the bytes of all blocks divided by this number.
     const SHARE: u64 = 32;
     const HALVINGS: u32 = SIZES_MAX as u32 - 1;
 
@@ -92,8 +92,8 @@ impl BlockSizes {
         (0..=self.halvings).map(move |halving| wanted >> halving).filter(move |bytes| *bytes >= need)
     }
 
-    /// Does the same as [`BlockSizes::tries`], but first returns the sizes of `self.at_least(bytes_min)`, which are
-    /// larger. Returns at most 2 × [`SIZES_MAX`] sizes.
+    /// Does the same as [`BlockSizes::tries`]. If `bytes_min` exceeds the regular size, returns the sizes of
+    /// `self.at_least(bytes_min)` first, and then only smaller ones. Returns at most 2 × [`SIZES_MAX`] sizes.
     pub fn tries_from(self, held: u64, need: u64, bytes_min: u64) -> impl Iterator<Item = u64> + Clone {
         let large = if bytes_min > self.present(held) { usize::MAX } else { 0 };
         let larger = self.at_least(bytes_min).tries(held, need).take(large);

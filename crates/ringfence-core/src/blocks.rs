@@ -27,10 +27,12 @@
 //!
 //! | operation | cost, in addition to that of the blocks' allocators |
 //! |---|---|
-//! | `try_allocate` | O(log blocks), plus one attempt for each block that has enough free units but no fitting span |
-//! | `try_allocate_by` | the same; O(blocks) if the oldest block is first |
-//! | `free`, `allocate_in` | O(1); O(log blocks) if the order of the blocks changes, or if a request failed in the block |
-//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(log blocks + empty ones); `insert`: host memory |
+//! | `try_allocate` | O(log blocks), or O(blocks) if the oldest block is first; O(blocks) if the request fails |
+//! | … for each block that has enough free units but no fitting span | one attempt, or O(1) if it is skipped |
+//! | `try_allocate_by` | the same, but no block is skipped |
+//! | `free`, `allocate_in` | O(1), or O(log blocks) if the order of the blocks changes |
+//! | … an allocation in an empty block | O(empty blocks) more |
+//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(log blocks + empty blocks); `insert`: host memory |
 //! | `get`, `is_live`, `block_count`, `empty_count` | O(1) |
 //! | `statistics`, `iter`, `drain` | O(blocks) |
 
@@ -132,7 +134,7 @@ pub struct Blocks<A, H, O = FullestFirst> {
 }
 
 impl<A, H> Blocks<A, H> {
-    /// Creates an empty list of blocks. A request tries the fullest block first that has enough free units.
+    /// Creates an empty list of blocks. A request first tries the fullest block that has enough free units.
     #[must_use]
     pub const fn new(desc: BlocksDesc) -> Self {
         Self::with_order(desc, FullestFirst(index::Index::new()))
@@ -140,8 +142,9 @@ impl<A, H> Blocks<A, H> {
 }
 
 impl<A, H> Blocks<A, H, OldestFirst> {
-    /// As [`Blocks::new`], but a request tries the oldest block first. A block in a reused slot counts as old as the
-    /// slot. Needs less memory if ranges of many sizes are replaced again and again.
+    /// Creates an empty list of blocks. A request first tries the oldest block. A block in a reused slot counts as old
+    /// as the slot. If ranges of many sizes are replaced again and again, this order needs less memory than that of
+    /// [`Blocks::new`].
     #[must_use]
     pub const fn oldest_first(desc: BlocksDesc) -> Self {
         Self::with_order(desc, OldestFirst::new())
@@ -164,7 +167,7 @@ impl<A, H, O> Blocks<A, H, O> {
 }
 
 impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
-    /// Returns the description from [`Blocks::new`].
+    /// Returns the description with which the blocks were created.
     #[must_use]
     pub const fn desc(&self) -> &BlocksDesc {
         &self.desc
@@ -184,7 +187,8 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
     ///
     /// # Errors
     /// The size is 0, or the alignment is not a power of two. [`AllocError::OutOfSpace`] if no block grants the
-    /// request; its sizes are those of all blocks together (O(blocks)). A failed call changes nothing.
+    /// request; it reports the free units of all blocks together, and the largest free span of any block (O(blocks)). A
+    /// failed call changes no range.
     #[inline]
     pub fn try_allocate(&mut self, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
         check_request(size, alignment, u64::MAX)?;
@@ -205,8 +209,8 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
     }
 
     /// Calls `ask` with the allocator of each block that has at least `size` free units, in the order of the blocks,
-    /// until `ask` returns a range. Returns `None` if no call returns a range; nothing is then changed. Used like
-    /// [`Blocks::try_allocate`], with another method of the allocator.
+    /// until `ask` returns a range. Returns `None` if no call returns a range. Used like [`Blocks::try_allocate`], with
+    /// another method of the allocator.
     pub fn try_allocate_by(
         &mut self,
         size: u64,
@@ -227,7 +231,8 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
     }
 
     /// Returns the slot of the first block with at least `size` free units, in the order of the blocks. If `slot` is
-    /// given, searches after that slot. Ignores the bounds of the blocks, because they hold for `allocate` only.
+    /// given, searches after that slot. Skips no block because of an earlier failure (see `order.rs`): the failure was
+    /// one of `allocate`, not of the caller's method.
     fn with_room(&self, slot: Option<u32>, size: u64) -> Option<u32> {
         self.order.with_room(slot, size, |slot| self.slots[slot].as_ref().map(|block| block.free_size))
     }
@@ -236,7 +241,7 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
     ///
     /// # Errors
     /// The error of the block's allocator; [`AllocError::TooLarge`] with a capacity of 0 if the block was removed or
-    /// belongs to other [`Blocks`]. A failed call changes nothing.
+    /// belongs to other [`Blocks`]. A failed call changes no range.
     pub fn allocate_in(&mut self, id: BlockId, size: u64, alignment: u64) -> Result<BlockAllocation, AllocError> {
         check_request(size, alignment, u64::MAX)?;
         let block = self.block_mut(id).ok_or(AllocError::TooLarge { size, capacity: 0 })?;
@@ -246,8 +251,7 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
     }
 
     /// Calls `ask` with the allocator of the block. Returns `None` if `ask` returns `None`, or if the block was removed
-    /// or belongs to other [`Blocks`]; nothing is then changed. Used like [`Blocks::allocate_in`], with another method
-    /// of the allocator.
+    /// or belongs to other [`Blocks`]. Used like [`Blocks::allocate_in`], with another method of the allocator.
     pub fn allocate_in_by(
         &mut self,
         id: BlockId,
@@ -278,7 +282,7 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
     #[cold]
     fn refuse(&self, allocation: &BlockAllocation) -> FreeError {
         // If the block belonged to these blocks, the range was freed before the block was removed, because only empty
-        // blocks are removed.
+        // blocks are removed. (After `drain`, all ranges count as freed.)
         if self.serials.drew(allocation.block_serial) { allocation.stale() } else { allocation.foreign() }
     }
 
@@ -382,8 +386,8 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
         self.take_empty_of(|_| true)
     }
 
-    /// Calls `may_go` with the heaps of the empty blocks, and removes the block that has been empty longest of those
-    /// for which it returns `true`. Returns `None` if there is none. O(empty blocks).
+    /// Removes the block that has been empty longest among those for which `may_go` returns `true`. `may_go` receives
+    /// the heap of an empty block. Returns `None` if there is no such block. O(log blocks + empty blocks).
     pub fn take_empty_of(&mut self, may_go: impl Fn(&H) -> bool) -> Option<(BlockId, H)> {
         let found = self.empties.iter().find_map(|empty| {
             let block = self.slots[empty.slot as usize].as_ref()?;
@@ -426,19 +430,20 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
         self.slots.get_mut(id.slot as usize)?.as_mut().filter(|block| block.serial == id.serial)
     }
 
-    /// Returns the heap and the allocator of a block; `None` if the block was removed or belongs to other blocks.
+    /// Returns the heap and the allocator of a block. Returns `None` if the block was removed or belongs to other
+    /// blocks.
     #[must_use]
     pub fn get(&self, id: BlockId) -> Option<(&H, &A)> {
         self.block(id).map(|block| (&block.heap, &block.allocator))
     }
 
-    /// As [`Blocks::get`], with a mutable heap.
+    /// Does the same as [`Blocks::get`], but the heap is mutable.
     #[inline]
     pub fn get_mut(&mut self, id: BlockId) -> Option<(&mut H, &A)> {
         self.block_mut(id).map(|block| (&mut block.heap, &block.allocator))
     }
 
-    /// Returns the heap of a block, mutably; `None` if the block was removed or belongs to other blocks.
+    /// Returns the heap of a block, mutably. Returns `None` if the block was removed or belongs to other blocks.
     pub fn heap_mut(&mut self, id: BlockId) -> Option<&mut H> {
         self.block_mut(id).map(|block| &mut block.heap)
     }
@@ -455,7 +460,8 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
         slots.filter_map(|(slot, block)| block.as_ref().map(|block| (block.id(slot), &block.heap, &block.allocator)))
     }
 
-    /// Returns the free units and the capacity of a block; `None` if the block was removed or belongs to other blocks.
+    /// Returns the free units and the capacity of a block. Returns `None` if the block was removed or belongs to other
+    /// blocks.
     #[must_use]
     pub fn free_and_initial_size(&self, id: BlockId) -> Option<(u64, u64)> {
         self.block(id).map(|block| (block.allocator.free_size(), block.initial_size))
@@ -479,8 +485,8 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
         self.reused_size
     }
 
-    /// Returns the blocks without a live range, the longest empty one first: each with its size in units and the number
-    /// of ticks since [`Blocks::take_surplus`] first found it empty (0 before that).
+    /// Iterates over the blocks without a live range, the longest empty one first. Returns each with its size in units
+    /// and the number of ticks since [`Blocks::take_surplus`] first found it empty (0 before that).
     pub fn empties(&self) -> impl DoubleEndedIterator<Item = (BlockId, u64, u64)> + '_ {
         self.empties.iter().filter_map(|empty| {
             let block = self.slots[empty.slot as usize].as_ref()?;
@@ -488,8 +494,7 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
         })
     }
 
-    /// Returns statistics of all blocks together. O(blocks), so it can be called every frame. Sums saturate at
-    /// `u64::MAX`.
+    /// Returns statistics of all blocks together. O(blocks). Sums saturate at `u64::MAX`.
     #[must_use]
     pub fn statistics(&self) -> BlocksStatistics {
         let mut sums =
@@ -511,7 +516,7 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
 }
 
 impl<A: RangeAllocator, H> Block<A, H> {
-    /// Updates the free size after a grant. Returns the block's key, and `true` if the grant was the first.
+    /// Updates the free size after a grant. Returns the block's key, and `true` if the block was empty before.
     #[inline(always)]
     fn note_grant(&mut self) -> (Key, bool) {
         self.free_size = self.allocator.free_size();
@@ -521,7 +526,7 @@ impl<A: RangeAllocator, H> Block<A, H> {
     /// Allocates from the block.
     ///
     /// # Errors
-    /// An upper bound of the requests that the block grants, in units.
+    /// Returns an upper bound of the size of requests that the block grants, in units.
     #[inline(always)]
     fn grant(&mut self, size: u64, alignment: u64) -> Result<Range, u64> {
         if !self.allocator.may_hold(size) {

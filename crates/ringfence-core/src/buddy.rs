@@ -1,4 +1,4 @@
-//! A buddy allocator: blocks of powers of two, in a complete binary tree that is stored in one array.
+//! A buddy allocator: blocks with sizes that are powers of two, in a binary tree that is stored in one array.
 //!
 //! ```text
 //!   capacity 5, granule 1: a tree of 8 leaves; a node that begins at or above the capacity does not exist
@@ -28,8 +28,8 @@
 //! nodes than necessary.
 //!
 //! If the capacity is not a power of two, the end of the capacity cuts through at most one node of each order. Such a
-//! node is *clipped*: only its part below the capacity can be used. It is allocated as a whole if this part is free and
-//! large enough for the request. The bits of a clipped node are those of the whole nodes below it.
+//! node is *clipped*: only its part below the capacity can be used. It can be allocated as a whole if this part is free
+//! and large enough for the request. The bits of a clipped node are those of the whole nodes below it.
 //!
 //! | operation | cost | host allocations |
 //! |---|---|---|
@@ -39,8 +39,8 @@
 //! | `for_each_span` | O(spans · log granules) | 0 |
 //! | `validate` | O(granules) | 0 |
 //!
-//! Host memory: 16 to 20 bytes per granule. A range that is larger than a granule wastes less than its own size. If the
-//! alignment exceeds the size, the range wastes less than the alignment.
+//! Host memory: 16 to 20 bytes per granule. A range of at least a granule wastes less than its own size, or if its
+//! alignment exceeds the size, less than the alignment. A smaller range wastes the rest of its granule at least.
 
 use crate::range::{
     AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serials, Span, check_request,
@@ -77,14 +77,14 @@ const ROOT: usize = 1;
 /// ```
 pub struct Buddy {
     /// The values of the tree's nodes; `nodes[0]` is unused. Each granule has a leaf. The length is even, so that every
-    /// node except the root has a buddy. Each value is `USED`, or [`combine`] of the children's values.
+    /// node except the root has a buddy. The value of an inner node is `USED`, or [`combine`] of the children's values.
     nodes: Box<[u32]>,
     /// For each granule, the serial of the live range that begins at it; 0 if there is none.
     serials: Box<[u64]>,
     source: Serials,
     /// Capacity, in units.
     capacity: u64,
-    /// Free units: the capacity minus the lengths of the `USED` nodes below the capacity.
+    /// Free units: the capacity minus the units of the `USED` nodes, counted only inside the capacity.
     free: u64,
     /// Number of `USED` nodes.
     live: usize,
@@ -146,7 +146,7 @@ impl Buddy {
     }
 
     /// Returns the number of units that the live range of `slot` occupies, including the units that were added by
-    /// rounding; 0 if there is no such range. O(1).
+    /// rounding. Returns 0 if there is no such range. O(1).
     #[must_use]
     pub fn live_size(&self, slot: u32) -> u64 {
         let node = slot as usize;
@@ -218,12 +218,12 @@ impl Buddy {
         (self.granule_of(node, order) as u64) << self.granule_log2
     }
 
-    /// Returns the units of the node that are inside the capacity.
+    /// Returns the number of units of the node that are inside the capacity.
     fn length_of(&self, node: usize, order: u32) -> u64 {
         (1 << (self.granule_log2 + order)).min(self.capacity - self.offset_of(node, order))
     }
 
-    /// Returns the length of the clipped node of this order, in units; 0 if there is none.
+    /// Returns the length of the clipped node of this order, in units. Returns 0 if there is none.
     const fn clipped_length(&self, order: u32) -> u64 {
         self.capacity & ((1 << (self.granule_log2 + order)) - 1)
     }
@@ -347,7 +347,7 @@ impl RangeAllocator for Buddy {
             0 => 0,
             orders => 1 << (self.granule_log2 + orders.ilog2()),
         };
-        // Clipped nodes of lower orders are shorter.
+        // Clipped nodes of lower orders are not longer.
         let mut clipped = (0..=self.root_order).rev().map(|order| (order, self.clipped_length(order)));
         let longer = clipped.by_ref().take_while(|&(_, length)| length > whole);
         longer.filter(|&(order, _)| self.clipped_is_free(order)).map(|(_, length)| length).next().unwrap_or(whole)
@@ -397,7 +397,7 @@ impl RangeAllocator for Buddy {
     }
 }
 
-/// O(log granules).
+/// Costs O(log granules).
 impl Peek for Buddy {
     fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
         check_request(size, alignment, self.capacity).ok()?;

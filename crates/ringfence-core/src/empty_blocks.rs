@@ -10,6 +10,9 @@
 //!                └─────────────────────┴──  everything else was empty for the whole grace
 //! ```
 //!
+//! The *grace* is the number of ticks after which a block that stays empty is freed. A block that is freed because its
+//! grace is over is *stale*.
+//!
 //! | empty blocks | are freed |
 //! |---|---|
 //! | above the limit, beyond the number that is always kept | at the next reclaim |
@@ -17,23 +20,22 @@
 //! | among those that are always kept, but larger than `spare / 4` and than all live bytes together | after the grace |
 //!
 //! A program that frees and allocates the same bytes again and again would pay for new blocks each time. So if a block
-//! is created within a grace after blocks were freed because of the limit, the limit rises by that block's size. With
-//! each grace in which no such block is created, the rise halves, but not below the size of the empty blocks that were
-//! used again in that time.
+//! is created within a grace after blocks were freed because of the limit, the limit rises by the size of the new
+//! block, but not by more than the freed bytes. With each grace in which no such block is created, the rise halves, but
+//! not below the size of the empty blocks that were used again in that time.
 //!
 //! The grace adapts too. In a stream whose live bytes rise and fall, blocks are freed after their grace and created
-//! again soon. Each call of the driver then delays a frame. If a block is created within [`REGRET`] graces after
-//! another was freed because its grace was over, the grace doubles, up to 16 × its normal length. After 8 graces
-//! without such a block, the grace halves. If a block is freed because of the limit, the grace returns to its normal
-//! length.
+//! again soon. Each call of the driver can then delay a frame. If a block is created within [`REGRET`] graces after a
+//! stale block was freed, the grace doubles, up to 16 × its normal length. After 8 graces without such a block, the
+//! grace halves. If a block is freed because of the limit, the grace returns to its normal length.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | all | a few instructions, under the arena's lock |
 
-/// The share of the live bytes that may be empty: 1 / `LIVE_SHARE`.
+/// Share of the live bytes that may be empty: 1 / `LIVE_SHARE`.
 const LIVE_SHARE: u64 = 8;
-/// The share of the spare bytes up to which a block may stay empty permanently: 1 / `STAY_SHARE`.
+/// Share of the spare bytes: a block of up to 1 / `STAY_SHARE` of them may stay empty permanently.
 const STAY_SHARE: u64 = 4;
 
 /// If a block is created within this number of graces after a stale block was freed, the grace becomes longer.
@@ -58,7 +60,7 @@ pub struct EmptyBlocks {
     reused_before: u64,
     /// Number of times that the grace is doubled.
     doublings: u32,
-    /// The tick at which a block was last freed because its grace was over, until a block is created.
+    /// The tick at which a stale block was last freed; `None` once a block was created since.
     stale_at: Option<u64>,
     /// The tick of the latest change of `doublings`.
     doubled_at: u64,
@@ -76,8 +78,8 @@ pub struct ArenaBytes {
 }
 
 impl EmptyBlocks {
-    /// Returns the limits of an arena that keeps `spare` bytes even if few bytes are live. If `spare` is `u64::MAX`,
-    /// blocks are only freed after their grace.
+    /// Creates the limits of an arena that keeps `spare` bytes even if few bytes are live. If `spare` is `u64::MAX`,
+    /// blocks are freed only after their grace.
     #[must_use]
     pub const fn new(spare: u64) -> Self {
         Self { spare, rise: 0, freed: 0, changed_at: 0, reused_before: 0, doublings: 0, stale_at: None, doubled_at: 0 }
@@ -102,13 +104,13 @@ impl EmptyBlocks {
         block <= (self.spare / STAY_SHARE).max(live)
     }
 
-    /// Returns the present grace, for a normal one of `grace` ticks.
+    /// Returns the present grace, in ticks. `grace` is its normal length.
     #[must_use]
     pub const fn grace(&self, grace: u64) -> u64 {
         grace.saturating_mul(1 << self.doublings)
     }
 
-    /// Records that a block was freed because its grace was over.
+    /// Records that a stale block was freed.
     pub fn freed_stale(&mut self, tick: u64) {
         self.stale_at = Some(tick);
     }
@@ -154,7 +156,7 @@ impl EmptyBlocks {
 }
 
 /// Detects that a level was unloaded: after a reclaim, most of the live bytes are gone. Recycled objects and slots are
-/// then freed at once, because few of them would keep many blocks alive.
+/// then freed at once, because a few of them can keep many blocks alive.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct LivePeak {
     /// Peak of the live bytes. Each reclaim lowers it by a 64th, but not below the live bytes.
@@ -182,7 +184,7 @@ pub struct Unloads {
     peak: LivePeak,
     /// Bytes of recycled objects at the last reclaim.
     recycled: u64,
-    /// Tick of the last reclaim after which they were freed.
+    /// Tick of the last reclaim after which recycled objects and slots were freed.
     last: Option<u64>,
 }
 
@@ -257,11 +259,11 @@ mod tests {
         // A level that was loaded and unloaded between two reclaims.
         assert!(LivePeak::default().has_fallen(100 * MIB, 200 * MIB, SPARE, true));
         assert!(!LivePeak::default().has_fallen(101 * MIB, 200 * MIB, SPARE, true));
-        // A fall that was found too early is found later.
+        // If a fall is not reported because `may_act` is `false`, a later call reports it.
         let mut peak = LivePeak::default();
         assert!(!peak.has_fallen(0, 200 * MIB, SPARE, false));
         assert!(peak.has_fallen(0, 0, SPARE, true));
-        // A slow fall is none.
+        // A slow fall is not an unload.
         let mut peak = LivePeak::default();
         assert!((0..2_000).all(|nth| !peak.has_fallen((2_000 - nth) * MIB, 0, SPARE, true)));
     }
@@ -281,7 +283,8 @@ mod tests {
         assert!(!limits.is_exceeded(&all) && limits.may_stay(u64::MAX / 4, 0));
     }
 
-    /// A program that frees 1 GiB and allocates it again, every `period` ticks. Returns the blocks that it creates.
+    /// Simulates a program that frees 1 GiB and allocates it again, every `period` ticks. Returns the number of blocks
+    /// that it creates.
     fn created_by_a_loop(period: u64, rounds: u64) -> u64 {
         const GRACE: u64 = 48;
         const BLOCK: u64 = 256 * MIB;
@@ -332,7 +335,7 @@ mod tests {
         assert!(!reclaim(1_000, 1_000, 200, 100));
         assert!(reclaim(300, 1_000, 256, 101));
         assert!(!reclaim(44, 44, 0, 102));
-        // The next level is dropped too early, and found later.
+        // The next level is dropped less than a grace later, so its unload is reported after the grace.
         assert!(!reclaim(256, 1_000, 256, 120));
         assert!(!reclaim(256, 256, 256, 148));
         assert!(reclaim(256, 256, 256, 149));
@@ -366,12 +369,12 @@ mod tests {
             }
             assert_eq!(limits.grace(GRACE), grace, "tick {tick}");
         }
-        // Eight graces without a miss halve it.
+        // Eight graces without a miss halve the grace.
         limits.passed(870 + 8 * 768, GRACE, 0);
         assert_eq!(limits.grace(GRACE), 768);
         limits.passed(871 + 8 * 768, GRACE, 0);
         assert_eq!(limits.grace(GRACE), 384);
-        // An unload ends it.
+        // A block that is freed because of the limit resets the grace.
         limits.freed(256 * MIB, 10_000);
         assert_eq!(limits.grace(GRACE), 48);
     }

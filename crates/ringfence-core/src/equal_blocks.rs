@@ -38,7 +38,7 @@ impl EqualBlocks {
     /// Maximum number of blocks of an allocator.
     pub const BLOCKS_MAX: u32 = 1 << 24;
 
-    /// Returns an allocator of `capacity / block_size` free blocks, at most [`EqualBlocks::BLOCKS_MAX`].
+    /// Creates an allocator of `capacity / block_size` free blocks, at most [`EqualBlocks::BLOCKS_MAX`].
     ///
     /// # Panics
     /// If `block_size` is 0.
@@ -58,7 +58,7 @@ impl EqualBlocks {
         (self.capacity / self.block_size).min(u64::from(Self::BLOCKS_MAX))
     }
 
-    /// Returns the number of the block that is allocated next; `None` if all blocks are live.
+    /// Returns the number of the block that is allocated next. Returns `None` if all blocks are live.
     fn next(&self) -> Option<u32> {
         let fresh = || ((self.live.len() as u64) < self.block_count()).then_some(self.live.len() as u32);
         self.free.last().copied().or_else(fresh)

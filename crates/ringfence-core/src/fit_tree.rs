@@ -9,10 +9,10 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | new | O(blocks) |
-//! | first | O(log blocks) |
-//! | set | O(log blocks); O(1) if the maximum of the neighbourhood stays |
-//! | reserve | O(blocks) if the tree has fewer leaves: each time that the number of leaves doubles |
+//! | `new` | O(blocks) |
+//! | `first` | O(log blocks) |
+//! | `set` | O(log blocks); O(1) if the value of the leaf's parent does not change |
+//! | `reserve` | O(leaves) if the tree has too few; their number then at least doubles |
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -45,8 +45,8 @@ impl FitTree {
         Self { nodes, leaf_count }
     }
 
-    /// Returns the index of the first leaf with a value of at least `size`; `None` if there is none. `size` must not be
-    /// 0.
+    /// Returns the index of the first leaf with a value of at least `size`. Returns `None` if there is none. `size`
+    /// must not be 0.
     #[must_use]
     pub fn first(&self, size: u64) -> Option<usize> {
         self.nodes.get(1).is_some_and(|max| *max >= size).then(|| self.leaf_below(1, size))
@@ -61,7 +61,7 @@ impl FitTree {
         at - self.leaf_count
     }
 
-    /// Adds leaves of 0 until there are at least `count` leaves.
+    /// Adds leaves with the value 0 until there are at least `count` leaves.
     pub fn reserve(&mut self, count: usize) {
         if count > self.leaf_count {
             let old = &self.nodes[self.leaf_count..];

@@ -25,22 +25,23 @@
 //!
 //! | operation | cost (n: blocks) | host allocations |
 //! |---|---|---|
-//! | `new` | O(1) | 2 |
-//! | `reserve` | O(ranges) | 2 |
-//! | `allocate`, alignment 1 | O(log n) expected | only at a new maximum of n |
-//! | … other alignments | O(log n + k) expected; k blocks are too short once aligned | only at a new maximum of n |
+//! | `new` | O(1) | a few |
+//! | `reserve` | O(ranges) | at most 2 |
+//! | `allocate`, alignment 1 | O(log n) expected | only at a new maximum of blocks or ranges |
+//! | … other alignments | O(log n + k) expected; k blocks are too short once aligned | the same |
 //! | `free`, `free_at`, `largest_free` | O(log n) expected | 0 |
 //! | `find` | O(1) expected | 0 |
 //! | `is_live` | O(1) | 0 |
 //! | `free_size`, `live_count` | O(1) | 0 |
 //! | `for_each_span` | O(n) | 0 |
-//! | `validate` | O(n log n) expected | some |
+//! | `validate` | O(n) expected, plus the length of the hash table | some |
 //!
-//! Expected costs are averages over the hash values of the slots. They hold for any sequence of requests.
+//! Expected costs treat the hash values of the slots (in the treap) and of the offsets (in the hash table) as random.
 //!
-//! Drawbacks: best fit leaves small remainders, and each comparison in the treap reads two nodes. If a caller needs
-//! neither [`FreeList::find`] nor exact best fit, [`tlsf`](crate::tlsf) is faster. With many odd sizes and large
-//! alignments, k is large. If the caller rounds all sizes up to a common alignment, every block is aligned and k is 0.
+//! Drawbacks: best fit leaves small remainders, and each comparison in the treap reads two nodes. A caller that needs
+//! neither [`FreeList::find`] nor exact best fit should use [`tlsf`](crate::tlsf), which is faster. With many odd sizes
+//! and large alignments, k is large. If the caller rounds all sizes up to the largest alignment, every block is aligned
+//! and k is 0.
 
 mod by_offset;
 mod by_size;
@@ -53,7 +54,7 @@ use alloc::vec::Vec;
 use by_offset::OffsetIndex;
 use core::fmt;
 
-/// Slot of the circular list's head. In fields that contain another slot, it means "none".
+/// Slot of the circular list's head. As a child in the treap or as the next vacant slot, it means "none".
 const HEAD: u32 = 0;
 /// Bit of [`Node::prev_and_used`]: the block is used, not free.
 const USED: u32 = 1 << 31;
@@ -191,8 +192,8 @@ impl FreeList {
         Self { slab, by_offset: OffsetIndex::new(), source: Serials::new(), free: capacity }
     }
 
-    /// Reserves host memory for `ranges` live ranges in total. While at most this number of ranges is live, no call
-    /// allocates host memory. O(ranges).
+    /// Reserves host memory for `ranges` live ranges in total. While at most this number of ranges is live, no
+    /// allocation and no free allocates host memory. O(ranges).
     pub fn reserve(&mut self, ranges: usize) {
         // For each range, its block and a free block before it; a free block at the end; and the head.
         let nodes = ranges.saturating_mul(2).saturating_add(2);
@@ -200,7 +201,7 @@ impl FreeList {
         self.by_offset.reserve(ranges, &self.slab);
     }
 
-    /// Returns the live range that begins at `offset`; `None` if there is none. O(1) expected.
+    /// Returns the live range that begins at `offset`. Returns `None` if there is none. O(1) expected.
     #[must_use]
     pub fn find(&self, offset: u64) -> Option<Range> {
         let slot = self.by_offset.find(offset, &self.slab)?;
@@ -388,7 +389,7 @@ impl RangeAllocator for FreeList {
     }
 }
 
-/// O(log n) expected, as for an allocation.
+/// Searches as an allocation does, at the same cost.
 impl Peek for FreeList {
     fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
         check_request(size, alignment, self.capacity()).ok()?;

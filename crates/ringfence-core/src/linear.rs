@@ -15,7 +15,7 @@
 //! | [`Linear::reset`], [`Linear::mark`], [`Linear::rewind`] | O(1) |
 //!
 //! No call allocates host memory. Single parts are not freed; the page is reset as a whole. While the GPU may still
-//! read the page, it belongs in a [`crate::retire`] queue.
+//! read the page, the page belongs in a [`crate::retire`] queue.
 
 use crate::range::{AllocError, align_up, check_request};
 use core::fmt;
@@ -71,7 +71,7 @@ impl Linear {
         }
     }
 
-    /// Frees all parts. Marks that were made before are refused afterwards. O(1).
+    /// Frees all parts. Earlier marks are refused afterwards. O(1).
     pub const fn reset(&mut self) {
         self.used = 0;
         self.resets += 1;
@@ -83,8 +83,8 @@ impl Linear {
         Mark { used: self.used, resets: self.resets }
     }
 
-    /// Frees all parts that were allocated after the mark. Returns the number of units that became free, including
-    /// padding. So the page can be used as a stack. O(1).
+    /// Frees all parts that were allocated after the mark, so that the page can be used as a stack. Returns the number
+    /// of units that became free, including padding. O(1).
     ///
     /// A mark can be used several times, until the page is rewound to an earlier mark.
     ///

@@ -7,21 +7,21 @@
 //!   ring           ├─ d ─┤····├─ b ─┬─ c ─┤··········┤      a was freed, and d did not fit after c: d wrapped around
 //!                        └────┘ the next range is allocated here
 //!
-//!   low   [ a† b c d ]   in the order of allocation; † freed, but both an older and a younger range are still live
+//!   low   [ b c† d ]     in the order of allocation; † freed, but both an older and a younger range are still live
 //!   high  [ x y ]
 //! ```
 //!
-//! *Low* ranges are those from `allocate`, *high* ranges those from `allocate_high`. Ranges can be freed in any order.
-//! The space of a freed range becomes free once all older ranges, or all younger ranges, of its row are freed too.
-//! While there are high ranges, low ranges do not wrap around. While low ranges are wrapped around, allocations from
-//! the high end fail.
+//! *Low* ranges are those from `allocate`, *high* ranges those from `allocate_high`; each kind is a *row*. Ranges can
+//! be freed in any order. The space of a freed range becomes free once all older ranges, or all younger ranges, of its
+//! row are freed too. While there are high ranges, low ranges do not wrap around. While low ranges are wrapped around,
+//! allocations from the high end fail.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | `allocate`, `allocate_high`, `is_live`, `free_size` | O(1) |
 //! | `free` | O(1) amortised: each range is removed from its row once |
 //! | `for_each_span`, `validate` | O(ranges) |
-//! | host memory | 32 bytes per range, for the largest number of ranges so far |
+//! | host memory | 32 bytes per range of a row, for the largest number so far |
 
 use crate::range::{
     AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serial, Serials, Span, align_up,
@@ -186,8 +186,8 @@ impl LinearRanges {
         is_it.then_some(entry)
     }
 
-    /// Returns the size of the live range of `slot`, in units; 0 if the range was freed, even if its space is not free
-    /// yet.
+    /// Returns the size of the live range of `slot`, in units. Returns 0 if the range was freed, even if its space is
+    /// not free yet.
     #[must_use]
     pub fn live_size(&self, slot: u32) -> u64 {
         let row = if slot & HIGH != 0 { &self.high } else { &self.low };

@@ -17,20 +17,22 @@
 //! per frame.
 //!
 //! If an allocation has to wait for a block, the program cannot use further bytes meanwhile, and the count is too low.
-//! The mark is then doubled. Each block that is created in time sets the mark to twice the bytes used, but lowers it by
-//! at most a sixteenth. When an empty block is freed, the mark falls to its minimum.
+//! The mark is then doubled, up to four blocks. Each block that is created in time sets the mark to twice the bytes
+//! used, but lowers it by at most a sixteenth. When an empty block is freed, the mark falls to its minimum of half a
+//! block.
 //!
 //! Free bytes can be *unusable*: in holes that are too small for the requests. If a request finds no room although much
-//! is free, these bytes are added to the mark. Each block that is created in time lowers them by a sixteenth.
+//! is free, these bytes are added to the mark. Each block that is created in time lowers them by a sixteenth, and each
+//! empty block that is freed halves them.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | all | a few instructions, under the arena's lock |
 
-/// Low-water mark of one arena. Its minimum follows from the block size.
+/// Low-water mark of one arena.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct LowWater {
-    /// The mark that past use suggests, in bytes; 0 if there was none. [`LowWater::mark`] clamps it.
+    /// The mark that past use suggests, in bytes; 0 without past use. [`LowWater::mark`] clamps it.
     wanted: u64,
     /// Free bytes that a request could not use; they are added to the mark.
     unusable: u64,
@@ -67,7 +69,7 @@ impl LowWater {
         }
     }
 
-    /// Records that an empty block was freed, which resets the mark to its minimum, and halves the unusable bytes.
+    /// Records that an empty block was freed: resets the mark to its minimum, and halves the unusable bytes.
     pub fn idle(&mut self) {
         self.wanted = 0;
         self.unusable /= 2;
@@ -148,7 +150,7 @@ mod tests {
     #[test]
     fn free_bytes_that_a_request_could_not_use_raise_the_mark() {
         let mut water = LowWater::default();
-        // 400 MiB in holes: the next block is ordered when half a block more is free.
+        // 400 MiB in holes: the next block is ordered when fewer than 400 MiB and half a block are free.
         water.missed(64 * MIB, 400 * MIB);
         assert_eq!(water.mark(64 * MIB), 432 * MIB);
         water.missed(64 * MIB, 300 * MIB);
@@ -157,7 +159,7 @@ mod tests {
         assert_eq!(water.mark(64 * MIB), 407 * MIB);
         (0..400).for_each(|_| water.made(MIB));
         assert_eq!(water.mark(64 * MIB), 32 * MIB);
-        // Empty blocks that were not needed halve them, so that the same block is not created and freed again and
+        // A freed empty block halves the unusable bytes, so that the same block is not created and freed again and
         // again.
         water.missed(64 * MIB, 400 * MIB);
         water.idle();

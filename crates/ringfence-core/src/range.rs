@@ -10,9 +10,10 @@
 //! ```
 //!
 //! A [`Range`] has a *serial number that no other allocation of the process ever has*: each allocator takes blocks of
-//! 2²⁴ numbers from one counter of the process. A call that frees a range compares one 64-bit number. The comparison
-//! distinguishes a live range from a range that was freed already, a range of another allocator, and a forged range. No
-//! number is reused: after 2³⁸ blocks, the process panics.
+//! 2²⁴ numbers from one counter of the process. A call that frees a range compares the serial number and the offset of
+//! the range with those of the live range in the same slot. So the call refuses a range that was freed already, a range
+//! of another allocator, and a forged range. No number is reused: after 2³⁸ blocks, a call that needs a further block
+//! panics.
 //!
 //! Sizes, offsets and alignments are in *units*: bytes for memory, slots for descriptors.
 
@@ -46,7 +47,8 @@ impl Range {
         self.offset
     }
 
-    /// Returns the requested size, in units. The allocator may have reserved more units.
+    /// Returns the size, in units: the requested size, or for [`EqualBlocks`](crate::algorithm::EqualBlocks) the size
+    /// of a block. The allocator may have reserved more units.
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.size
@@ -88,8 +90,8 @@ impl Serial {
         self.0.get()
     }
 
-    /// Converts an integer to a serial; `None` for 0. Used by structures that store serials as integers, and by tests
-    /// that forge a serial.
+    /// Converts an integer to a serial. Returns `None` for 0. Used by structures that store serials as integers, and by
+    /// tests that forge a serial.
     #[must_use]
     pub const fn from_u64(number: u64) -> Option<Self> {
         match NonZeroU64::new(number) {
@@ -109,8 +111,8 @@ impl Serial {
 /// Source of serial numbers; each allocator has one.
 #[derive(Debug)]
 pub struct Serials {
-    /// The next number. If it is a multiple of [`Serials::BLOCK`], the block is used up, and the next number is the
-    /// first of a new block.
+    /// The next number of the block. If it is a multiple of [`Serials::BLOCK`], the block has no number left, and the
+    /// next call of [`draw`](Self::draw) takes a new block.
     next: u64,
 }
 
@@ -131,6 +133,9 @@ impl Serials {
     }
 
     /// Returns the next number. O(1). One of 2²⁴ calls accesses the counter that all threads share.
+    ///
+    /// # Panics
+    /// If a new block is needed and the process has drawn 2³⁸ blocks.
     #[inline]
     pub fn draw(&mut self) -> Serial {
         let number = match NonZeroU64::new(self.next) {
@@ -141,8 +146,8 @@ impl Serials {
         Serial(number)
     }
 
-    /// Returns `true` if `serial` is from the current block of this source. Returns `false` if `serial` belongs to
-    /// another allocator, or to an earlier block of this one: after 2²⁴ further allocations at the latest.
+    /// Returns `true` if `serial` is from the current block of this source. Returns `false` for a serial of another
+    /// allocator, and for a serial from an earlier block of this source. A block has 2²⁴ numbers.
     #[must_use]
     pub fn drew(&self, serial: Serial) -> bool {
         serial.block() == self.next.wrapping_sub(1) >> BLOCK_BITS
@@ -169,8 +174,8 @@ fn next_block() -> NonZeroU64 {
 }
 
 impl Serials {
-    /// Draws `count` consecutive blocks and returns their first number. Inlined, because a call would make the caller
-    /// save registers on the common path.
+    /// Draws `count` consecutive blocks and returns the first number of the first block. Inlined, because a call would
+    /// make the caller save registers on the common path.
     ///
     /// # Panics
     /// If the process has drawn 2³⁸ blocks.
@@ -186,7 +191,7 @@ impl Serials {
     }
 }
 
-/// Error of a failed allocation. The allocator is unchanged.
+/// Error of a failed allocation. No range is changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AllocError {
@@ -197,11 +202,11 @@ pub enum AllocError {
         /// Requested alignment, in units.
         alignment: u64,
     },
-    /// The request is larger than the empty allocator.
+    /// The requested size exceeds the largest size that the empty allocator can grant.
     TooLarge {
         /// Requested size, in units.
         size: u64,
-        /// Capacity of the allocator when empty, in units.
+        /// This largest size, in units: the capacity, or the size of a block.
         capacity: u64,
     },
     /// No free span fits the request now.
@@ -212,7 +217,7 @@ pub enum AllocError {
         alignment: u64,
         /// Total size of all free spans, in units.
         free: u64,
-        /// Size of the longest free span, in units.
+        /// [`RangeAllocator::largest_free`] of the allocator, in units.
         largest_free: u64,
     },
 }
@@ -249,8 +254,8 @@ pub enum FreeError {
         /// Units of the refused range.
         size: u64,
     },
-    /// Another allocator allocated the range. Also reported for a range of this allocator whose serial is from an
-    /// earlier block of 2²⁴ numbers.
+    /// Another allocator allocated the range. Also reported for a freed range of this allocator, if its serial is from
+    /// an earlier block of 2²⁴ numbers.
     Foreign {
         /// First unit of the refused range.
         offset: u64,
@@ -279,7 +284,7 @@ impl core::error::Error for FreeError {}
 pub struct Invalid {
     /// The violated rule.
     pub rule: &'static str,
-    /// Offset, index or number that violates the rule; the rule says which.
+    /// Offset, index or number that violates the rule. Its meaning depends on the rule.
     pub at: u64,
 }
 
@@ -301,7 +306,7 @@ impl fmt::Display for Invalid {
 
 impl core::error::Error for Invalid {}
 
-/// An allocator that frees only its own allocations, and detects others.
+/// An allocator that frees only its own allocations, and refuses others.
 pub trait Allocate {
     /// Type of an allocation.
     type Allocation;
@@ -311,7 +316,7 @@ pub trait Allocate {
     /// Allocates `size` units at an offset that is a multiple of `alignment`.
     ///
     /// # Errors
-    /// The size is 0, the alignment is not a power of two, or no free span fits. A failed call changes nothing.
+    /// The size is 0, the alignment is not a power of two, or no free span fits. A failed call changes no allocation.
     fn allocate(&mut self, size: u64, alignment: u64) -> Result<Self::Allocation, Self::Error>;
 
     /// Frees an allocation.
@@ -330,12 +335,13 @@ pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
     fn free_size(&self) -> u64;
 
     /// Returns the largest size that [`Allocate::allocate`] would grant now with an alignment of 1, in units. An
-    /// allocator with size classes may return an estimate that is wrong by less than one class. Returns 0 if and only
-    /// if no request would be granted.
+    /// allocator with size classes may return a value that is too small by less than one class. Returns 0 if and only
+    /// if no such request would be granted.
     fn largest_free(&self) -> u64;
 
-    /// Returns `false` only if a request of `size` with an alignment of 1 would fail now; if `true`, the request may
-    /// still fail. It can be cheaper than [`RangeAllocator::largest_free`], for callers that search several allocators.
+    /// Returns `false` only if a request of `size` with an alignment of 1 would fail now. If the result is `true`, the
+    /// request can still fail. For callers that search several allocators, this call can be cheaper than
+    /// [`RangeAllocator::largest_free`].
     fn may_hold(&self, size: u64) -> bool {
         size <= self.largest_free()
     }
@@ -363,11 +369,11 @@ pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
 
 /// A range allocator that can report the offset of the next allocation without allocating.
 pub trait Peek: RangeAllocator {
-    /// Returns the offset that [`Allocate::allocate`] would return now; `None` if the call would fail. As expensive as
-    /// that call.
+    /// Returns the offset that [`Allocate::allocate`] would return now. Returns `None` if that call would fail. Unless
+    /// an implementation states more, the cost is that of the call.
     fn peek(&self, size: u64, alignment: u64) -> Option<u64>;
 
-    /// Does the same as [`Peek::peek`] for an allocation from the high end. If the allocator does not allocate from the
+    /// Does the same as [`Peek::peek`] for an allocation from the high end. If the allocator cannot allocate from the
     /// high end, calls [`Peek::peek`].
     fn peek_high(&self, size: u64, alignment: u64) -> Option<u64> {
         self.peek(size, alignment)
@@ -403,7 +409,7 @@ pub const fn check_request(size: u64, alignment: u64, capacity: u64) -> Result<(
     Ok(())
 }
 
-/// Rounds `value` up to a multiple of `alignment` (a power of two); `None` if the result exceeds `u64::MAX`.
+/// Rounds `value` up to a multiple of `alignment` (a power of two). Returns `None` if the result exceeds `u64::MAX`.
 #[must_use]
 pub const fn align_up(value: u64, alignment: u64) -> Option<u64> {
     debug_assert!(alignment.is_power_of_two());

@@ -1,4 +1,5 @@
-//! A queue of items that are released once their points have passed, on independent timelines.
+//! A queue of items. Each item waits for points on one or several timelines, and is released once all of them have
+//! passed.
 //!
 //! ```text
 //!   batches, by index                            waiting: a list per timeline of value→batch, sorted by value
@@ -12,17 +13,17 @@
 //!
 //! Items that wait for the same set of points share a *batch*: the objects that are dropped in a frame form one batch
 //! or a few. A batch has an entry in the list of each timeline that it waits for, and counts these entries (`waits`).
-//! When the value of a timeline rises, the entries up to this value are removed from the front of its list. When a
-//! batch has no entry left, its items are ready. If a timeline does not advance, it delays only the items that wait for
-//! it; a single queue for all timelines would delay all items.
+//! When the value of a timeline has risen, `reclaim` removes the entries up to this value from the front of its list.
+//! When a batch has no entry left, its items are ready. If a timeline does not advance, it delays only the items that
+//! wait for it; a single queue for all timelines would delay all items.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`RetireQueue::retire`], if the values on each timeline do not decrease | O(points of the set) |
-//! | … with a value below a waiting one | O(log batches); a new batch also moves the shorter side of a list |
-//! | [`RetireQueue::reclaim`] | O(timelines), plus O(1) for each point that passed and each item released |
+//! | [`RetireQueue::retire`], if the values on each timeline do not decrease | O(points of the set · log timelines) |
+//! | … with a value below a waiting one | O(log batches) more; a new batch also moves the shorter side of a list |
+//! | [`RetireQueue::reclaim`] | O(timelines), plus O(1) for each point that passed and each item that is released |
 //! | [`RetireQueue::len`], [`RetireQueue::batches`] | O(1) |
-//! | [`RetireQueue::validate`] | O(batches × points) |
+//! | [`RetireQueue::validate`] | O(batches² + batches · points²) |
 //!
 //! Batches and lists are reused with their memory, so no host memory is allocated in steady state.
 
@@ -32,7 +33,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Number of batches that are compared with the set of a new item, before a new batch begins.
+/// Maximum number of batches that are compared with the set of a new item before a new batch begins.
 const LOOK_BACK: usize = 4;
 
 /// Items that are released once the GPU no longer uses them.
@@ -61,8 +62,8 @@ pub struct RetireQueue<T> {
     spare: Vec<usize>,
     /// One list for each timeline that an item has ever waited for, sorted by timeline.
     waiting: Vec<Waiting>,
-    /// Indices of the ready batches: they have items, and all their points have passed. In the order in which they will
-    /// be released.
+    /// Indices of the ready batches: they have items, and all their points have passed. The first one is released
+    /// first.
     ready: VecDeque<usize>,
     /// Number of items in all batches.
     len: usize,
@@ -77,7 +78,7 @@ pub struct Batch<T> {
     /// The points of the set, sorted by timeline; empty while the batch is spare. A vector, because it keeps its memory
     /// when it is cleared.
     points: Vec<SyncPoint>,
-    /// Number of the batch's entries in `waiting`: of its points that were not yet seen to have passed.
+    /// Number of the points that still have an entry in `waiting`.
     waits: usize,
     /// The items, in the order in which they were retired.
     items: VecDeque<T>,
@@ -104,9 +105,9 @@ impl<T> RetireQueue<T> {
         Self { batches: Vec::new(), spare: Vec::new(), waiting: Vec::new(), ready: VecDeque::new(), len: 0, latest: 0 }
     }
 
-    /// Adds an item that is released once `set` has passed. If the set is empty or has already passed, the next call of
-    /// [`RetireQueue::reclaim`] releases the item. O(points of the set), if the values on each timeline do not decrease
-    /// from call to call.
+    /// Adds an item that is released once all points of `set` have passed. If the set is empty or its points have
+    /// passed already, the next call of [`RetireQueue::reclaim`] releases the item. If the values on each timeline do
+    /// not decrease from call to call, O(points of the set · log timelines).
     #[inline]
     pub fn retire(&mut self, set: &SyncSet, item: T) {
         let batch = match self.batches.get(self.latest) {
@@ -117,7 +118,7 @@ impl<T> RetireQueue<T> {
         self.push(batch, item);
     }
 
-    /// Adds items that wait for the same set. O(points of the set + items).
+    /// Adds items that wait for the same set. O(items), plus the cost of one call of [`RetireQueue::retire`].
     ///
     /// If the iterator panics, the items before the panic are retired.
     pub fn retire_batch(&mut self, set: &SyncSet, items: impl IntoIterator<Item = T>) {
@@ -144,9 +145,10 @@ impl<T> RetireQueue<T> {
         self.latest
     }
 
-    /// Returns a batch that waits for an equal set. Compares only the last [`LOOK_BACK`] batches before the position of
-    /// a new one in the list of the set's first timeline; usually the last one is equal. More than one is compared, so
-    /// that objects of a few frames that are dropped alternately do not get one batch each.
+    /// Returns a batch that waits for an equal set. In the list of the set's first timeline, compares only the last
+    /// [`LOOK_BACK`] batches before the position of a new one; usually the last of them is equal. Several are compared
+    /// because objects of different frames can be dropped alternately, and each object would begin a new batch. If the
+    /// set is empty, compares only the last ready batch.
     fn find(&self, set: &SyncSet) -> Option<usize> {
         let Some(first) = set.iter().next() else {
             return self.ready.back().copied().filter(|&batch| self.batches[batch].points.is_empty());
@@ -188,8 +190,8 @@ impl<T> RetireQueue<T> {
         &mut self.waiting[index]
     }
 
-    /// Releases exactly the items whose sets have passed, and returns their number. Reads the progress of each timeline
-    /// that an item waits for once. A point that has passed is not checked again, because values only rise.
+    /// Releases exactly the items whose points have all passed, and returns their number. For each timeline with
+    /// waiting items, reads the progress once. A point that has passed is not checked again, because values only rise.
     ///
     /// Items with equal sets are released in the order in which they were retired.
     ///
@@ -216,7 +218,7 @@ impl<T> RetireQueue<T> {
         let mut released = 0;
         while released < max_items {
             let Some(&index) = self.ready.front() else { break };
-            // Releases all items of the batch except the last one; the batch remains ready meanwhile. The queue is
+            // Releases all items of the batch except the last one; the batch remains ready meanwhile. The queue must be
             // consistent at each call of `release`, because `release` may panic.
             let items = &mut self.batches[index].items;
             while released < max_items && items.len() > 1 {
@@ -235,8 +237,8 @@ impl<T> RetireQueue<T> {
         released
     }
 
-    /// Releases every item, even if its set has not passed, and returns the number of items. Call it if the device is
-    /// idle, lost or destroyed.
+    /// Releases every item, even if its points have not passed, and returns the number of items. Call it only if the
+    /// device is idle, lost or destroyed.
     ///
     /// # Panics
     /// If `release` panics, as in [`RetireQueue::reclaim`].
@@ -301,8 +303,8 @@ impl<T> RetireQueue<T> {
         self.batches.len() - self.spare.len()
     }
 
-    /// Iterates over the oldest point that an item waits for on each timeline, sorted by timeline, as of the last
-    /// reclaim. A caller that needs memory waits for these points. Skips timelines that no item waits for.
+    /// Iterates over the timelines that items wait for, in order, and returns the oldest point on each. A point that
+    /// has passed since the last reclaim is still included. A caller that needs memory waits for these points.
     pub fn oldest_points(&self) -> impl Iterator<Item = SyncPoint> + '_ {
         self.waiting.iter().filter_map(|list| {
             let oldest = list.entries.front()?;
@@ -315,10 +317,10 @@ impl<T> RetireQueue<T> {
         self.batches.iter().filter(|batch| !batch.items.is_empty())
     }
 
-    /// Checks all rules of the structure, for tests. O(batches × points); allocates host memory.
+    /// Checks all rules of the structure, for tests. O(batches² + batches · points²); allocates host memory.
     ///
     /// # Errors
-    /// The first violated rule, and the index of the batch or timeline that violates it.
+    /// The first violated rule.
     pub fn validate(&self) -> Result<(), Invalid> {
         let lists_of = self.validate_lists()?;
         let mut uses = vec![0; self.batches.len()];

@@ -1,4 +1,5 @@
-//! A ring buffer: each part is in use until the submission that it was allocated for is complete.
+//! A ring buffer. Each part is allocated for a submission, and is in use until this submission and all older ones are
+//! complete.
 //!
 //! ```text
 //!   positions in the sequence of all units ever allocated
@@ -10,7 +11,7 @@
 //!
 //!   0                                                     capacity
 //!   ├────────────┬──────┬──────────┬───────────┬─────────────┤
-//!   │ frame 4    │ 5    │   free   │ frame 3   │ frame 4  ▒▒ │    ▒▒ the tail of the buffer that frame 4 skipped,
+//!   │ frame 4    │ 5    │   free   │ frame 3   │ frame 4  ▒▒ │    ▒▒ the end of the buffer, which frame 4 skipped,
 //!   └────────────┴──────┴──────────┴───────────┴─────────────┘       because its next request did not fit there
 //!                       ▲          ▲
 //!                       │          └ offset of tail: head_offset - used, modulo the capacity
@@ -19,15 +20,15 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`Ring::allocate`] | O(1): no division, one comparison of tags; host allocation at a new maximum of entries |
+//! | [`Ring::allocate`] | O(1): no division, at most one comparison of tags; host memory at a new maximum of entries |
 //! | [`Ring::release_oldest`] | O(1) |
-//! | [`Ring::release_while`] | O(1) for each released entry, plus one call of the predicate |
+//! | [`Ring::release_while`] | O(1) for each released entry, plus one more call of the predicate |
 //! | [`Ring::iter`] | O(1) per entry |
 //! | [`Ring::validate`] | O(entries) |
 //!
 //! `head - tail` units are in use: 0 if the ring is empty, and `capacity` if it is full. Alignment padding and the
-//! skipped tail of the buffer count as used. They belong to the entry whose request caused them, and are released with
-//! it. A failed call changes nothing.
+//! skipped end of the buffer count as used. They belong to the entry of the request that needed them, and are released
+//! with this entry. A failed call changes nothing.
 //!
 //! Entries are released *in order*, because the ring has one tail. If the submission of an entry is complete, the entry
 //! still waits for older entries. If data must be released in another order, use pages ([`crate::linear`]) in a
@@ -42,8 +43,8 @@ use core::fmt;
 /// Bookkeeping of a ring buffer. It computes offsets; the memory of the buffer belongs to the caller.
 ///
 /// `T` is the tag of the submission that a part is allocated for: a frame number, or the [`crate::sync::SyncSet`] that
-/// must pass. The ring only compares and clones tags, and never waits. Before the caller waits for [`Ring::oldest`], it
-/// must ensure that this submission was made, so that the wait ends.
+/// must pass. The ring only compares and clones tags, and never waits. Before the caller waits for the submission of
+/// [`Ring::oldest`], it must ensure that this submission was made. Otherwise the wait never ends.
 ///
 /// ```
 /// # use ringfence_core::ring::{Ring, RingError};
@@ -59,16 +60,16 @@ use core::fmt;
 #[derive(Clone, Debug)]
 pub struct Ring<T> {
     capacity: u64,
-    /// Position of the next allocation, before padding: the number of all units ever allocated. `head - tail <=
-    /// capacity`.
+    /// Position of the next allocation, before its padding: the number of all units ever allocated, including padding.
+    /// `head - tail <= capacity`.
     head: u64,
     /// Position of the oldest entry: the number of all units ever released. Equal to `head` if and only if the ring is
     /// empty.
     tail: u64,
     /// Offset of `head`, below `capacity`. If the ring is empty, 0, so that the largest request fits.
     head_offset: u64,
-    /// A lower bound of the number of contiguous free units at `head_offset`; 0 just after the head wrapped around. If
-    /// a request fits in these units, no other field is checked.
+    /// A lower bound of the number of contiguous free units at `head_offset`; 0 after an allocation that ends at the
+    /// end of the buffer. If a request fits in these units, no other field is checked.
     room: u64,
     /// The largest `head - tail` up to the last release. The usage decreases only in a release, so an allocation need
     /// not update this field.
@@ -152,15 +153,15 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Creates an empty ring with host memory reserved for nine entries, so no call allocates host memory while at most
-    /// nine are in use. A ring from [`new`](Self::new) allocates host memory when its second entry begins, which can be
-    /// in any later frame.
+    /// Creates an empty ring with host memory for nine entries. While at most nine entries are in use, the ring
+    /// allocates no further host memory. A ring from [`new`](Self::new) allocates host memory when an entry begins
+    /// while another one is in use, which can first happen in any later frame.
     #[must_use]
     pub fn for_frames(capacity: u64) -> Self {
         Self { older: VecDeque::with_capacity(8), ..Self::new(capacity) }
     }
 
-    /// Returns the location of a request if it fits in `room`; otherwise, `None`.
+    /// Returns the location of a request if the request fits in `room`; otherwise, returns `None`.
     #[inline]
     fn place_in_room(&self, size: u64, alignment: u64) -> Option<Place> {
         // The padding is correct only if the alignment is a power of two, which is checked below.
@@ -170,8 +171,8 @@ impl<T> Ring<T> {
         fits.then(|| Place { offset: self.head_offset + padding, padding, room: self.room - padding - size })
     }
 
-    /// Returns the location of a request that does not fit in `room`: at offset 0 of the buffer.
-    /// Fails if the request is invalid or does not fit there either.
+    /// Returns the location of a request that does not fit in `room`: offset 0 of the buffer. Fails if the request is
+    /// invalid, or does not fit at offset 0 either.
     #[cold]
     fn place_at_start(&self, size: u64, alignment: u64) -> Result<Place, RingError> {
         let capacity = self.capacity;
@@ -199,15 +200,15 @@ impl<T> Ring<T> {
         Ok(Place { offset, padding, room: free - padding - size })
     }
 
-    /// Returns the tag of the oldest entry; `None` if the ring is empty. If the ring is full, the caller waits for this
-    /// tag. O(1).
+    /// Returns the tag of the oldest entry. Returns `None` if the ring is empty. If the ring is full, the caller waits
+    /// for the submission of this tag. O(1).
     #[must_use]
     pub fn oldest(&self) -> Option<&T> {
         self.older.front().map(|entry| &entry.tag).or(self.newest.as_ref())
     }
 
     /// Releases the oldest entry. Its submission must be complete, or must never run. Returns the tag and the number of
-    /// units that became free, including padding; `None` if the ring is empty. O(1).
+    /// units that became free, including padding. Returns `None` if the ring is empty. O(1).
     pub fn release_oldest(&mut self) -> Option<(T, u64)> {
         let (tag, end) = match self.older.pop_front() {
             Some(entry) => (entry.tag, entry.end),
@@ -223,8 +224,8 @@ impl<T> Ring<T> {
         Some((tag, released))
     }
 
-    /// Releases entries, oldest first, until `passed` returns `false` for a tag. Returns the number of units that
-    /// became free, including padding. O(1) per entry.
+    /// Releases entries, oldest first, until `passed` returns `false` for a tag or the ring is empty. Returns the
+    /// number of units that became free, including padding. O(1) per entry.
     ///
     /// If `passed` panics, the entries for which it has returned `true` are released.
     pub fn release_while(&mut self, mut passed: impl FnMut(&T) -> bool) -> u64 {
@@ -241,7 +242,7 @@ impl<T> Ring<T> {
         self.capacity
     }
 
-    /// Returns the number of units in use, including padding and skipped tails.
+    /// Returns the number of units in use, including padding and the skipped end of the buffer.
     #[must_use]
     pub const fn used(&self) -> u64 {
         self.head.wrapping_sub(self.tail)
@@ -273,8 +274,8 @@ impl<T> Ring<T> {
         if used > self.high_water { used } else { self.high_water }
     }
 
-    /// Returns the number of entries. It is the number of submissions in use, if each submission makes its allocations
-    /// one after another.
+    /// Returns the number of entries. If the allocations of different submissions do not alternate, it is the number of
+    /// submissions in use.
     #[must_use]
     pub fn submissions(&self) -> usize {
         self.older.len() + usize::from(self.newest.is_some())
@@ -373,7 +374,7 @@ impl RingRange {
     }
 
     /// Returns the position of the range among all units that the ring has ever allocated. No other range of the ring
-    /// has it.
+    /// has this position.
     #[must_use]
     pub const fn position(&self) -> u64 {
         self.position
@@ -389,7 +390,7 @@ pub struct Submission<'a, T> {
     pub position: u64,
     /// Offset of the first unit of the entry in the buffer. Padding is part of the entry.
     pub offset: u64,
-    /// Size in units, including padding and a skipped tail.
+    /// Size in units, including padding and the skipped end of the buffer.
     pub size: u64,
     /// Capacity of the ring, in units.
     capacity: u64,
@@ -424,7 +425,7 @@ pub enum RingError {
         /// Requested alignment, in units.
         alignment: u64,
     },
-    /// The request is larger than the whole ring. It needs a larger ring.
+    /// The request is larger than the whole ring, and needs a larger ring.
     TooLarge {
         /// Requested size, in units.
         size: u64,

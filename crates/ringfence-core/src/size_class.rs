@@ -8,12 +8,13 @@
 //!
 //! A class is a *size*, not the logarithm of a size. 128 KiB and 192 KiB are two classes; if the class were the
 //! logarithm to base 2, the two would be one class, and blocks of 192 KiB would overlap. A class is also a multiple of
-//! the alignment, so every block of a pool is aligned if its heap is aligned. It is not enough to round max(size,
-//! alignment) up to a multiple of 64 KiB: with a class of 192 KiB, the second block would not be aligned to 128 KiB. If
-//! the alignment is at most 64 KiB, both rules give the same class.
+//! the alignment, so every block of a pool is aligned if its heap is aligned. For the classes of 64 KiB
+//! ([`SizeClasses::COARSE`]), it is not enough to round max(size, alignment) up to a multiple of 64 KiB: with a class
+//! of 192 KiB, the second block would not be aligned to 128 KiB. If the alignment is at most 64 KiB, both rules give
+//! the same class.
 //!
-//! Rounding wastes less than a third of a block below `step` if the alignment is small, and less than `step` units
-//! above `step`. Both functions are O(1).
+//! If the alignment is small, rounding wastes less than a third of a block between `least` and `step`, and less than
+//! `step` units above `step`. Both functions are O(1).
 
 use crate::range::{AllocError, align_up};
 

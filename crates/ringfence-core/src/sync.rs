@@ -1,16 +1,18 @@
-//! Points on timelines. A range is reused once all its points have passed.
+//! Points on timelines. A point has passed once its timeline has reached its value. A range is reused once all its
+//! points have passed.
 //!
 //! ```text
-//!   timeline 0  ──1────2────3────4───▶        a queue of the GPU, and the values that its work signals
-//!   timeline 1  ──1────────2─────────▶
+//!   timeline 1  ──1────────2─────────▶        a queue of the GPU, and the values that its work signals
+//!   timeline 0  ──1────2────3────4───▶
 //!                      ▲         ▲
-//!                      └ completed       └ SyncPoint { timeline: 0, value: 4 }
+//!                      │         └ SyncPoint { timeline: 0, value: 4 }
+//!                      └ completed value of timeline 0: 2
 //!
 //!   SyncSet { 0: 4, 1: 2 }    has passed iff both points have
 //! ```
 //!
 //! The value of a timeline only rises. So a set needs one value per timeline: once it is reached, all smaller values
-//! are reached too. All operations are O(timelines in the set): usually two or three, one per queue.
+//! are reached too. Each insertion and each query is O(timelines in the set): usually two or three, one per queue.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -42,13 +44,14 @@ impl TimelineId {
         (self.0 & u32::MAX as u64) as usize
     }
 
-    /// Returns the number of the owner: in `ringfence`, the allocator that created the timeline. 0 if there is none.
+    /// Returns the number of the owner. In `ringfence`, the owner is the allocator that created the timeline. Returns 0
+    /// if there is no owner.
     #[must_use]
     pub const fn owner(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    /// Returns the index if the timeline belongs to `owner`; otherwise, `None`.
+    /// Returns the index if the timeline belongs to `owner`; otherwise, returns `None`.
     #[inline]
     #[must_use]
     pub const fn index_of(self, owner: u32) -> Option<usize> {
@@ -94,7 +97,7 @@ impl fmt::Display for SyncPoint {
     }
 }
 
-/// Progress of timelines. This crate has no other notion of time.
+/// Progress of timelines, as the caller reports it.
 pub trait Progress {
     /// Returns the value that `timeline` has reached.
     fn completed(&self, timeline: TimelineId) -> u64;
@@ -183,7 +186,7 @@ impl SyncSet {
         self.inline.iter().flatten().chain(&self.spilled).copied()
     }
 
-    /// Returns the value that the set waits for on `timeline`; `None` if it has no point on the timeline.
+    /// Returns the value that the set waits for on `timeline`. Returns `None` if the set has no point on it.
     #[must_use]
     pub fn value_on(&self, timeline: TimelineId) -> Option<u64> {
         self.iter().find(|point| point.timeline == timeline).map(|point| point.value)
@@ -201,8 +204,8 @@ impl SyncSet {
         self.inline[0].is_none() && self.spilled.is_empty()
     }
 
-    /// Returns `true` if `points` are the points of the set. `points` must be sorted by timeline. Each retired object
-    /// causes a call, so this compares slices, which is faster than a comparison of iterators.
+    /// Returns `true` if `points` are the points of the set. `points` must be sorted by timeline. Called for each
+    /// retired object, so it compares with a slice, which is faster than with an iterator.
     #[doc(hidden)]
     #[inline]
     #[must_use]
@@ -261,8 +264,8 @@ impl Extend<SyncPoint> for SyncSet {
 impl PartialEq for SyncSet {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        // Compares point by point, up to the first place where both sets have no point. Usually a set has one or two
-        // points.
+        // Compares point by point, up to the first difference or the first index without a point. Usually a set has one
+        // or two points.
         let mut points = self.inline.iter().zip(&other.inline);
         points.find(|(held, there)| held != there || held.is_none()).is_none_or(|(held, there)| held == there)
             && self.spilled == other.spilled

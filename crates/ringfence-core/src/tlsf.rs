@@ -12,17 +12,17 @@
 //!            └ the sentinel: offset = capacity, always used. The node after it starts at offset 0.
 //! ```
 //!
-//! Classes: every power of two is divided into 32 classes; each size below 32 has its own class.
+//! Classes: the sizes from one power of two to the next form 32 classes; each size below 32 has its own class.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | `allocate` that succeeds | O(1): the first set bit of at most 32 words, at most two splits |
-//! | `allocate` that fails, or must try smaller spans | O(1): at most [`NEAR_MISSES`] nodes read |
+//! | `allocate` that fails, or must try smaller spans | O(1): at most about 2 · [`NEAR_MISSES`] nodes, and all merges |
 //! | `free` | O(1): at most two merges |
 //! | `allocate_below` | O(1): at most 64 nodes read, after merging the deferred spans |
 //! | `is_live`, `free_size`, `live_count` | O(1) |
 //! | `largest_free` | O(1): at most [`NEAR_MISSES`] nodes read, plus the deferred spans |
-//! | `for_each_span`, `validate` | O(spans) |
+//! | `for_each_span`, `validate`, `peek` if no free span fits | O(spans) |
 //! | host memory | 24 bytes per span, grown at a new maximum of spans; 8 bytes per class, 16 once spans are deferred |
 //!
 //! The paper: M. Masmano, I. Ripoll, A. Crespo, J. Real, "TLSF: a new dynamic memory allocator for real-time systems",
@@ -33,15 +33,16 @@
 //! - Classes are numbered consecutively, so both levels are one bitmap of 64-bit words. A word covers two powers of
 //!   two. There is no second bitmap of the words that are not 0: reading the next word is as fast as reading such a
 //!   bitmap, and an update writes less.
-//! - No minimum block size: a remainder of one unit is an ordinary free span, so only the requested units are reserved.
+//! - No minimum block size: a remainder of one unit is an ordinary free span. So only the requested units are reserved,
+//!   unless spans are deferred.
 //! - Before the search moves to a larger class, and again before it fails, it tries spans of the request's own class.
 //!   The paper rounds the request up and skips these spans, although some of them fit. The number of tried spans is
 //!   limited.
 //! - Requests have an alignment; those of the paper have none. Padding before the aligned offset becomes a free span
 //!   and is not part of the range.
-//! - The lists are circular, and the head is part of the circle. So a span is unlinked by two writes, even if it is the
-//!   first, the last or the only one, and without a branch that the processor could mispredict.
-//! - While enough space is free, freed spans are not merged at once, but reused (`deferred.rs`).
+//! - The lists are circular, and the head is part of the circle. So the same two writes unlink a span even if it is the
+//!   first, the last or the only one, without a branch that the processor could mispredict.
+//! - If there are many spans and enough space is free, freed spans are not merged at once, but reused (`deferred.rs`).
 
 use crate::range::{
     AllocError, Allocate, FreeError, Invalid, Peek, Range, RangeAllocator, Serials, Span, check_request,
@@ -65,8 +66,8 @@ pub use find::NEAR_MISSES;
 
 /// The general-purpose range allocator: two-level segregated fit with O(1) calls.
 ///
-/// A request surely succeeds if a free span has at least `size + alignment - 1` units, rounded up to a size class (at
-/// most 1/32 more). If there is no such span, up to [`NEAR_MISSES`] smaller spans are tried before the request fails.
+/// If a free span has at least `size + alignment - 1` units, rounded up to a size class (at most 1/32 more), the
+/// request succeeds. Otherwise, up to [`NEAR_MISSES`] smaller spans are tried before the request fails.
 ///
 /// ```
 /// use ringfence_core::range::{Allocate, RangeAllocator};
@@ -147,14 +148,14 @@ impl Tlsf {
         self.lists.links.push(Link { high: 0, low: 0 });
     }
 
-    /// Returns the node of a slot, which is always in bounds.
+    /// Returns the node of `slot`, an index in bounds.
     #[inline(always)]
     fn node(&self, slot: u32) -> &Node {
         &self.nodes[slot as usize]
     }
 
-    /// Allocates a range of `size` units at `place`, after its padding, and reserves `span` units for it. The rest of
-    /// the block becomes a free span.
+    /// Allocates a range of `size` units at `place`, after its padding, and reserves `span` units for it. The padding
+    /// and the rest of the free span become free spans.
     #[inline(always)]
     fn take(&mut self, place: &Place, size: u64, span: u64) -> Range {
         self.reserve_two();
@@ -218,8 +219,9 @@ impl Tlsf {
         if may_use_deferred & !self.deferred.is_empty() { rounded_up(size) } else { size }
     }
 
-    /// Allocates from the free lists. If spans are deferred, the reserved size is rounded up to the smallest size of a
-    /// class. When the span is deferred later, it then fits every request of this class.
+    /// Allocates from the free lists. If there are deferred spans and the request may use them, rounds the reserved
+    /// size up to the smallest size of a class. Therefore, if this span is deferred later, it fits every request that
+    /// is rounded up to the same class.
     #[inline(never)]
     fn allocate_listed(&mut self, size: u64, alignment: u64, may_use_deferred: bool) -> Result<Range, AllocError> {
         if self.pause != 0 {
@@ -235,7 +237,8 @@ impl Tlsf {
         }
     }
 
-    /// Called if no free span fits. Merges the deferred spans, pauses deferral, and searches for exactly `size` units.
+    /// Merges the deferred spans, pauses deferral if there were any, and searches for exactly `size` units. Called if
+    /// no free span fits.
     #[cold]
     #[inline(never)]
     fn allocate_after_merging(&mut self, size: u64, alignment: u64, tried: u64) -> Result<Range, AllocError> {
@@ -284,9 +287,9 @@ impl Tlsf {
         }
     }
 
-    /// Returns the number of free units from which spans are deferred. Deferred spans are not merged, and if there are
-    /// few spans, an unmerged span of a requested size is rare. So the fewer spans there are, the more free units are
-    /// required.
+    /// Returns the number of units that must be free before a span is deferred. Deferred spans are not merged. If there
+    /// are few spans, a deferred span rarely has a requested size. So the fewer spans there are, the more free units
+    /// are required.
     fn free_min_to_defer(&self) -> u64 {
         let spans = self.nodes.len() as u64;
         self.capacity / 16 + self.capacity / spans.div_ceil(1024) + 1
@@ -321,7 +324,7 @@ impl Tlsf {
         self.lists.push(start, class_of(end_offset - start_offset));
     }
 
-    /// Returns the node of a live range and the number of units of its span; `None` if the range is not live.
+    /// Returns the node of a live range and the number of units of its span. Returns `None` if the range is not live.
     ///
     /// The span can be larger than the range, because its size was rounded up to a class, or because it was a deferred
     /// span of the next class.
@@ -393,8 +396,8 @@ impl RangeAllocator for Tlsf {
     }
 
     /// Returns the size of the longest free span, in units, as if all deferred spans were merged. Of the free spans
-    /// that are not deferred, compares only the first [`NEAR_MISSES`] of the highest class that has any. So the result
-    /// may be too small by less than one class. O(1), plus O(deferred spans).
+    /// that are not deferred, compares only the first [`NEAR_MISSES`] of the highest class that is not empty. So the
+    /// result may be too small by less than one class. O(1), plus O(deferred spans).
     fn largest_free(&self) -> u64 {
         if self.live == 0 {
             return self.capacity;
@@ -439,7 +442,7 @@ impl RangeAllocator for Tlsf {
 }
 
 impl Peek for Tlsf {
-    /// O(1). If the allocation would merge the deferred spans, O(spans), and this call allocates host memory.
+    /// O(1) if a free or deferred span fits. Otherwise, O(spans), and this call allocates host memory.
     fn peek(&self, size: u64, alignment: u64) -> Option<u64> {
         check_request(size, alignment, self.capacity).ok()?;
         let may_use_deferred = self.may_use_deferred(size);
@@ -463,8 +466,9 @@ impl Tlsf {
     /// so that the free space is at the end of the heap.
     ///
     /// The offset is low, but not always the lowest possible. The search tries at most 64 free spans, from the
-    /// request's own class upwards. In the first class that has a fitting span, it takes the one with the lowest
-    /// offset. Returns `None` if none of these spans fits; deferred spans may then have been merged.
+    /// request's own class upwards. In the first class that has a fitting span, the search takes the one with the
+    /// lowest offset. Returns `None` if the request is invalid or none of these spans fits below `limit`; deferred
+    /// spans may then have been merged.
     ///
     /// O(1), plus merging the deferred spans.
     pub fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range> {
@@ -513,7 +517,7 @@ impl Tlsf {
         slot != SENTINEL && self.node(slot).is_used() && self.lists.link(slot).high & DEFERRED != 0
     }
 
-    /// Returns the size of the longest span that would be created if the deferred spans were merged, in units.
+    /// Returns the size, in units, of the longest span that merging the deferred spans would create.
     fn largest_deferred(&self) -> u64 {
         let mut largest = 0;
         for (_, mut slot, _) in self.deferred.lists() {

@@ -1,6 +1,6 @@
 //! The capabilities of a Direct3D 12 device. They are queried once, when the device is wrapped.
 //! ```text
-//!   heap type     local memory (0)   shared memory (1; 0 on a unified memory)
+//!   heap type     local memory (0)   shared memory (1; 0 with unified memory)
 //!   DEFAULT       device-local
 //!   UPLOAD                           host-visible, coherent (written once, read by the device)
 //!   READBACK                         host-visible, coherent, cached
@@ -28,11 +28,13 @@ pub struct Features {
     pub mixed_heaps: bool,
     /// `true` if device and host share one memory (UMA).
     pub unified_memory: bool,
-    /// `true` if the runtime can create heaps without zeroing them. All heaps are then created without zeroing.
+    /// `true` if the runtime can create memory without zeroing it. Only resources with
+    /// [`ResourceInfo::zeroed`](super::ResourceInfo::zeroed) are then zeroed.
     pub not_zeroed: bool,
     /// `true` if the device has device-local heaps that the host can map (GPU_UPLOAD).
     pub gpu_upload_heaps: bool,
-    /// `true` if the device supports tight alignment. Resources are then aligned only as much as the device needs.
+    /// `true` if the device supports tight alignment. Resources are then aligned only as much as the device and the
+    /// views of buffers need.
     pub tight_alignment: bool,
     /// `true` if multisampled render targets may be aligned to 64 KiB instead of 4 MiB.
     pub small_msaa: bool,
@@ -58,8 +60,8 @@ type Options19 = [u32; 10];
 const MAX_SAMPLER_DESCRIPTOR_HEAP_SIZE: usize = 6;
 const MAX_VIEW_DESCRIPTOR_HEAP_SIZE: usize = 8;
 
-/// Returns the maximum number of slots of a shader-visible heap of views, and of a shader-visible heap of samplers: the
-/// numbers that the device reports, or those that its tier guarantees if it reports none.
+/// Returns the maximum number of slots of a shader-visible heap of views, and of a shader-visible heap of samplers. If
+/// the device reports no numbers, returns those that its tier guarantees.
 ///
 /// Tier 3 guarantees no exact number ("1,000,000+"). The driver refuses heaps that do not fit into its memory.
 fn heap_limits(tier: u32, said: Option<Options19>) -> (u32, u32) {
@@ -108,13 +110,13 @@ fn query_feature<T>(device: &ID3D12Device, feature: D3D12_FEATURE, data: &mut T)
     unsafe { device.CheckFeatureSupport(feature, pointer, size_of::<T>() as u32) }
 }
 
-/// Returns the device's answer to the query of a feature; `None` if the runtime does not know the feature.
+/// Returns the device's answer to the query of a feature. Returns `None` if the runtime does not know the feature.
 fn queried<T: Default>(device: &ID3D12Device, feature: D3D12_FEATURE) -> Option<T> {
     let mut data = T::default();
     query_feature(device, feature, &mut data).ok().map(|()| data)
 }
 
-/// Returns the adapter of the device, by its LUID; `None` if it is not found.
+/// Returns the adapter of the device, by its LUID. Returns `None` if no adapter is found.
 pub(super) fn find_adapter(device: &ID3D12Device) -> Option<IDXGIAdapter> {
     // SAFETY: the objects are alive, and the LUID is the device's.
     unsafe { CreateDXGIFactory1::<IDXGIFactory4>().ok()?.EnumAdapterByLuid(device.GetAdapterLuid()).ok() }
@@ -211,7 +213,7 @@ fn memory_types(features: Features) -> (Vec<D3D12_HEAP_TYPE>, Vec<MemoryType>) {
     types.into_iter().map(|(heap_type, heap, properties)| (heap_type, MemoryType { heap, properties })).unzip()
 }
 
-/// Returns the usage and budget of the first `heap_count` segment groups of node 0.
+/// Returns the usage and budget of the first `heap_count` segment groups of node 0. Returns `None` if a query fails.
 pub(super) fn budgets(adapter: &IDXGIAdapter3, heap_count: usize) -> Option<HeapBudgets> {
     let groups = [DXGI_MEMORY_SEGMENT_GROUP_LOCAL, DXGI_MEMORY_SEGMENT_GROUP_NON_LOCAL];
     let budget = |group| {

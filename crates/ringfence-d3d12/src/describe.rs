@@ -12,8 +12,8 @@ use ringfence_hal::{
 
 /// Alignment of constant-buffer views, in bytes. It suffices for every view of a buffer.
 pub(super) const CONSTANT_VIEW_ALIGNMENT: u64 = D3D12_CONSTANT_BUFFER_DATA_PLACEMENT_ALIGNMENT as u64;
-/// Alignment of raw views of a buffer, in bytes. It suffices for every use of a buffer except constant-buffer views,
-/// including reads of indices and vertices.
+/// Alignment of raw views of a buffer, in bytes. It suffices for views except constant-buffer views, and for reads of
+/// indices and vertices.
 const RAW_VIEW_ALIGNMENT: u64 = D3D12_RAW_UAV_SRV_BYTE_ALIGNMENT as u64;
 
 mod sealed {
@@ -31,17 +31,18 @@ pub trait NativeKind: Kind + sealed::Sealed {
     /// [`DeviceError::Unsupported`] if Direct3D 12 has no such resource.
     fn resource_desc(desc: &Self::Desc) -> Result<D3D12_RESOURCE_DESC, DeviceError>;
 
-    /// Returns the portable description for one of Direct3D 12; `None` if there is no portable one.
+    /// Returns the portable description for one of Direct3D 12. Returns `None` if there is no portable one.
     fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<Self::Desc>;
 
-    /// Returns the minimum alignment for the uses of the resource, in bytes; 0 if there is no minimum. It applies if
-    /// the driver reports a smaller alignment.
+    /// Returns the alignment for the driver's description if the device supports tight alignment, in bytes. For a
+    /// buffer, it is the minimum alignment, and 0 stands for 256. For a texture, returns 0.
     fn alignment_min(desc: &Self::Desc) -> u64 {
         let _ = desc;
         0
     }
 
-    /// Returns the clear value of a description, and the format of the clear; `None` for buffers.
+    /// Returns the clear value of a description, and the format of the clear. Returns `None` if there is no clear
+    /// value.
     fn clear_value(desc: &Self::Desc) -> Option<(DXGI_FORMAT, ClearValue)> {
         let _ = desc;
         None
@@ -52,13 +53,13 @@ pub trait NativeKind: Kind + sealed::Sealed {
         let _ = (desc, value);
     }
 
-    /// Returns the description of a texture; `None` for buffers.
+    /// Returns the description of a texture. Returns `None` for buffers.
     fn as_texture(desc: &Self::Desc) -> Option<&TextureDesc> {
         let _ = desc;
         None
     }
 
-    /// Returns `true` for a cube.
+    /// Returns `true` if the description is one of a cube.
     fn is_cube(desc: &Self::Desc) -> bool {
         let _ = desc;
         false
@@ -75,7 +76,8 @@ pub trait NativeKind: Kind + sealed::Sealed {
         let _ = (desc, formats);
     }
 
-    /// Returns the extent, layers, mips and aspects of a whole texture; `None` for buffers.
+    /// Returns the extent, layers, mips and aspects of a whole texture. Returns `None` for buffers, and if the format
+    /// has none.
     fn all_parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
         let _ = desc;
         None
@@ -237,8 +239,8 @@ impl NativeKind for Textures {
     }
 }
 
-/// Returns the extent, layers, mips and aspects of a whole texture; `None` for formats with several planes and for
-/// formats that [`texel_format`] does not know.
+/// Returns the extent, layers, mips and aspects of a whole texture. Returns `None` for formats that [`texel_format`]
+/// does not know.
 pub(super) fn parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
     let (width, height) = (u32::try_from(desc.Width).ok()?, desc.Height);
     let is_volume = desc.Dimension == D3D12_RESOURCE_DIMENSION_TEXTURE3D;
@@ -259,8 +261,8 @@ pub(super) fn parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
     Some(TextureParts { width, height, depth: depth.into(), layers: layers.into(), mips, samples, format, aspects })
 }
 
-/// Returns the layout of a format's texels in a buffer; `None` for formats with several planes, for formats whose
-/// texels share colour channels, and for unknown formats.
+/// Returns the layout of a format's texels in a buffer. Returns `None` for video formats with several planes, for
+/// formats whose texels share colour channels, and for unknown formats.
 #[must_use]
 pub const fn texel_format(format: DXGI_FORMAT) -> Option<TexelFormat> {
     // The numbers of the formats are grouped by texel size.
@@ -366,8 +368,8 @@ pub(super) const fn shader_format(format: Format) -> Result<DXGI_FORMAT, DeviceE
     }
 }
 
-/// Returns the portable format for a DXGI format; `None` if there is none. A typeless format is the depth format that it can
-/// be viewed as.
+/// Returns the portable format for a DXGI format. For the typeless formats of depth, returns the depth format. Returns
+/// `None` if there is no portable format.
 #[must_use]
 pub const fn portable_format(format: DXGI_FORMAT) -> Option<Format> {
     match format {
@@ -390,9 +392,9 @@ pub(super) const fn depth_format(format: Format) -> Result<DXGI_FORMAT, DeviceEr
     }
 }
 
-/// Returns the format in a texture's description. If shaders read the depth, the format is typeless, because
-/// depth-stencil views and shader views have different formats. If the texture is only a depth-stencil, the format is
-/// typed.
+/// Returns the format in a texture's description. If a depth format is used only for depth-stencil views, the format is
+/// typed. Otherwise a depth format becomes typeless, because depth-stencil views and shader views have different
+/// formats.
 ///
 /// # Errors
 /// [`DeviceError::Unsupported`] if Direct3D 12 does not have the format, or not with this usage.
@@ -421,8 +423,8 @@ pub fn format(format: Format, usage: TextureUsage) -> Result<DXGI_FORMAT, Device
     })
 }
 
-/// Returns the format in a texture's description. If views may have further formats, it is the typeless one of their
-/// family.
+/// Returns the format in a texture's description. If views may have further formats, returns the typeless format of
+/// their family.
 fn castable_format(desc: &TextureDesc) -> Result<DXGI_FORMAT, DeviceError> {
     let own = format(desc.format, desc.usage)?;
     if desc.view_formats.is_empty() {
@@ -444,8 +446,8 @@ pub(super) fn typed(info: &ResourceInfo) -> D3D12_RESOURCE_DESC {
     D3D12_RESOURCE_DESC { Format: format.unwrap_or(info.desc.Format), ..info.desc }
 }
 
-/// Returns the view formats of a description in one word: the format of the views, and a bit for each further format,
-/// which all belong to one family of at most eight formats.
+/// Returns the view formats of a description in one word: the format of the views, and one bit for each further format.
+/// All formats belong to one family, and a family has at most eight formats, so eight bits are enough.
 fn views_word(info: &ResourceInfo) -> u32 {
     let Some((own, further)) = info.views else { return 0 };
     let member = |format| shader_format(format).map_or(0, |format| 1 << ((format.0 - family(format)) & 7));
@@ -482,7 +484,8 @@ pub(super) fn initial_state(info: &ResourceInfo) -> D3D12_RESOURCE_STATES {
     if decays { D3D12_RESOURCE_STATE_COMMON } else { info.initial_state }
 }
 
-/// Returns a key of all fields of a description. Two descriptions have equal keys only if all fields are equal.
+/// Returns a key of the fields of a description that determine the resource. Two descriptions have equal keys only if
+/// these fields are equal.
 pub(super) fn key(info: &ResourceInfo) -> InfoKey {
     let desc = &info.desc;
     let halves = |value: u64| [value as u32, (value >> 32) as u32];

@@ -17,7 +17,7 @@ pub struct Device(pub(super) Arc<Inner>);
 /// State that the clones of a [`Device`] share.
 pub(super) struct Inner {
     pub(super) raw: ID3D12Device,
-    /// Interface of the same device for residency priorities; `None` if the runtime does not support them.
+    /// Interface of the same device for residency priorities, or `None` if the runtime does not support them.
     pub(super) raw1: Option<ID3D12Device1>,
     pub(super) adapter: Option<IDXGIAdapter3>,
     pub(super) features: Features,
@@ -33,8 +33,8 @@ pub(super) struct Inner {
 
 impl Device {
     /// Wraps a device that the program created. The name, memory sizes and budgets are read from `adapter`, which must
-    /// be the device's adapter. If `adapter` is `None`, the adapter is looked up by the device's LUID. If it is not
-    /// found, budgets are not available.
+    /// be the device's adapter. If `adapter` is `None`, the adapter is looked up by the device's LUID. If no adapter is
+    /// found, the memory sizes are unknown and budgets are not available.
     ///
     /// # Errors
     /// [`DeviceError::Lost`] if the device is already removed, or the error of a failed query.
@@ -85,7 +85,7 @@ impl Device {
         &self.0.raw
     }
 
-    /// Returns the adapter; `None` if it cannot report budgets.
+    /// Returns the adapter. Returns `None` if no adapter was found, or if it cannot report budgets.
     #[must_use]
     pub fn adapter(&self) -> Option<&IDXGIAdapter3> {
         self.0.adapter.as_ref()
@@ -97,14 +97,14 @@ impl Device {
         self.0.features
     }
 
-    /// Returns the heap type of a memory type; `None` if `memory_type` is out of range.
+    /// Returns the heap type of a memory type. Returns `None` if `memory_type` is out of range.
     #[must_use]
     pub fn heap_type(&self, memory_type: u32) -> Option<D3D12_HEAP_TYPE> {
         self.0.heap_types.get(memory_type as usize).copied()
     }
 
-    /// Returns the memory type of a heap type; `None` if the device lacks it. Every device has DEFAULT, UPLOAD and
-    /// READBACK.
+    /// Returns the memory type of a heap type. Returns `None` if the device lacks it. Every device has DEFAULT, UPLOAD
+    /// and READBACK.
     #[must_use]
     pub fn memory_type(&self, heap_type: D3D12_HEAP_TYPE) -> Option<u32> {
         self.0.heap_types.iter().position(|held| *held == heap_type).map(|index| index as u32)

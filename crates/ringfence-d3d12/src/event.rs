@@ -1,4 +1,4 @@
-//! Waits for a fence, by system events that later waits reuse.
+//! Waits for fences by system events, which later waits reuse.
 //!
 //! ```text
 //!   wait ── take an event ── SetEventOnCompletion ── sleep until the event or the timeout ── put the event back
@@ -93,8 +93,7 @@ impl Event {
         loop {
             let signalled = self.sleep(deadline)?;
             if completed(fence)? >= value {
-                // If the event was not pending before this wait, no other signal than the one that ended this sleep is
-                // due.
+                // If the event was not pending before this wait, the only signal that was due has ended this sleep.
                 self.pending = was_pending || !signalled;
                 return Ok(true);
             }

@@ -27,7 +27,7 @@ const NEEDED: [(FormatUses, D3D12_FORMAT_SUPPORT1); 7] = [
     ),
 ];
 
-/// Returns the uses that the flags of a texture and of a target allow.
+/// Returns the uses that the flags of a format allow: of the format that shaders read, and of the format of targets.
 fn uses_of(texture: i32, target: i32, is_depth: bool) -> FormatUses {
     let mut uses = FormatUses::empty();
     for (use_of, D3D12_FORMAT_SUPPORT1(needed)) in NEEDED {
@@ -53,7 +53,7 @@ impl Device {
         *cached.get_or_init(|| self.query_uses(format))
     }
 
-    /// Checks the view of texels in a buffer.
+    /// Returns an error if buffers cannot have texel views of the format.
     pub(super) fn check_texels(&self, format: Format, writes: bool) -> Result<(), DeviceError> {
         let needed = if writes { FormatUses::STORAGE_TEXELS } else { FormatUses::TEXELS };
         if self.supported_uses(format).has(needed) {
@@ -82,7 +82,7 @@ impl Device {
         found
     }
 
-    /// Returns the flags of a format; 0 if the driver does not know it.
+    /// Returns the flags of a format. Returns 0 if the driver does not know the format.
     fn flags(&self, format: DXGI_FORMAT) -> i32 {
         let support = D3D12_FEATURE_DATA_FORMAT_SUPPORT { Format: format, ..Default::default() };
         self.feature(D3D12_FEATURE_FORMAT_SUPPORT, support).map_or(0, |found| found.Support1.0)

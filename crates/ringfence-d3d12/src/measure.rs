@@ -67,7 +67,7 @@ fn buffer_alignment_min(desc: &D3D12_RESOURCE_DESC) -> Result<u64, DeviceError> 
     }
 }
 
-/// Returns the driver's size and alignment; `None` if the driver rejects the description.
+/// Returns the driver's size and alignment. Returns `None` if the driver rejects the description.
 fn allocation_info(device: &Device, desc: &D3D12_RESOURCE_DESC) -> Option<D3D12_RESOURCE_ALLOCATION_INFO> {
     // SAFETY: the slice holds one description that lives through the call.
     let info = unsafe { device.raw().GetResourceAllocationInfo(0, std::slice::from_ref(desc)) };
@@ -98,8 +98,8 @@ fn small_candidate(features: Features, desc: &D3D12_RESOURCE_DESC) -> Option<D3D
     (may && is_small(desc)).then_some(D3D12_RESOURCE_DESC { Alignment: small.into(), ..*desc })
 }
 
-/// Returns `true` if the largest mip level of a texture fits into its default alignment in small tiles: into 16 tiles
-/// of 4 KiB, or into 64 tiles of 64 KiB if it is multisampled.
+/// Returns `true` if a texture is small: its largest mip level fits into 16 tiles of 4 KiB, or into 64 tiles of 64 KiB
+/// if it is multisampled.
 fn is_small(desc: &D3D12_RESOURCE_DESC) -> bool {
     let Some((bits, block)) = element(desc.Format) else { return false };
     let samples = desc.SampleDesc.Count;
@@ -125,7 +125,7 @@ fn is_small(desc: &D3D12_RESOURCE_DESC) -> bool {
 
 /// Returns the size of an element in bits, and its side in texels. An element is a texel, or a block of 4 × 4 texels of
 /// a compressed format. Returns `None` for formats that are not estimated: formats with three 32-bit channels, packed
-/// formats, and formats with several planes.
+/// formats, and video formats.
 fn element(format: DXGI_FORMAT) -> Option<(u32, u64)> {
     Some(match format.0 {
         1..=4 => (128, 1),

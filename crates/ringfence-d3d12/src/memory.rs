@@ -17,7 +17,8 @@ pub struct Memory {
     pub(super) pageable: Option<ID3D12Pageable>,
     pub(super) memory_type: u32,
     pub(super) size: u64,
-    /// A mapped buffer that covers the heap. It is created when debugging first needs it; `None` if that failed.
+    /// A mapped buffer that covers the heap. It is created when debugging first needs it. `None` if the creation
+    /// failed.
     pub(super) window: OnceLock<Option<(ID3D12Resource, Mapped)>>,
 }
 
@@ -27,7 +28,7 @@ impl Memory {
         Self { heap, pageable: Some(pageable), memory_type, size, window: OnceLock::new() }
     }
 
-    /// Returns the driver's heap; `None` if the memory belongs to a committed resource.
+    /// Returns the driver's heap. Returns `None` if the memory belongs to a committed resource.
     #[must_use]
     pub fn heap(&self) -> Option<&ID3D12Heap> {
         self.heap.as_ref()

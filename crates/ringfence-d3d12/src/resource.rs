@@ -242,6 +242,7 @@ impl Device {
     }
 
     /// Creates a buffer that covers a host-visible heap. Debugging reads the bytes between resources through it.
+    /// Returns `None` for other memory, or if the buffer cannot be created.
     pub(super) fn make_window(&self, memory: &Memory) -> Option<(ID3D12Resource, Mapped)> {
         let properties = self.capabilities().properties(memory.memory_type);
         if memory.heap.is_none() || !properties.contains(MemoryProperties::HOST_VISIBLE) {
@@ -293,7 +294,8 @@ fn map_error(failed: windows::core::Error) -> DeviceError {
     }
 }
 
-/// Checks rules whose violation would remove the device or would be reported only by the debug layer.
+/// Checks rules that the API does not check: a violation would remove the device, or only the debug layer would report
+/// it.
 pub(super) fn check<K: NativeKind>(desc: &D3D12_RESOURCE_DESC) -> Result<(), DeviceError> {
     if !K::is_described_by(desc) {
         let dimension = Numbers::Given(desc.Dimension.0 as u32 as u64);

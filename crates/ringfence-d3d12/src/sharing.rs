@@ -1,6 +1,6 @@
 //! Heaps that are shared between processes: `CreateSharedHandle`, `OpenSharedHandle`.
 //!
-//! As on Vulkan, a process shares heaps, not resources: the importing process places its own resources in the heap.
+//! As on Vulkan, a process shares memory, not resources: the importing process places its own resources in the heap.
 //! Only heaps of the type DEFAULT can be shared. The memory of a committed resource cannot be shared, so a dedicated
 //! shared resource is placed alone in a heap.
 

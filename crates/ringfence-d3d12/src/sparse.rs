@@ -132,7 +132,7 @@ fn check_zeroed(info: &ResourceInfo) -> Result<(), DeviceError> {
     if info.zeroed { Err(DeviceError::unsupported("pages that the system fills with zeros")) } else { Ok(()) }
 }
 
-/// Returns the width and height of a format's standard tile, in texels; `None` for unknown formats.
+/// Returns the width and height of a format's standard tile, in texels. Returns `None` for unknown formats.
 fn tile(format: DXGI_FORMAT) -> Option<[u32; 2]> {
     let format = describe::texel_format(format)?;
     let bytes = format.block_bytes(format.first_aspect())?;
@@ -141,7 +141,7 @@ fn tile(format: DXGI_FORMAT) -> Option<[u32; 2]> {
     Some([across << blocks.div_ceil(2), down << (blocks / 2)])
 }
 
-/// Refuses arrays with mip levels that are smaller than a tile. Below tiled resources tier 4, the driver packs such
+/// Below tiled resources tier 4, refuses arrays with mip levels that are smaller than a tile: the driver packs such
 /// levels, and arrays must not have packed levels.
 fn check_packed_layers(desc: &D3D12_RESOURCE_DESC, tier: D3D12_TILED_RESOURCES_TIER) -> Result<(), DeviceError> {
     let (Some(parts), Some([across, down])) = (describe::parts(desc), tile(desc.Format)) else { return Ok(()) };
@@ -223,7 +223,7 @@ fn first_tile(tiling: &TextureTiling, place: TilePlace) -> D3D12_TILED_RESOURCE_
     }
 }
 
-/// A run of tiles, and the memory to which it is mapped; `None` unmaps the run.
+/// A run of tiles, and the memory to which it is mapped. `None` unmaps the run.
 struct Map<'a> {
     first: D3D12_TILED_RESOURCE_COORDINATE,
     tiles: u32,

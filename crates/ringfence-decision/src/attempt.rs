@@ -26,14 +26,16 @@ pub struct Constraints {
     pub may_trim: bool,
     /// `true` if a trim must keep announced empty blocks, because the request is another announcement.
     pub spares_announced: bool,
-    /// `true` if only a small window can serve the request: then the window's limit does not apply.
+    /// `true` if only a small window can serve the request, so that
+    /// [`window_bytes_max`](crate::AllocatorDesc::window_bytes_max) does not apply.
     pub beyond_window: bool,
     /// `true` to call the driver and to trim even if that has failed before.
     pub ignores_refusals: bool,
 }
 
 impl Constraints {
-    /// Returns the limits that a size may exceed: those of the request for the last of several sizes, otherwise none.
+    /// Returns the limits that a memory object may exceed. Several sizes can be tried: only the last one may exceed the
+    /// limits that the request may exceed.
     #[must_use]
     pub fn reach(self, is_last: bool) -> Reach {
         Reach { beyond_budget: is_last && !self.within_budget, beyond_window: is_last && self.beyond_window }
@@ -47,7 +49,7 @@ pub struct ObjectRequest {
     pub memory_type: u32,
     /// Size of the object, in bytes.
     pub bytes: u64,
-    /// Its purpose.
+    /// Purpose of the object.
     pub kind: ObjectKind,
     /// The limits that it may exceed.
     pub reach: Reach,
@@ -72,7 +74,7 @@ impl ObjectRequest {
 pub enum Failure {
     /// The driver failed.
     Driver(DeviceError),
-    /// The driver has refused this size or a smaller one before, so it was not called.
+    /// The driver has refused this size or a smaller one before, so the driver was not called.
     Refused,
     /// The size exceeds the heap or the largest memory object.
     TooLarge {
@@ -116,8 +118,9 @@ impl Failure {
         matches!(self, Self::Driver(_) | Self::Refused | Self::OverBudget)
     }
 
-    /// Returns the more informative of two failures of a request, or the second: the first step may have found only
-    /// that a heap is too small, and the other that a heap is short of memory.
+    /// Returns the more informative of two consecutive failures of a request. `NoType` and `TooLarge` are less
+    /// informative than a failure of a heap that is large enough. If neither failure is more informative, returns
+    /// `next`.
     #[must_use]
     pub fn then(self, next: Self) -> Self {
         match (self, next) {
@@ -133,11 +136,11 @@ impl Failure {
 pub struct Attempt {
     /// Size of the request, in bytes.
     pub size: u64,
-    /// Its location.
+    /// Location of the request.
     pub location: Location,
-    /// Memory types that it allows: bit n for type n.
+    /// Memory types that the request allows: bit n for type n.
     pub memory_type_bits: u32,
-    /// The steps that it allows.
+    /// The steps that the request allows.
     pub constraints: Constraints,
     /// The steps that were tried.
     pub tried: Tried,

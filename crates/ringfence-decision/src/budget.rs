@@ -42,10 +42,12 @@ pub struct Budget {
     /// Bytes that the process may use before allocations fail or performance drops
     /// (`VkPhysicalDeviceMemoryBudgetPropertiesEXT::heapBudget`).
     pub budget_bytes: u64,
-    /// Bytes that this allocator has allocated from the heap: blocks and dedicated memory.
+    /// Bytes that this allocator has allocated from the heap (blocks and dedicated memory) or imported from other
+    /// processes.
     pub reserved_bytes: u64,
-    /// Maximum of `reserved_bytes`: [`AllocatorDesc::heap_bytes_max`], or [`AllocatorDesc::window_bytes_max`] if the
-    /// heap is a small window and that is smaller. Requests that only the window can serve ignore `window_bytes_max`.
+    /// Maximum of `reserved_bytes`: the heap's limit (at first [`AllocatorDesc::heap_bytes_max`]). If the heap is a
+    /// small window, at most [`AllocatorDesc::window_bytes_max`]. Requests that only the window can serve ignore
+    /// `window_bytes_max`.
     pub limit_bytes: u64,
     /// Size of the heap, in bytes.
     pub heap_bytes: u64,
@@ -160,7 +162,8 @@ impl Budgets {
         budgets
     }
 
-    /// Reads the driver's budgets. The figures may be off by the bytes that other threads allocate meanwhile.
+    /// Reads the driver's budgets. Changes no figures if the driver reports none. The figures may be off by the bytes
+    /// that other threads allocate meanwhile.
     pub fn refresh<D: Device>(&self, device: &D) {
         self.since.store(0, Ordering::Relaxed);
         let reserved = |heap: &Heap| heap.reserved.load(Ordering::Relaxed);
@@ -203,7 +206,8 @@ impl Budgets {
         }
     }
 
-    /// Returns the figures that the driver reports now, each budget limited to the size of its heap.
+    /// Returns the figures that the driver reports now. Each budget is limited to the size of its heap. Returns `None`
+    /// if the driver reports none.
     pub fn reported<D: Device>(&self, device: &D) -> Option<HeapBudgets> {
         let mut reported = device.budgets()?;
         for (reported, heap) in reported.iter_mut().zip(&self.heaps) {
@@ -233,7 +237,7 @@ impl Budgets {
         self.heap_with(heap, self.heaps[heap as usize].reserved.load(Ordering::Relaxed))
     }
 
-    /// Returns the heap's figures. If `beyond_window`, the limit of a small window does not apply.
+    /// Returns the heap's figures. If `beyond_window` is `true`, the limit of a small window does not apply.
     pub fn heap_for(&self, heap: u32, beyond_window: bool) -> Budget {
         self.limited(self.heap(heap), heap, beyond_window)
     }
@@ -342,7 +346,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Returns `true` if a heap is a small window through which the host accesses a larger device memory.
+/// Returns `true` if a heap is a small window through which the host accesses part of a larger device memory.
 fn is_window(capabilities: &Capabilities, index: u32) -> bool {
     let heap = capabilities.memory_heaps[index as usize];
     let mut types = capabilities.memory_types.iter().filter(|held| held.heap == index);

@@ -12,8 +12,8 @@
 //!
 //! The device requires that a page does not contain both buffers and textures. If each texture occupies whole pages,
 //! buffers may be placed anywhere else. Blocks for all classes leave less memory unused than separate blocks, and
-//! drivers with a small distance align textures to it anyway. With a larger distance, small textures would waste more
-//! memory than a second block does.
+//! drivers with a small distance usually align textures to it anyway. With a larger distance, small textures would
+//! waste more memory than a second block does.
 //!
 //! These rules apply to blocks that the library shares between classes. Heaps and pools for one class use the device's
 //! requirements unchanged. All operations are O(1).

@@ -12,11 +12,12 @@
 //!
 //! | part | rule |
 //! |---|---|
-//! | memory type | the location's types with a large enough heap, best first; a pool has one |
+//! | memory type | the location's types with a large enough heap, best first; a custom pool has one |
 //! | size, alignment | whole atoms in non-coherent memory, whole pages if classes share blocks, guards added |
-//! | dedicated memory only | if the driver requires it, the request wants it or is shared, or it is too large for a block |
-//! | dedicated memory, then a block, before the next type | if the driver prefers it and memory objects are not scarce |
-//! | a block of each type, then dedicated memory in each | all other requests, unless they forbid dedicated memory |
+//! | a block only | in a custom pool, or if the request forbids dedicated memory that is not required |
+//! | dedicated memory only | if the driver requires it, the request wants or shares it, or the size is too large |
+//! | dedicated memory, then a block, before the next type | if the driver prefers it and the size is large enough |
+//! | a block of each type, then dedicated memory in each | all other requests |
 //!
 //! Dedicated memory comes after the blocks of every type. Otherwise, in a full heap, each small resource would use up
 //! one of the device's memory objects.
@@ -41,7 +42,8 @@ pub struct View<'a> {
     pub shared_bytes_max: &'a [u64],
     /// Size of the guard on each side of a range, in bytes; 0 for no guards.
     pub margin_bytes: u32,
-    /// Minimum size for the dedicated memory that the driver prefers, in bytes. Above 0 if memory objects are scarce.
+    /// Minimum size of a resource that gets dedicated memory because the driver prefers it, in bytes. Above 0 if memory
+    /// objects are scarce.
     pub preferred_bytes_min: u64,
     /// The custom pool that must serve the request, if any.
     pub pool: Option<PoolView>,
@@ -52,7 +54,7 @@ pub struct View<'a> {
 pub struct PoolView {
     /// Its memory type.
     pub memory_type: u32,
-    /// `true` if all of its ranges have one size: guards have no room.
+    /// `true` if all of its ranges have one size, so that there is no room for guards.
     pub is_equal: bool,
 }
 
@@ -89,7 +91,8 @@ enum Ways {
     BlockThenDedicated,
 }
 
-/// Returns the steps of a request in the order in which they are tried; none if no memory type is suitable.
+/// Returns the steps of a request in the order in which they are tried. If no memory type is suitable, there are no
+/// steps.
 #[inline]
 pub fn decide<'a>(
     needs: Requirements,
@@ -115,7 +118,8 @@ pub fn decide<'a>(
     of_pool.into_iter().chain(first).chain(last.map(move |memory_type| at(memory_type, Way::Dedicated)))
 }
 
-/// Returns `true` if the decision for a request depends only on its location, memory types, class, size and alignment.
+/// Returns `true` if the first step of a request that is small enough for a block depends only on its location, memory
+/// types, class, size and alignment.
 #[inline]
 #[must_use]
 pub fn is_plain(needs: &Requirements, desc: &AllocationDesc<'_>) -> bool {
@@ -126,8 +130,8 @@ pub fn is_plain(needs: &Requirements, desc: &AllocationDesc<'_>) -> bool {
         && !needs.requires_dedicated
 }
 
-/// Returns the memory types, bit n for type n, in which a plain request of up to `bytes` tries a block first, with the
-/// size and alignment of [`Classes::range_of`]. The view must have no guards.
+/// Returns the memory types in which a plain request ([`is_plain`]) of up to `bytes` tries a block first, with the size
+/// and alignment of [`Classes::range_of`]: bit n for type n. The view must have no guards.
 #[must_use]
 pub fn plain_types(view: View<'_>, bytes: u64) -> u32 {
     let desc = AllocationDesc::default();
@@ -193,14 +197,14 @@ fn ways(needs: Requirements, desc: &AllocationDesc<'_>, view: &View<'_>, memory_
     }
 }
 
-/// Returns the guards of a range. `padded` is already padded.
+/// Returns the guards of a range with these padded requirements.
 #[inline]
 fn margins(padded: &Requirements, view: &View<'_>, memory_type: u32) -> Margins {
     Margins::of(view.margin_bytes, padded, atom_bytes(view.capabilities, memory_type))
 }
 
-/// Pads requirements to whole atoms if the memory is host-visible and not coherent: it is flushed in whole atoms, so
-/// two resources must not share an atom.
+/// Pads requirements to whole atoms if the memory type is host-visible and not coherent. Such memory is flushed in
+/// whole atoms, so two resources must not share an atom.
 #[inline]
 #[must_use]
 pub fn padded(needs: Requirements, capabilities: &Capabilities, memory_type: u32) -> Requirements {

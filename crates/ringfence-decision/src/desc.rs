@@ -13,29 +13,31 @@ pub struct AllocatorDesc {
     pub device_block_bytes_max: u64,
     /// Maximum size of a block that the host uses too, in bytes. The driver takes longer to create such a block.
     pub host_block_bytes_max: u64,
-    /// Number of empty blocks of one memory type and class that are always kept, the smallest ones. A block that is
-    /// larger than a quarter of [`AllocatorDesc::empty_bytes_min`] and than all live bytes of its memory type and class together is
-    /// freed after the grace, like a further empty block.
+    /// Number of empty blocks of one memory type and class that are always kept: the smallest ones. Exception: an empty
+    /// block is freed after the grace if it is larger than a quarter of [`AllocatorDesc::empty_bytes_min`] and than all
+    /// live bytes of its memory type and class together.
     pub empty_blocks_kept: usize,
     /// Bytes of empty blocks that each memory type and class keeps for the grace, in addition to one block of the next
     /// size. If an eighth of the live bytes is more, that many are kept. Blocks above this limit are freed by the next
     /// `Allocator::reclaim`, the largest first ([`EmptyBlocks`](ringfence_core::empty_blocks::EmptyBlocks)). With
     /// `u64::MAX`, there is no such limit. Pools keep all their empty blocks for the grace.
     pub empty_bytes_min: u64,
-    /// Number of calls of `Allocator::reclaim` for which further empty blocks are kept: the grace. If blocks are created
-    /// again soon after others were freed, the grace doubles, up to 16 × this number, until a level is unloaded. With 0 (for programs without
-    /// frames), a block is freed as soon as it is empty, and objects are not recycled: a program with a single resource
-    /// may then create and free a block each time.
+    /// The grace: the number of calls of `Allocator::reclaim` for which further empty blocks are kept. If a block is
+    /// created soon after another was freed, the grace doubles, up to 16 × this number. The grace becomes shorter again
+    /// if no such block is created, or if blocks are freed because of the limit
+    /// ([`EmptyBlocks`](ringfence_core::empty_blocks::EmptyBlocks)). With 0 (for programs without frames), a further
+    /// empty block is freed as soon as it is empty, and objects are not recycled.
     pub empty_block_grace: u64,
-    /// `true` if common small sizes get pools of equal slots, which are lock-free. A slot may be 1.5 times as large as
-    /// its resource, and an empty pool keeps its bytes until its grace is over or memory is short. With `false`, each
-    /// resource gets a range of its exact size.
+    /// `true` if common small sizes get pools of equal slots, which are lock-free. A slot has at least 256 bytes and
+    /// may be 1.5 times as large as its resource. An empty pool keeps its bytes until its grace is over or memory is
+    /// short. With `false`, each resource gets a range of its exact size.
     pub small_slots: bool,
     /// Maximum total size of the recycled objects in all heaps, in bytes. Recycled objects are buffers and textures
     /// that the device is done with; they stay bound to their memory for the next request with the same description.
     /// They count as free memory. With 0, objects are not recycled.
     pub recycled_bytes_max: u64,
-    /// Maximum number of bytes of each memory heap that the allocator takes, by heap index: to share a device.
+    /// Maximum number of bytes that the allocator takes from each memory heap, by heap index. Used to share a device
+    /// with other programs.
     pub heap_bytes_max: [u64; 16],
     /// Maximum number of bytes that the allocator takes from a *small window*: a heap of up to 256 MiB through which
     /// the host accesses part of a larger device memory. Beyond this number, [`Location::DeviceUpload`] falls back to
@@ -65,7 +67,7 @@ impl Default for AllocatorDesc {
     }
 }
 
-/// Returns the sizes of blocks of a memory type that grow with use.
+/// Returns the block sizes of a memory type. The sizes grow with use.
 #[must_use]
 pub fn block_sizes(desc: &AllocatorDesc, capabilities: &Capabilities, held: &MemoryType) -> BlockSizes {
     let is_host = held.properties.contains(MemoryProperties::HOST_VISIBLE);

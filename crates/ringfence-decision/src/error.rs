@@ -7,7 +7,7 @@ use crate::device::{DeviceError, ResourceClass};
 use crate::location::Location;
 use crate::pressure::Tried;
 
-/// An error of a request. The request has changed nothing.
+/// An error of a request. The request has allocated nothing, but may have freed unused memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -109,7 +109,7 @@ pub enum Error {
     /// The device never allows resources of all classes in one memory object.
     #[error("the device does not allow resources of every class in one memory object (groups {class_groups:?})")]
     MixedClasses {
-        /// Groups of classes that may share one: see
+        /// Groups of classes that may share a memory object: see
         /// [`Capabilities::class_groups`](crate::device::Capabilities::class_groups).
         class_groups: [u8; 3],
     },

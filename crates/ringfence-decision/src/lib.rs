@@ -1,6 +1,6 @@
 //! Requests for memory, and the decision on them: which memory type a request gets, in a block or as dedicated memory,
-//! and how much the budgets of the heaps still allow. The crate allocates nothing; the allocator of `ringfence-memory`
-//! executes the decision.
+//! and how much the budgets of the heaps still allow. The crate allocates no device memory; the allocator of
+//! `ringfence-memory` executes the decision.
 //!
 //! ```text
 //!   AllocationDesc, Requirements ──┐

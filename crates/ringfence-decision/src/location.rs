@@ -30,7 +30,7 @@ impl Location {
         }
     }
 
-    /// Returns the cost of a memory type for this location, most important criterion first: the lowest is best.
+    /// Returns the cost of a memory type for this location, most important criterion first. The lowest cost is best.
     pub(crate) fn cost(self, held: P) -> [bool; 3] {
         let (has, lacks) = (|flag| held.contains(flag), |flag| !held.contains(flag));
         match self {

@@ -6,7 +6,8 @@ bitflags::bitflags! {
     /// Steps of the fallback order that were tried.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
     pub struct Tried: u32 {
-        /// Completed retired objects were destroyed, and empty blocks were freed (of every heap if objects were short).
+        /// Recycled objects and completed retired objects were destroyed, and empty blocks were freed (in every heap if
+        /// memory objects were short).
         const TRIM = 1 << 0;
         /// A block of 1/2, 1/4 or 1/8 of the normal size was requested.
         const SMALLER_BLOCK = 1 << 1;
@@ -38,5 +39,5 @@ pub struct Pressure {
     pub round: u32,
 }
 
-/// The eviction callback: releases memory if every other step has failed, and returns `true` if it did.
+/// The eviction callback: releases memory if every other step has failed, and returns `true` if it has released memory.
 pub type Evict = dyn Fn(&Pressure) -> bool + Send + Sync;

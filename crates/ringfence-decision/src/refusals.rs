@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A note saves driver calls, but never fails a request: if every step of a request was refused, the request starts
-//! again and ignores the notes. An epoch has 16 bits, so after 65,536 epochs an old note may apply again. All
-//! operations are a few loads and stores, without a lock.
+//! again and ignores the notes. An epoch has 16 bits, so after 65,536 epochs an old note may apply again. Each
+//! operation is a few atomic accesses without a lock; [`Refusals::forget_all`] is O(heaps).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -44,7 +44,7 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// Creates the notes of a device: none.
+    /// Creates an empty list of refusals for a device.
     #[must_use]
     pub fn new(memory_types: usize, heaps: usize) -> Self {
         let none = || AtomicU64::new(BYTES);
@@ -85,13 +85,14 @@ impl Refusals {
         self.heaps.iter().for_each(|heap| _ = heap.epoch.fetch_add(1, Ordering::SeqCst));
     }
 
-    /// Returns `true` if the last trim of the heap (of every heap, if `None`) that released nothing had this
-    /// `trim_mark`.
+    /// Returns `true` if the last trim that released nothing had this `trim_mark`. `heap` is `None` for trims of all
+    /// heaps.
     pub fn was_trimmed(&self, heap: Option<u32>, mark: u64) -> bool {
         self.marks(heap).trimmed_at.load(Ordering::Relaxed) == mark
     }
 
-    /// Records that a trim has released nothing. `mark` must be the `trim_mark` before the trim.
+    /// Records that a trim has released nothing. `mark` must be the `trim_mark` before the trim. `heap` is `None` for
+    /// trims of all heaps.
     pub fn note_trimmed(&self, heap: Option<u32>, mark: u64) {
         self.marks(heap).trimmed_at.store(mark, Ordering::Relaxed);
     }

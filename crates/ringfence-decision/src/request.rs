@@ -13,7 +13,7 @@ pub struct AllocationDesc<'a> {
     pub name: &'a str,
     /// Location of the memory.
     pub location: Location,
-    /// When to use dedicated memory.
+    /// Use of dedicated memory.
     pub dedicated: Dedicated,
     /// Properties that the memory type must have, besides those of the location. Lazily allocated, protected and
     /// special memory types are used only if this field or `preferred` names the property.
@@ -24,30 +24,30 @@ pub struct AllocationDesc<'a> {
     pub memory_types: u32,
     /// `true` if the request fails rather than exceed the budget.
     pub within_budget: bool,
-    /// `true` if the request fails rather than allocate memory from the driver: for allocations that must not wait.
-    /// Before it fails, objects that the device is done with and recycled objects are destroyed.
+    /// `true` if the request fails rather than allocate memory from the driver, for allocations that must not wait.
+    /// Before the request fails, objects that the device is done with and recycled objects are destroyed.
     pub never_grow: bool,
-    /// `true` to allocate from the high end of a pool's block (second stack of `Algorithm::Linear`); ignored elsewhere.
+    /// `true` to allocate from the high end of a pool's block (second stack of `Algorithm::Linear`). Ignored elsewhere.
     pub from_the_end: bool,
     /// Kind of the handles by which the resource's memory can be shared (`Resource::export`). Outside of a pool that
-    /// shares its blocks, it gets dedicated memory.
+    /// shares its blocks, the resource gets dedicated memory.
     pub share: Option<ShareKind>,
-    /// `true` if a `Defrag` may move the resource. A movable resource never gets a slot of a size class, so each small
-    /// one takes a short lock. No effect on dedicated memory.
+    /// `true` if a `Defrag` may move the resource. A movable resource never gets a slot of a size class, so a small
+    /// movable resource takes a short lock. No effect on dedicated memory.
     pub movable: bool,
-    /// Residency priority of the memory. Used for dedicated memory ([`Dedicated::Always`]) only: a block has the
-    /// priority of its pool (`PoolDesc::priority`).
+    /// Residency priority of the memory. Used for dedicated memory only: a block of a pool has the priority of the pool
+    /// (`PoolDesc::priority`), every other block has [`Priority::Normal`].
     pub priority: Priority,
     /// `true` if the memory may be evicted while no submission uses it: see the module `ringfence::residency`. A block
     /// is evicted only if all resources in it are evictable. An evictable resource never gets a slot of a size class.
     pub evictable: bool,
     /// Minimum alignment in the memory object, in bytes, a power of two; 0 or 1 for no minimum. If the driver requires
-    /// a larger alignment, that one is used. For rules of the API that require more than the driver reports, for
+    /// a larger alignment, that one is used. Needed if rules of the API require more than the driver reports, for
     /// example for scratch memory of acceleration structures.
     pub alignment: u64,
     /// `true` if the resource may get a recycled driver object, and its object may be recycled afterwards: see
-    /// `Allocator::create_buffer`. Then a view that outlives the resource accesses the next owner's bytes. With `false`
-    /// the object is new, and is destroyed with the resource.
+    /// `Allocator::create_buffer`. A view that outlives the resource then accesses the next owner's bytes. With
+    /// `false`, the object is new, and is destroyed with the resource.
     pub recycle: bool,
     /// `true` if a buffer may be larger than described, by at most an eighth. Buffers of nearly the same size then get
     /// the same size, and can be recycled for one another. `Resource::desc` returns the actual size. No effect on
@@ -59,7 +59,8 @@ pub struct AllocationDesc<'a> {
 }
 
 impl Default for AllocationDesc<'_> {
-    /// Device memory of any type, not dedicated unless necessary, beyond the budget if necessary.
+    /// Returns a request for device memory of any type, beyond the budget if necessary. The memory is dedicated if the
+    /// resource is large or the driver prefers it.
     fn default() -> Self {
         Self {
             name: "",
@@ -91,7 +92,8 @@ pub fn grained(size: u64) -> u64 {
     size.checked_next_multiple_of(grain).unwrap_or(size)
 }
 
-/// Returns the rounded description of an object and the number of added bytes; `None` if `info` is used unchanged.
+/// Returns the rounded description of an object and the number of added bytes. Returns `None` if `info` is used
+/// unchanged.
 pub fn rounded<'i, D: Create<K>, K: Kind>(
     desc: &AllocationDesc<'_>,
     device: &D,
@@ -114,11 +116,11 @@ pub fn aligned(desc: &AllocationDesc<'_>, needs: Requirements) -> Result<Require
     Ok(Requirements { alignment, ..needs })
 }
 
-/// When to use dedicated memory: a memory object for one resource only.
+/// Use of dedicated memory: a memory object for one resource only.
 #[doc(alias("VMA_ALLOCATION_CREATE_DEDICATED_MEMORY_BIT", "AllocationScheme"))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Dedicated {
-    /// Dedicated memory if the resource is large, or the driver prefers it.
+    /// Dedicated memory if the resource is large, if the driver prefers it, or if no block can be allocated.
     #[default]
     Auto,
     /// Always dedicated memory.

@@ -2,16 +2,16 @@
 //!
 //! | location | required | tried first | tried last |
 //! |---|---|---|---|
-//! | `Device` | – | device-local | types that the host also accesses (small windows into device memory are scarce), host memory |
+//! | `Device` | – | device-local | types that the host also accesses (windows are scarce), host memory |
 //! | `Upload` | host-visible | coherent, in host memory | cached, device-local |
 //! | `Readback` | host-visible | cached, coherent | uncached: host reads are tens of times slower |
 //! | `DeviceUpload` | host-visible | device-local, coherent | host memory |
 //!
-//! Equal types keep the driver's order, as the Vulkan specification intends. Protected, lazily allocated and special
-//! types are used only if the request names such a property. Types that the device refuses are used only if no other
-//! type is left, so that the request returns the device's reason. Required properties of a request shorten the list;
-//! preferred properties take precedence over the order of the location. On a device with a single heap (unified
-//! memory), the same order leads to the one type that has every property.
+//! A *window* is a small heap through which the host accesses part of a larger device memory. Equal types keep the
+//! driver's order, as the Vulkan specification intends. Protected, lazily allocated and special types are used only if
+//! the request names such a property. Types that the device refuses are used only if no other type is left, so that the
+//! request returns the device's reason. Required properties of a request shorten the list; preferred properties take
+//! precedence over the order of the location.
 
 use smallvec::SmallVec;
 
@@ -26,7 +26,7 @@ pub struct TypeOrder {
     candidates: [Vec<u32>; 4],
     /// The memory types of the device, one bit each.
     known_bits: u32,
-    /// The largest size, in bytes, that every type can serve, types that the device refuses left out.
+    /// The largest size, in bytes, that every type can serve, except types that the device refuses.
     always_bytes: u64,
 }
 
@@ -70,7 +70,8 @@ impl TypeOrder {
         self.candidates_for(capabilities, desc, bits).next()
     }
 
-    /// Returns `true` if the device has one of the types `bits`, and each of its types can serve `size`: most requests.
+    /// Returns `true` if the device has one of the types `bits`, and each type of the device can serve `size`, except
+    /// types that the device refuses. True for most requests.
     #[inline]
     #[must_use]
     pub fn always_serves(&self, size: u64, bits: u32) -> bool {
@@ -93,7 +94,8 @@ impl TypeOrder {
     }
 }
 
-/// Returns the types among `allowed` that have the required properties. Types with the preferred properties come first.
+/// Returns the types among `allowed` that have the required properties. Types that lack the fewest preferred properties
+/// come first.
 fn by_preference(capabilities: &Capabilities, desc: &AllocationDesc<'_>, allowed: u32) -> SmallVec<[u8; 32]> {
     let held = |index: &u8| capabilities.properties(u32::from(*index));
     let never = NEVER.difference(desc.required | desc.preferred);

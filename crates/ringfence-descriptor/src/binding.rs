@@ -12,7 +12,8 @@ use crate::device::descriptors::{Descriptors, HeapKind};
 use ringfence_memory::lifetime::Frame;
 
 /// The heaps of one command list: at most one heap of resources and one heap of samplers. They are chosen before the
-/// list is recorded and cannot change later. Each backend has a function that sets them on the driver's list, once.
+/// list is recorded and cannot change later. `Binding::set` (features `vulkan` and `d3d12`) sets them on the driver's
+/// list, once.
 ///
 /// Drop the binding when the list is submitted or discarded. The heaps stay alive until the frame is complete.
 #[must_use = "a command list sees no descriptors until the binding is set on it"]
@@ -37,7 +38,7 @@ impl<D: Descriptors> Binding<D> {
         Self { frame: frame.point(), owner: None, bound: SmallVec::new(), is_set: false }
     }
 
-    /// Adds a heap to a binding that has no heap of its kind yet.
+    /// Adds a heap of a kind that the binding does not have yet.
     ///
     /// # Errors
     /// - [`DescriptorError::AlreadyBound`] if the binding has a heap of this kind, or was already set on its list.
@@ -62,8 +63,8 @@ impl<D: Descriptors> Binding<D> {
         Ok(self)
     }
 
-    /// Returns the device's object that the command list binds for the heap of a kind; `None` if the binding has no
-    /// heap of this kind.
+    /// Returns the device's object that the command list binds for the heap of this kind. Returns `None` if the binding
+    /// has no heap of this kind.
     #[must_use]
     pub fn bound(&self, kind: HeapKind) -> Option<&D::Bound> {
         self.bound.iter().find(|bound| bound.core.kind == kind).map(|bound| &bound.raw)
@@ -72,7 +73,7 @@ impl<D: Descriptors> Binding<D> {
     /// Returns all objects that the command list binds, for the one call that sets them.
     ///
     /// # Errors
-    /// [`DescriptorError::AlreadyBound`] at the second call, because a binding is set once.
+    /// [`DescriptorError::AlreadyBound`] if this function was called before, because a binding is set once.
     pub fn set_once(&mut self) -> Result<impl Iterator<Item = &D::Bound>, DescriptorError> {
         if std::mem::replace(&mut self.is_set, true) {
             let kind = self.bound.first().map_or(HeapKind::Resources, |bound| bound.core.kind);

@@ -8,13 +8,15 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | insert, update | O(1) under a short lock, one driver call without the lock |
+//! | insert | O(1) under a short lock; one driver call without the lock (more if the heap can grow) |
+//! | update | as insert; the copy to the slot is a driver call in reclaim, or under the lock if the device binds snapshots |
 //! | remove | O(1) under a short lock |
-//! | reclaim | O(freed slots) |
+//! | reclaim | O(freed slots + applied updates) |
 //!
-//! The slots belong to the table and its entries together: a table that is dropped keeps them until its last entry is
-//! dropped. Slots are reused in the order in which they were freed, so that a use after removal is detected for as long as
-//! possible.
+//! The slots belong to the table and its entries together: after the table is dropped, its entries keep the slots until
+//! the last entry is dropped. Slots are reused in the order in which they were freed, so that a slot stays free for as
+//! long as possible. A use after removal then reads the cleared slot ([`BindlessDesc::clear_freed`]) and not another
+//! entry.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -38,8 +40,8 @@ use scopeguard::{ScopeGuard, guard};
 /// Description of a bindless table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BindlessDesc {
-    /// Largest number of entries. If this is [`BindlessDesc::CAPACITY`] and the heap's persistent region has no free
-    /// run of that length, the table gets half of the longest run. [`BindlessTable::capacity`] returns the actual
+    /// Largest number of entries. If the number is [`BindlessDesc::CAPACITY`] and the heap's persistent region has no
+    /// free run of that length, the table gets half of the longest run. [`BindlessTable::capacity`] returns the actual
     /// number.
     pub capacity: u32,
     /// If `true`, freed slots are overwritten with null descriptors, to detect uses after removal. Costs one driver
@@ -108,7 +110,8 @@ impl<D: Descriptors> BindlessEntry<D> {
         self.index
     }
 
-    /// Releases ownership: the entry stays in the table until [`BindlessTable::remove`], or until the table is dropped.
+    /// Releases ownership: the entry stays in the table until [`BindlessTable::remove`], or until the table and all
+    /// other entries are dropped.
     pub fn into_index(self) -> BindlessIndex {
         let mut this = ManuallyDrop::new(self);
         let index = this.index;
@@ -155,8 +158,8 @@ impl<D: Descriptors> fmt::Debug for BindlessEntry<D> {
 /// A table of entries that shaders access by index. All threads may use it. See the [crate](crate) for the rules of
 /// slots.
 ///
-/// If the table is dropped before its entries, their slots keep their views until the entries are dropped. Entries
-/// without an owner ([`BindlessEntry::into_index`]) end with the table.
+/// If the table is dropped before its entries, the slots keep their views until the last [`BindlessEntry`] is dropped.
+/// Entries without an owner ([`BindlessEntry::into_index`]) end at the same time.
 pub struct BindlessTable<D: Descriptors> {
     slots: Arc<TableSlots<D>>,
     /// CPU-only heap for the views of pending updates.
@@ -172,7 +175,8 @@ struct TableSlots<D: Descriptors> {
 
 impl<D: Descriptors> Drop for TableSlots<D> {
     fn drop(&mut self) {
-        // Pending updates hold descriptors, and so the allocator, which holds the state.
+        // Breaks a cycle: a pending update owns a descriptor, the descriptor keeps the allocator alive, and the
+        // allocator keeps this state alive.
         let state = Arc::clone(&self.state);
         run_unlocked(move || state.waiting.collect_all(&mut Vec::new()));
     }
@@ -227,7 +231,7 @@ impl<D: Descriptors> BindlessTable<D> {
     /// Creates a table in a run of the heap's persistent region.
     ///
     /// # Errors
-    /// The region has no free run of `capacity` slots, or the heap belongs to another allocator.
+    /// `capacity` is 0, the region has no free run of `capacity` slots, or the heap belongs to another allocator.
     pub fn new(
         memory: &Allocator<D>,
         heap: &ShaderVisibleHeap<D>,
@@ -279,21 +283,23 @@ impl<D: Descriptors> BindlessTable<D> {
     /// Adds an entry, which lives until the returned value is dropped.
     ///
     /// # Errors
-    /// No slot is free, or the heap does not support the view. Slots of removed entries are freed once the device no
-    /// longer uses them.
+    /// - No slot is free. `reclaim` frees the slot of a removed entry once the device no longer uses the slot.
+    /// - The heap does not support the view.
+    /// - The resource of the view belongs to another allocator.
+    /// - The driver is out of memory.
     pub fn insert(&self, view: &View<'_, D>) -> Result<BindlessEntry<D>, DescriptorError> {
         let index = self.insert_index(view)?;
         Ok(BindlessEntry { slots: Arc::clone(&self.slots), index })
     }
 
-    /// As [`BindlessTable::insert`], but returns an index without ownership.
+    /// Adds an entry as [`BindlessTable::insert`] does, but returns an index without ownership.
     pub(super) fn insert_index(&self, view: &View<'_, D>) -> Result<BindlessIndex, DescriptorError> {
         self.slots.state.insert(&self.slots.heap_owner, view)
     }
 
-    /// Removes an entry by its index ([`BindlessEntry::into_index`]). Its slot is freed once every submission that has
-    /// begun by now is complete. If the program still has the [`BindlessEntry`], its drop has no effect after this
-    /// call.
+    /// Removes an entry by its index ([`BindlessEntry::into_index`]). The slot of the entry is freed once every
+    /// submission that has begun by now is complete. If the program still has the [`BindlessEntry`], its drop has no
+    /// effect after this call.
     ///
     /// # Errors
     /// The entry was removed, or belongs to another table.
@@ -320,7 +326,7 @@ impl<D: Descriptors> BindlessTable<D> {
     /// Changes the view of an entry and keeps its index.
     ///
     /// The slot is written by the first [`Allocator::reclaim`] after every submission that has begun by now is
-    /// complete; if no submission is pending, by the next one. Submissions that begin before
+    /// complete; if no submission is pending, by the next call. Submissions that begin before
     /// [`BindlessTable::is_settled`] returns `true` must not use the entry. If an entry has several pending updates,
     /// the last one wins. If the device binds snapshots of heaps, the slot is written immediately, and the next bind
     /// has the new view.
@@ -328,7 +334,10 @@ impl<D: Descriptors> BindlessTable<D> {
     /// To change an entry that every frame uses, call [`BindlessEntry::replace`].
     ///
     /// # Errors
-    /// The entry is not in the table, or the heap does not support the view.
+    /// - The entry is not in the table.
+    /// - The heap does not support the view.
+    /// - The resource of the view belongs to another allocator.
+    /// - The driver is out of memory.
     pub fn update(&self, index: impl Into<BindlessIndex>, view: &View<'_, D>) -> Result<(), DescriptorError> {
         let index = index.into();
         self.slots.state.check(index)?;
@@ -551,8 +560,8 @@ impl Entries {
         Ok(self.updates)
     }
 
-    /// Returns `true` if the update must be written to the slot. Updates of several threads complete in any order, so
-    /// an update that began before the last applied update is outdated.
+    /// Returns `true` if the update must be written to the slot. Updates of several threads can be applied in any
+    /// order, so an update that began before the last applied update is outdated.
     fn apply_update(&mut self, base: u32, index: BindlessIndex, number: u64) -> bool {
         let Ok(slot) = self.find(base, index) else { return false };
         let applied = &mut self.applied[slot as usize];

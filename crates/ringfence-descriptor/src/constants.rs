@@ -14,7 +14,7 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | create a pool | one run of slots, and one driver call for each slot |
+//! | create a pool | one run of CPU-only slots, and one driver call for each slot |
 //! | get the view of a slot | one reference count; no driver call |
 
 use std::fmt;
@@ -68,6 +68,8 @@ impl<D: Descriptors> ConstantViews<D> for CpuDescriptorHeap<D> {
     type Heap = Arc<CpuDescriptors<D>>;
     type View = ConstantView<D>;
 
+    /// Creates a run with a view of each slot of the pool.
+    ///
     /// # Errors
     /// - The heap is not a heap of resources, does not support views of constants, or belongs to another allocator.
     /// - The heap cannot allocate `slot_count` slots.

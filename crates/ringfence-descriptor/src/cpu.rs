@@ -1,7 +1,7 @@
 //! CPU-only descriptors: runs of slots in heaps that shaders do not access.
 //!
 //! ```text
-//!   CpuDescriptorHeap ──▶ Blocks<Buddy, Heap>     block ┌────┬────┬─────────┐   a block is one heap of the driver
+//!   CpuDescriptorHeap ──▶ blocks, each a heap     block ┌────┬────┬─────────┐   a block is one heap of the driver
 //!        │                                              │ 1  │ 1  │    2    │   runs of slots, one for each request
 //!   CpuDescriptors { heap, start, length } ────────────────┘               │
 //!        │                                              └────┴────┴─────────┘
@@ -11,9 +11,9 @@
 //! | operation | cost |
 //! |---|---|
 //! | allocate or drop one slot, through the thread's cache | O(1), one atomic exchange |
-//! | allocate or drop other runs | O(log slots), one short lock; a driver call for a new block, without the lock |
+//! | allocate or drop other runs | O(log slots + length of the run), a short lock; a driver call for a new block, without the lock |
 //! | write | one driver call |
-//! | reclaim | O(1), and a driver call for each block that has been empty for its grace period |
+//! | reclaim | O(thread caches + freed slots and objects); a driver call for each block whose grace period is over |
 
 use std::fmt;
 use std::ops::Range;
@@ -34,9 +34,10 @@ use ringfence_memory::extend::{Passed, ReclaimHeap, Shared, run_unlocked};
 use ringfence_memory::lifetime::RetireBin;
 use ringfence_memory::trace::Event;
 
-/// Largest number of slots of one heap: the limit of every Direct3D 12 device, rounded up to a power of two.
+/// Largest number of slots of one heap: 1,000,000, the limit of Direct3D 12 for shader-visible heaps of views, rounded
+/// up to a power of two.
 const BLOCK_SLOTS_MAX: u32 = 1 << 20;
-/// Index of the only class in the thread caches: single slots.
+/// Index of the only size class in the thread caches: single slots.
 const SINGLES: usize = 0;
 
 /// Description of an allocator of CPU-only descriptors.
@@ -73,7 +74,7 @@ impl Default for CpuHeapDesc<'_> {
     }
 }
 
-/// Allocator of CPU-only descriptors of one kind, from as many heaps as needed.
+/// An allocator of CPU-only descriptors of one kind. It creates heaps as needed.
 ///
 /// Cheap to clone; clones share one state. All threads may allocate.
 pub struct CpuDescriptorHeap<D: Descriptors> {
@@ -167,7 +168,9 @@ impl<D: Descriptors> CpuDescriptorHeap<D> {
     /// Allocates a run of consecutive slots.
     ///
     /// # Errors
-    /// `count` is 0, or more than 2²⁰, the largest number of slots of a heap; or the driver cannot create another heap.
+    /// - `count` is 0, or more than 2²⁰ (the largest number of slots of a heap).
+    /// - The driver cannot create another heap.
+    ///
     /// After an error, no slot is allocated.
     #[inline]
     pub fn allocate(&self, count: u32) -> Result<CpuDescriptors<D>, DescriptorError> {
@@ -270,7 +273,7 @@ impl<D: Descriptors> CpuDescriptorHeap<D> {
         self.heap_owner.state.kind
     }
 
-    /// Returns the numbers of blocks, slots and free slots. O(blocks).
+    /// Returns the numbers of blocks, slots and free slots. O(blocks + thread caches).
     #[must_use]
     pub fn statistics(&self) -> BlocksStatistics {
         self.heap_owner.state.statistics()
@@ -319,7 +322,7 @@ impl<D: Descriptors> fmt::Debug for CpuDescriptorHeap<D> {
     }
 }
 
-/// Content number of a slot that was never written.
+/// Content number of a slot that was not written since its allocation.
 pub(super) const UNWRITTEN: u64 = 0;
 
 /// Returns a new, unique content number for a slot that is written. Tables are compared by the content numbers of their
@@ -378,8 +381,12 @@ impl<D: Descriptors> CpuDescriptors<D> {
     /// Writes a view into a slot. Earlier copies of the slot do not change.
     ///
     /// # Errors
-    /// `index` is outside the run; the heap or the device does not support the view; or the resource belongs to another
-    /// allocator. After an error, the slot is unchanged.
+    /// - `index` is outside the run.
+    /// - The heap or the device does not support the view.
+    /// - The resource belongs to another allocator.
+    /// - The driver is out of memory.
+    ///
+    /// After an error, the slot is unchanged.
     pub fn write(&mut self, index: u32, view: &View<'_, D>) -> Result<(), DescriptorError> {
         self.check_index(index)?;
         let HeapOwner { shared, state } = &*self.held().heap_owner;
@@ -429,7 +436,7 @@ impl<D: Descriptors> CpuDescriptors<D> {
     }
 }
 
-/// CPU-only descriptors that are copied into a table.
+/// CPU-only descriptors, as the source of a table or of a copy to persistent slots.
 pub struct TableSource<'a, D: Descriptors> {
     pub(super) owner: &'a Shared<D>,
     pub(super) heap: &'a Heap<D>,
@@ -448,6 +455,8 @@ impl<D: Descriptors> Clone for TableSource<'_, D> {
 impl<D: Descriptors> Copy for TableSource<'_, D> {}
 
 impl<D: Descriptors> TableSource<'_, D> {
+    /// Checks that the descriptors can be copied to a heap of this allocator, this kind and these types.
+    ///
     /// # Errors
     /// The source has another kind, other types or another allocator than the heap, or one of its slots was never
     /// written.
@@ -520,7 +529,7 @@ fn clear<D: Descriptors>(run: &mut BoxedRun<D>) {
 }
 
 /// Puts a cleared single slot into this thread's cache, for the next request. Returns the run as an error if it has
-/// several slots or if the cache is full.
+/// several slots, or if the cache is full, in use by another thread, or does not exist.
 #[inline]
 fn put_cached<D: Descriptors>(run: BoxedRun<D>) -> Result<(), BoxedRun<D>> {
     if run.contents.len() != 1 {
@@ -533,8 +542,8 @@ fn put_cached<D: Descriptors>(run: BoxedRun<D>) -> Result<(), BoxedRun<D>> {
     unsafe { thread_cache::put(thread_cache, SINGLES, || run, ()) }.map_err(|(run, ())| run())
 }
 
-/// Frees slots under the lock. For a single slot, this thread's cache is full, so the older half of the cache is freed
-/// too.
+/// Puts a run back under the lock. If the run is a single slot and this thread's cache is full, puts the older half of
+/// the cache back too.
 #[cold]
 fn put_back<D: Descriptors>(run: BoxedRun<D>) {
     // Keeps the lock alive, even if the last run is dropped here.

@@ -11,20 +11,20 @@ pub struct ShaderVisibleDesc<'a> {
     /// View types of a heap of resources.
     pub types: ViewTypes,
     /// Number of slots of the frame region, for tables that live for a frame; may be 0. The default,
-    /// [`ShaderVisibleDesc::FRAME_SLOTS`], is reduced if the device has fewer slots.
+    /// [`ShaderVisibleDesc::FRAME_SLOTS`], is reduced if the device has too few slots for both regions.
     /// [`ShaderVisibleHeap::statistics`](super::ShaderVisibleHeap::statistics) returns the actual number.
     pub frame_slots: u32,
     /// Number of slots of the persistent region, for descriptors that live until they are released; may be 0. The
-    /// default, [`ShaderVisibleDesc::PERSISTENT_SLOTS`], is reduced if the device has fewer slots.
+    /// default, [`ShaderVisibleDesc::PERSISTENT_SLOTS`], is reduced if the device has too few slots for both regions.
     pub persistent_slots: u32,
     /// Algorithm that divides the slots of the persistent region.
     pub algorithm: SlotAlgorithm,
     /// Number of slots that a thread takes from the frame region at a time; at least 1. If the frame region is reduced,
-    /// this is limited to an eighth of it.
+    /// this number is limited to an eighth of the region, but is at least 1.
     pub chunk_slots: u32,
     /// Largest number of slots that the whole heap may have after
-    /// [`ShaderVisibleHeap::grow`](super::ShaderVisibleHeap::grow). With 0, the heap never grows and needs no CPU-only
-    /// shadow.
+    /// [`ShaderVisibleHeap::grow`](super::ShaderVisibleHeap::grow). If the number is 0, the heap never grows, and the
+    /// library keeps no CPU-only copy (shadow) of its persistent region.
     pub slots_max: u32,
     /// Name for debuggers.
     pub name: &'a str,
@@ -32,8 +32,10 @@ pub struct ShaderVisibleDesc<'a> {
 
 impl ShaderVisibleDesc<'_> {
     /// Default of [`ShaderVisibleDesc::frame_slots`]: 16,384. If the device has too few slots for both regions, the
-    /// frame region gets a quarter of the device's slots if the persistent region has its default too; otherwise it
-    /// gets the slots that the persistent region leaves.
+    /// default is reduced:
+    ///
+    /// - to a quarter of the device's slots, if the persistent region has its default size too;
+    /// - otherwise to the slots that the persistent region leaves.
     pub const FRAME_SLOTS: u32 = 16 << 10;
     /// Default of [`ShaderVisibleDesc::persistent_slots`]: 49,152. If the device has too few slots for both regions,
     /// the persistent region gets the slots that the frame region leaves.
@@ -83,13 +85,15 @@ pub struct VisibleStatistics {
     pub persistent_slots: u64,
     /// Number of free slots of the persistent region.
     pub persistent_free: u64,
-    /// Number of released objects that the device may still use.
+    /// Number of retired objects that were not freed yet: runs of slots, bindings, replaced heaps and driver objects of
+    /// views.
     pub waiting_count: u64,
     /// Number of tables that were written.
     pub tables_made: u64,
     /// Number of requested tables that got the slots of an identical table.
     pub tables_shared: u64,
-    /// Number of heaps of the driver. More than 1 while frames still use a heap that was replaced by a larger one.
+    /// Number of shader-visible heaps of the driver. More than 1 while a heap that was replaced by a larger one is not
+    /// yet destroyed, because frames may still use it.
     pub heap_count: u64,
 }
 

@@ -2,14 +2,18 @@
 //!
 //! ```text
 //!   frame region   ┌──────────────┬──────────────┬──────────────┬───────────┐
-//!                  │ chunk of     │ chunk of     │ chunk of     │   free    │     the ring: one lock a chunk
+//!                  │ chunk of     │ chunk of     │ chunk of     │   free    │     the ring: one lock for each chunk
 //!                  │ A, frame 7   │ B, frame 7   │ A, frame 8   │           │
 //!                  └──┬───────────┴──────────────┴──────────────┴───────────┘
 //!                     └ ▓▓▓░░░░░  tables: allocated linearly, no lock
 //! ```
 //!
-//! Identical tables of a frame share one copy. This always holds within one [`FrameDescriptors`]. If two of them access
-//! the frame's shared tables at the same moment, neither waits, and each may write its own copy.
+//! Identical tables of a frame ([`FrameDescriptors::table`]) share one copy, with these exceptions:
+//!
+//! - If two [`FrameDescriptors`] access the frame's shared tables at the same moment, neither waits, and each may write
+//!   its own copy.
+//! - Of tables with equal hashes, only the last one is found again.
+//! - Tables are shared between the [`FrameDescriptors`] of at most eight frames at a time.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -59,9 +63,9 @@ pub struct FrameDescriptors<'f, D: Descriptors> {
     /// Free slots of the present chunk: `next..end`.
     next: u32,
     end: u32,
-    /// The tables that this value has written.
+    /// The tables that [`FrameDescriptors::table`] has written.
     tables: TableCache,
-    /// Borrows the frame, so that the program cannot submit it while tables are written.
+    /// Borrows the frame, so that the program cannot submit the frame while this value exists.
     _frame: PhantomData<&'f Frame>,
 }
 
@@ -71,15 +75,16 @@ impl<D: Descriptors> FrameDescriptors<'_, D> {
         Self { heap_owner, version, frame, next: 0, end: 0, tables, _frame: PhantomData }
     }
 
-    /// Creates a table with copies of CPU-only descriptors, in order. If the frame already has an identical table,
+    /// Creates a table with copies of CPU-only descriptors, in order. If an identical table of the frame is found,
     /// returns that table.
     ///
     /// # Errors
-    /// - `sources` has no descriptors, or more than `u32::MAX`.
+    /// - `sources` has no descriptors, or more than `u32::MAX`, or more than the frame region has slots.
     /// - The kind, the view types or the allocator of a source differ from those of the heap.
     /// - A descriptor of a source was never written.
     /// - The frame region is full. Wait until frames are complete, or create the heap with a larger region
     ///   ([`VisibleStatistics`](super::VisibleStatistics)).
+    /// - The device is lost.
     pub fn table(&mut self, sources: &[TableSource<'_, D>]) -> Result<Table, DescriptorError> {
         let heap_owner = Arc::clone(&self.heap_owner);
         let (shared, state) = (&heap_owner.shared, &heap_owner.state);
@@ -103,11 +108,13 @@ impl<D: Descriptors> FrameDescriptors<'_, D> {
         Ok(Table { start, len, frame: self.frame })
     }
 
-    /// Creates a table of views. They are written directly into the slots, without CPU-only descriptors.
+    /// Creates a table of views. The views are written directly into the slots, without CPU-only descriptors.
     ///
     /// # Errors
-    /// As [`FrameDescriptors::table`]; or the driver refuses a view. If the driver refuses a view, the slots stay
-    /// unused until the frame is complete.
+    /// - `views` is empty, or has more views than the frame region has slots.
+    /// - The heap does not support a view, or the resource of a view belongs to another allocator.
+    /// - The frame region is full, or the device is lost.
+    /// - The driver refuses a view. The slots then stay unused until the frame is complete.
     pub fn table_of(&mut self, views: &[View<'_, D>]) -> Result<Table, DescriptorError> {
         let heap_owner = Arc::clone(&self.heap_owner);
         let (shared, state) = (&heap_owner.shared, &heap_owner.state);

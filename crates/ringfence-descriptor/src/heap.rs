@@ -5,7 +5,7 @@ use std::fmt;
 use crate::device::DeviceError;
 use crate::device::descriptors::{CpuHandle, Descriptors, GpuHandle, HeapDesc, HeapKind, HeapStart, ViewTypes};
 
-/// A heap of descriptors. The host address and the shader address of its first slot, and the distance between two
+/// A heap of descriptors. The host address and the shader address of its first slot, and the distance between adjacent
 /// slots, are read from the driver once.
 pub struct Heap<D: Descriptors> {
     object: D::Heap,
@@ -28,6 +28,8 @@ impl<D: Descriptors> Heap<D> {
         self.number
     }
 
+    /// Destroys the driver's heap.
+    ///
     /// # Safety
     /// No pending work uses the heap, and this device created it.
     pub(super) unsafe fn destroy(self, device: &D) {
@@ -68,8 +70,8 @@ impl<D: Descriptors> Heap<D> {
         CpuHandle(self.start.cpu + self.distance(slot))
     }
 
-    /// Returns the device handle of the slot, for command lists; `None` if the heap is not shader-visible. O(1), no
-    /// driver call.
+    /// Returns the device handle of the slot, for command lists. Returns `None` if the heap is not shader-visible.
+    /// O(1), no driver call.
     ///
     /// # Panics
     /// If `slot` is not less than [`Heap::slots`].

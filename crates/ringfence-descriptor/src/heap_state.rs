@@ -38,11 +38,11 @@ pub(super) struct State<D: Descriptors> {
     /// Number of the heap in a trace.
     pub(super) number: u64,
     pub(super) owning: bool,
-    /// Allocator of the persistent region: a block for the initial slots and for each growth. Each block stores the
-    /// number of its first slot.
+    /// Allocator of the persistent region, with one block for the initial slots and one for each growth. Each block
+    /// stores the number of its first slot.
     pub(super) persistent: Lock<Blocks<AnyAllocator, u32>>,
     pub(super) ring: Lock<Ring<SyncPoint>>,
-    /// Emptied tables of earlier frames, kept to reuse their host memory.
+    /// Emptied table caches of earlier frames, kept to reuse their host memory.
     pub(super) spare_tables: Lock<Vec<TableCache>>,
     pub(super) frames: Lock<FrameTables>,
     pub(super) core: Arc<Core<D>>,
@@ -58,7 +58,8 @@ pub(super) struct State<D: Descriptors> {
     pub(super) only: Lock<Option<Arc<()>>>,
 }
 
-/// State that handles, allocations and bindings share.
+/// State that the handles of a heap, its persistent runs, its [`FrameDescriptors`](super::FrameDescriptors) and its
+/// bindless tables share.
 pub(super) struct HeapOwner<D: Descriptors> {
     pub(super) shared: Arc<Shared<D>>,
     pub(super) state: Arc<State<D>>,
@@ -79,25 +80,26 @@ impl<D: Descriptors> HeapOwner<D> {
 }
 
 impl<D: Descriptors> Drop for HeapOwner<D> {
-    /// Retires a mark that waits for every submission that has begun by now. The heap is destroyed after that.
+    /// Retires a mark (version `u64::MAX`) that waits for every submission that had begun before the drop. The heap is
+    /// destroyed once the mark is released.
     fn drop(&mut self) {
         self.shared.retire_into(&self.state.core.waiting, Retired::HeapVersion(u64::MAX));
         self.state.closed.store(true, Ordering::Release);
     }
 }
 
-/// The part of the state that bindings keep alive. Its type does not depend on the range allocator.
+/// The part of the state that bindings keep alive.
 pub(super) struct Core<D: Descriptors> {
     pub(super) kind: HeapKind,
     pub(super) versions: SharedLock<Epochs<D>>,
     pub(super) waiting: RetireBin<Retired<D>>,
 }
 
-/// A heap of the driver, with the range of frames that use it.
+/// A heap of the driver, and its shadow. Each frame uses one version.
 pub(super) struct HeapVersion<D: Descriptors> {
     pub(super) number: u64,
     pub(super) heap: Heap<D>,
-    /// CPU-only copy of the persistent region; `None` if the heap never grows.
+    /// CPU-only copy of the persistent region. `None` if the heap never grows or has no persistent slots.
     pub(super) shadow: Option<Heap<D>>,
 }
 
@@ -118,7 +120,8 @@ impl<D: Descriptors> Epochs<D> {
     }
 }
 
-/// An object that is kept until its points have passed.
+/// An object that is kept until the submissions that may use it are complete. A leftover is the driver's object of an
+/// overwritten or cleared view.
 pub(super) enum Retired<D: Descriptors> {
     Range(BlockAllocation),
     Leftover(D::Leftover),
@@ -155,6 +158,8 @@ impl<D: Descriptors> HeapVersion<D> {
         Ok(Self { number, heap, shadow: Some(shadow) })
     }
 
+    /// Destroys the driver's heap and the shadow.
+    ///
     /// # Safety
     /// No pending work uses the version.
     pub(super) unsafe fn destroy(self, device: &D) {
@@ -182,7 +187,7 @@ impl<D: Descriptors> State<D> {
         }
     }
 
-    /// Copies the persistent region to a larger heap that no frame uses yet.
+    /// Copies the persistent region to a larger heap and to its shadow. No frame uses the larger heap yet.
     pub(super) fn copy_shadow(&self, device: &D, from: &HeapVersion<D>, to: &HeapVersion<D>) {
         let (Some(src), Some(dst)) = (&from.shadow, &to.shadow) else { return };
         let to_shadow =
@@ -237,6 +242,8 @@ impl<D: Descriptors> State<D> {
         unsafe { self.copy_to_all(device, &versions, runs, slot) };
     }
 
+    /// Copies the runs to consecutive slots from `slot` on, in every version that has this slot.
+    ///
     /// # Safety
     /// As [`State::write_slot`].
     unsafe fn copy_to_all<'a>(
@@ -278,7 +285,7 @@ impl<D: Descriptors> State<D> {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records in a trace how the statistics of tables have changed since the last record.
+    /// Records in a trace the changes of the statistics of tables since the last record.
     fn trace_tables(&self, shared: &Shared<D>) {
         if !shared.is_recording() {
             return;
@@ -305,7 +312,8 @@ impl<D: Descriptors> State<D> {
         });
     }
 
-    /// Frees the slots of the frame region whose frames are complete. Does not wait.
+    /// Frees the slots of the oldest frames in the frame region, up to the first frame that is not complete. Does not
+    /// wait for the device.
     pub(super) fn poll(&self, shared: &Shared<D>) -> Result<(), DeviceError> {
         let mut passed = self.scratch.lock();
         shared.read(&mut passed)?;
@@ -348,8 +356,8 @@ impl<D: Descriptors> State<D> {
         debug_assert!(freed.is_ok(), "an allocation is freed once");
     }
 
-    /// Destroys an old heap whose frames are complete. If the program still has a binding of the heap, returns the
-    /// retired version, which the caller retires again.
+    /// Destroys an old heap whose frames are complete. If a binding or a [`FrameDescriptors`](super::FrameDescriptors)
+    /// still refers to the heap, returns the retired version, which the caller retires again.
     fn end_version(&self, device: &D, number: u64) -> Option<Retired<D>> {
         let mut versions = self.core.versions.write();
         let at = versions.old.iter().position(|(_, version)| version.number == number)?;
@@ -365,6 +373,8 @@ impl<D: Descriptors> State<D> {
         None
     }
 
+    /// Destroys the heaps of all versions, and allows another heap of this kind.
+    ///
     /// # Safety
     /// No pending work uses the heaps, and all handles are dropped.
     unsafe fn destroy_heaps(&self, shared: &Shared<D>) {
@@ -384,7 +394,7 @@ impl<D: Descriptors> State<D> {
     }
 }
 
-/// Calls `each` with the objects whose points have passed. If the device is lost, calls it with all objects.
+/// Calls `each` with the objects that no pending submission can use. If the device is lost, calls it with all objects.
 pub(super) fn release_passed<T>(waiting: &RetireBin<T>, passed: &Passed, device_lost: bool, each: impl FnMut(T)) {
     if device_lost {
         waiting.release_all(each)
@@ -487,7 +497,7 @@ impl<D: Descriptors> ReclaimHeap<D> for State<D> {
     }
 }
 
-/// Returns the longest run of free slots of a ring.
+/// Returns the length of the longest run of free slots of a ring.
 pub(super) fn largest_free(ring: &Ring<SyncPoint>) -> u64 {
     let mut extents: SmallVec<[_; 8]> = ring.iter().flat_map(|held| held.extents()).collect();
     extents.sort_unstable_by_key(|extent| extent.offset);

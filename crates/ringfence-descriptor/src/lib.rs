@@ -1,15 +1,15 @@
 //! Descriptors: allocation of slots for views in descriptor heaps, and the time at which a slot may be written again.
 //!
 //! ```text
-//!   View ──write──▶ CpuDescriptors                    a run of slots in a CPU-only heap (buddy, growable blocks)
+//!   View ──write──▶ CpuDescriptors                    a run of slots in a CPU-only heap (blocks; buddy by default)
 //!                        │
 //!        ┌───────────────┼──────── copy, in merged batches ─────────┐
 //!        ▼               ▼                                          ▼
 //!   ┌───────────────┬───────────────────────────────────────────────────────┐
-//!   │ frame region  │ persistent region                                     │   ShaderVisibleHeap: one a kind
+//!   │ frame region  │ persistent region                                     │   ShaderVisibleHeap, one for each kind
 //!   │ ring of chunks│ free list:  Persistent │ BindlessTable │ SamplerTable │
 //!   └───────────────┴───────────────────────────────────────────────────────┘
-//!        ▲                                   │ bind(frame): once a command list
+//!        ▲                                   │ bind(frame): once for each command list
 //!     FrameDescriptors ─▶ Table               ▼
 //!                                         Binding
 //! ```
@@ -32,23 +32,25 @@
 //! | model | devices | consequences |
 //! |---|---|---|
 //! | `Heaps` | Direct3D 12, simulated | none |
-//! | `Buffers` | Vulkan with `VK_EXT_descriptor_buffer` | none; each type is a separate array in one buffer |
+//! | `Buffers` | Vulkan with `VK_EXT_descriptor_buffer` | each type of view is a separate array in one buffer |
 //! | `UpdateAfterBind` | Vulkan with descriptor indexing | the number of slots is limited by the device's update-after-bind limits |
-//! | `PlainSets` | other Vulkan (Mesa's software driver up to 22) | a list sees the descriptors as of its [`ShaderVisibleHeap::bind`]; few slots; each dimension of image views is a separate array |
+//! | `PlainSets` | other Vulkan (Mesa's software driver up to 22) | a list sees the descriptors as of its [`ShaderVisibleHeap::bind`]; few slots; each kind of image view is a separate array |
 //!
 //! # Costs
 //!
 //! | operation | cost |
 //! |---|---|
-//! | allocate one CPU-only slot | O(1), one atomic exchange |
-//! | allocate several consecutive CPU-only slots | O(log slots) under a short lock; a driver call for a new block |
-//! | table of a frame | one lock per chunk, O(slots of the table); one driver call for 32 runs of slots |
-//! | bindless insert, remove | O(1) under a short lock, one driver call without the lock |
-//! | bind | on plain sets, O(slots) if the heap was written since the last bind; otherwise no cost |
-//! | reclaim | O(freed slots) |
+//! | allocate one CPU-only slot | O(1), one atomic exchange, if the thread's cache has a slot |
+//! | allocate several consecutive CPU-only slots | O(log slots + length of the run) under a short lock; a driver call for a new block |
+//! | table of a frame | O(slots of the table); one lock for each new chunk; one driver call for up to 32 runs of slots |
+//! | bindless insert | O(1) under a short lock; one driver call without the lock (more if the heap can grow) |
+//! | bindless remove | O(1) under a short lock |
+//! | bind | on plain sets, O(slots) if the heap was written since the last bind; otherwise O(1), no driver call |
+//! | reclaim | O(freed slots + applied updates) |
 //!
-//! The design allows for `VK_EXT_descriptor_heap`, whose heaps are byte ranges with a reserved part:
-//! [`HeapStart`](crate::device::descriptors::HeapStart) has a separate start and increment.
+//! Heaps of `VK_EXT_descriptor_heap` are byte ranges with a reserved part. The design allows for them:
+//! [`HeapStart`](crate::device::descriptors::HeapStart) contains the address of the first slot and the distance between
+//! adjacent slots.
 #![warn(missing_docs)]
 
 mod binding;

@@ -39,7 +39,9 @@ impl<D: Descriptors> Persistent<D> {
     /// binds snapshots of heaps.
     ///
     /// # Errors
-    /// `index` is outside the run, the slot was already written, or the heap does not support the view.
+    /// - `index` is outside the run, or the slot was already written.
+    /// - The heap does not support the view, or the resource of the view belongs to another allocator.
+    /// - The driver is out of memory.
     pub fn write(&mut self, index: u32, view: &View<'_, D>) -> Result<(), DescriptorError> {
         self.check_unwritten(index, 1)?;
         let HeapOwner { shared, state } = &*self.heap_owner;

@@ -45,7 +45,7 @@ struct Held {
     users: u64,
 }
 
-/// The fields of a description, as integers. Keys are equal if every bit is equal.
+/// The fields of a description, as integers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key([u32; 12]);
 
@@ -85,10 +85,14 @@ impl<D: Descriptors> SamplerTable<D> {
         Ok(Self { state: Arc::new(State { table, held: Lock::new(HashMap::new()) }) })
     }
 
-    /// Returns a sampler with this description: an existing one, or a new one. O(1); one driver call for a new sampler.
+    /// Returns a sampler with this description: an existing one, or a new one. O(1) amortized; one driver call for a
+    /// new sampler.
     ///
     /// # Errors
-    /// The description is not valid, or the table is full of distinct samplers.
+    /// - The description is not valid.
+    /// - No slot is free. `reclaim` frees the slot of a dropped sampler once the device no longer uses the slot.
+    /// - The heap is not a heap of samplers.
+    /// - The driver is out of memory.
     pub fn get(&self, desc: SamplerDesc) -> Result<Sampler<D>, DescriptorError> {
         let view = View::sampler(desc)?;
         let key = Key::of(&desc);
@@ -138,7 +142,8 @@ impl<D: Descriptors> State<D> {
         }
     }
 
-    /// Once there are twice as many records as slots, removes the records of samplers whose slots are free or reused.
+    /// Removes the records of samplers whose slots are free or reused, if there are at least twice as many records as
+    /// slots.
     fn forget(&self, held: &mut HashMap<Key, Held>) {
         if held.len() >= 2 * self.table.capacity() as usize {
             held.retain(|_, held| self.table.is_there(held.index));

@@ -1,4 +1,4 @@
-//! The slots of a heap of CPU-only descriptors, under its lock: the blocks, and cached single slots for the thread
+//! The part of a CPU-only heap that its lock protects: the blocks, and the cached single slots that fill the thread
 //! caches.
 //!
 //! ```text
@@ -10,8 +10,8 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | take or put one slot | O(1) while single slots are cached |
-//! | take or put several slots | O(log slots) |
+//! | take or put one slot | O(1) if a single slot is cached (take), or if the cache has room (put) |
+//! | other cases | O(log slots + length of the run) |
 //! | trim | O(log slots) for each freed slot |
 
 use std::sync::Arc;
@@ -34,12 +34,13 @@ const SPARE_SLOTS_MAX: usize = 16;
 /// Number of content numbers that are stored in the box itself.
 const INLINE_SLOTS: usize = 2;
 
-/// A run of taken slots that are consecutive in a heap. A descriptor is a pointer to a boxed run. Boxes are reused, so
-/// a steady frame allocates no host memory.
+/// A run of taken slots that are consecutive in a heap. A [`CpuDescriptors`](super::CpuDescriptors) is a pointer to a
+/// boxed run. Boxes of up to [`SPARE_SLOTS_MAX`] slots are reused, so a steady frame of such runs allocates no host
+/// memory.
 pub(super) struct Run<D: Descriptors> {
     /// `None` if no slots are taken.
     pub(super) held: Option<Held<D>>,
-    /// Content number of each slot.
+    /// Content number of each slot: [`UNWRITTEN`], or a unique number for each write.
     pub(super) contents: SmallVec<[u64; INLINE_SLOTS]>,
 }
 
@@ -61,7 +62,7 @@ impl<D: Descriptors> Run<D> {
 
 pub(super) struct Slots<D: Descriptors> {
     pub(super) blocks: Blocks<AnyAllocator, Arc<Heap<D>>>,
-    /// Stack of taken runs of one slot, without views.
+    /// Cached single slots, as a stack. They have no views and count as taken in the blocks.
     singles: Vec<BoxedRun<D>>,
     /// The smallest length of `singles` since the last trim.
     unused: usize,
@@ -112,8 +113,8 @@ impl<D: Descriptors> Slots<D> {
         run
     }
 
-    /// Takes cleared slots back: caches a single slot if there is space, and frees other slots. The caller keeps the
-    /// heap alive during the call.
+    /// Takes back cleared slots. If the run is a single slot and the cache is enabled and has room, caches the run;
+    /// otherwise, frees the slots. The caller keeps the heap alive during the call.
     pub(super) fn put(&mut self, run: BoxedRun<D>) {
         if run.contents.len() == 1 && self.singles.len() < SINGLES_MAX && !self.is_closed {
             self.singles.push(run);

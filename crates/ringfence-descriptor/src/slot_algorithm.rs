@@ -8,8 +8,8 @@ use ringfence_core::tlsf::Tlsf;
 /// The algorithm that divides the slots of a descriptor heap into runs.
 ///
 /// CPU-only heaps use buddies by default, because these waste no slot on requests for single slots, which are the most
-/// frequent ones. The shader-visible heap uses a free list by default, because the device limits its slots, and a free list
-/// wastes none of them.
+/// frequent ones. The shader-visible heap uses a free list by default, because the device limits its slots, and a free
+/// list wastes none of them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SlotAlgorithm {
     /// Powers of two: O(log slots). A run of three takes four slots.
@@ -21,8 +21,8 @@ pub enum SlotAlgorithm {
 }
 
 impl SlotAlgorithm {
-    /// Creates an allocator of this many slots, at least 1. Its ranges are inside `0..slots` and disjoint, which
-    /// `validate` and the fuzz targets check: descriptors are written to them without checks.
+    /// Creates an allocator of `slots` slots; `slots` must be at least 1. Its ranges are inside `0..slots` and
+    /// disjoint, because descriptors are written to them without checks. `validate` and the fuzz targets check this.
     pub(crate) fn slots(self, slots: u32) -> AnyAllocator {
         match self {
             Self::Buddy => AnyAllocator::Buddy(Buddy::new(slots.into(), 1)),

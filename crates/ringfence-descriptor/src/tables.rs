@@ -57,7 +57,7 @@ impl TableCache {
 pub(super) struct FrameTables(SmallVec<[SharedTables; 4]>);
 
 struct SharedTables {
-    /// The frame, and the number of the version that it uses.
+    /// The frame, and the number of the heap version that the frame uses.
     key: (SyncPoint, u64),
     tables: TableCache,
 }

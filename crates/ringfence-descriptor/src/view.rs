@@ -48,8 +48,11 @@ impl<'a, D: Descriptors> View<'a, D> {
     /// # Errors
     /// - The buffer was created without the usage for the view.
     /// - The buffer was created from a native description that the library cannot check: use [`View::native`].
-    /// - The range is outside the buffer, not aligned, or too long for the device. For staged bytes and constants,
-    ///   which do not refer to the device, the heap reports this when the view is written.
+    /// - The range is outside the buffer, not aligned, or too long for the device.
+    /// - The view is a view of texels, and its format is compressed or a depth-stencil format.
+    ///
+    /// Staged bytes and constants do not refer to the device. Their usage and alignment, the length of the view and its
+    /// format are checked when the view is written.
     pub fn buffer(buffer: &'a impl AsBufferSlice<D>, view: BufferView) -> Result<Self, DescriptorError> {
         let BufferSlice { object, desc, offset, size, owner, shared } = buffer.as_slice();
         let desc = desc.ok_or(DescriptorError::BadView(UNDESCRIBED))?;
@@ -71,7 +74,7 @@ impl<'a, D: Descriptors> View<'a, D> {
     /// Creates a view of a whole texture for sampling, in the general layout ([`TextureView::sampled`]).
     ///
     /// # Errors
-    /// As [`View::buffer`].
+    /// As [`View::texture`].
     pub fn sampled(texture: &'a Texture<D>) -> Result<Self, DescriptorError> {
         let desc = texture.desc().ok_or(DescriptorError::BadView(UNDESCRIBED))?;
         Self::texture(texture, TextureView::sampled(desc))
@@ -80,17 +83,24 @@ impl<'a, D: Descriptors> View<'a, D> {
     /// Creates a view of subresources of a texture.
     ///
     /// # Errors
-    /// As [`View::buffer`].
+    /// [`DescriptorError::BadView`], if one of these is true:
+    ///
+    /// - The texture has no portable description.
+    /// - The texture was created without the usage or the format of the view.
+    /// - The texture does not have the mip levels, the layers or the aspect of the view, or does not support its
+    ///   dimension.
+    /// - The kind of the view does not allow the mip levels, layout, swizzle, aspect or dimension of the view, or the
+    ///   samples of the texture.
     pub fn texture(texture: &'a Texture<D>, view: TextureView) -> Result<Self, DescriptorError> {
         let desc = *texture.desc().ok_or(DescriptorError::BadView(UNDESCRIBED))?;
         Self::of_texture(texture.object(), desc, texture.shared().owner(), view)
     }
 
-    /// Creates a view of subresources of a transient target (`TransientAllocator::target`). Programs cache what they create
-    /// for the view by the id of the target's handle: no other object ever has this id.
+    /// Creates a view of subresources of a transient target (`TransientAllocator::target`). To cache objects that
+    /// belong to the view, use the id of the target's handle as their key: no other object ever has this id.
     ///
     /// # Errors
-    /// As [`View::buffer`].
+    /// As [`View::texture`].
     pub fn target(target: PlacedTexture<'a, D>, view: TextureView) -> Result<Self, DescriptorError> {
         Self::of_texture(target.object(), *target.desc(), target.owner(), view)
     }
@@ -250,7 +260,8 @@ fn check_texture(desc: TextureDesc, view: &TextureView) -> Result<(), Descriptor
     check_dimension(desc, view)
 }
 
-/// Fails if the format does not have the view's aspect, or if the view needs an aspect and does not name one.
+/// Fails if the format does not have the view's aspect, or if a target view names an aspect. Also fails if a view for
+/// shaders does not name one of several aspects.
 fn check_aspect(desc: TextureDesc, view: &TextureView) -> Result<(), DescriptorError> {
     let is_target = matches!(view.kind, TextureViewKind::RenderTarget | TextureViewKind::DepthStencil);
     let has = desc.format.texels().aspects();
@@ -418,7 +429,7 @@ mod tests {
     const WHOLE: &str =
         "offset and size must be whole elements (of structures: of a multiple of 4 bytes); the element size is";
 
-    /// Checks a view of a buffer of 2 MiB. Returns the rule and the limit that it breaks.
+    /// Checks a view of a buffer of 2 MiB. Returns the violated rule and its limit, if there is one.
     fn check(kind: BufferViewKind, offset: u64, size: u64) -> Option<(&'static str, u64)> {
         let desc = BufferDesc { size: 2_097_152, usage: BufferUsage::all() };
         match check_buffer(desc, BufferView { kind, offset, size }, &SUPPORT) {

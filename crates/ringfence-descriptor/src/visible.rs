@@ -13,9 +13,9 @@
 //!            version 1 ── frames begun from now on
 //! ```
 //!
-//! A heap that may grow keeps a CPU-only shadow of its persistent region, because no API allows reads of a
-//! shader-visible heap. A frame uses the same version from its begin to its end. A write to a persistent slot goes to
-//! every version that frames still use.
+//! A heap that may grow keeps a CPU-only shadow of its persistent region, because the device interface has no copies
+//! from a shader-visible heap. A frame uses the same version from its begin to its end. A persistent slot is written in
+//! every version that has the slot and is not yet destroyed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ use ringfence_memory::extend::{Passed, ReclaimHeap};
 use ringfence_memory::lifetime::{Frame, RetireBin};
 use ringfence_memory::trace::Event;
 
-/// A heap of descriptors of one kind that shaders read.
+/// A shader-visible heap: descriptors of one kind, which shaders read.
 ///
 /// Cheap to clone; clones refer to the same heap. All threads may use it.
 pub struct ShaderVisibleHeap<D: Descriptors> {
@@ -55,12 +55,12 @@ impl<D: Descriptors> ShaderVisibleHeap<D> {
     /// Creates a heap.
     ///
     /// # Errors
-    /// - The allocator has a heap of this kind already. This includes a dropped heap until the submissions that had
-    ///   begun before the drop are complete.
+    /// - The allocator has a heap of this kind already. A dropped heap counts until its last run and table are dropped,
+    ///   and the submissions that had begun before are complete.
     /// - The kind cannot be shader-visible.
     /// - `chunk_slots` is 0, or the description has no slots.
-    /// - [`DescriptorError::TooMany`]: the description has more slots than the device supports. This does not happen
-    ///   with the default numbers of slots.
+    /// - [`DescriptorError::TooMany`]: the description's slots or its `slots_max` are more than the device supports.
+    ///   Default numbers of slots are reduced instead.
     /// - The driver failed.
     pub fn new(memory: &Allocator<D>, desc: ShaderVisibleDesc<'_>) -> Result<Self, DescriptorError> {
         let shared = Arc::clone(memory.shared());
@@ -109,7 +109,7 @@ impl<D: Descriptors> ShaderVisibleHeap<D> {
     /// Allocates a run of slots in the persistent region. The run lives until the returned value is dropped.
     ///
     /// # Errors
-    /// `count` is 0, or no free run has this length. Released slots are freed in [`Allocator::reclaim`].
+    /// `count` is 0, or no free run is long enough. Released slots are freed in [`Allocator::reclaim`].
     pub fn allocate(&self, count: u32) -> Result<Persistent<D>, DescriptorError> {
         self.allocate_aligned(count, 1)
     }
@@ -165,8 +165,8 @@ impl<D: Descriptors> ShaderVisibleHeap<D> {
     }
 
     /// Adds slots to the persistent region. Creates a larger heap with the same descriptors in the same slots, for
-    /// frames that begin from now on. The old heap is destroyed once earlier frames are complete. Slow: call it while
-    /// loading.
+    /// frames that begin from now on. The old heap is destroyed once earlier frames are complete. This function is
+    /// slow: call it while loading.
     ///
     /// The slots of one call form a separate range, and no run crosses its bounds. Add at least the length of the
     /// longest run that the new slots must hold.

@@ -8,14 +8,15 @@ use crate::device::descriptors::{DescriptorError, DescriptorModel, Descriptors, 
 use crate::{Binding, CpuDescriptors, ShaderVisibleHeap};
 
 impl ShaderVisibleHeap<Device> {
-    /// Returns the set layout of the heap, for pipeline layouts. The layout is alive until the heap grows or is dropped; a
-    /// pipeline layout that was created with it stays compatible with the heap.
+    /// Returns the set layout of the heap, for pipeline layouts. The layout is alive until the heap grows or is
+    /// dropped. A pipeline layout that was created with this layout stays compatible with the grown heap.
     #[must_use]
     pub fn set_layout(&self) -> vk::DescriptorSetLayout {
         self.heap_owner.state.core.versions.read().current.heap.object().set_layout()
     }
 
-    /// Returns `true` if pipelines that use the heap must be created with `VK_PIPELINE_CREATE_DESCRIPTOR_BUFFER_BIT_EXT`.
+    /// Returns `true` if pipelines that use the heap must be created with
+    /// `VK_PIPELINE_CREATE_DESCRIPTOR_BUFFER_BIT_EXT`.
     #[must_use]
     pub fn needs_descriptor_buffer_pipelines(&self) -> bool {
         self.heap_owner.shared.device.descriptor_support().model == DescriptorModel::Buffers
@@ -23,9 +24,9 @@ impl ShaderVisibleHeap<Device> {
 }
 
 impl CpuDescriptors<Device> {
-    /// Returns the image view of a render target or a depth-stencil target; null if the descriptor has no view or is not
-    /// in the run. The view is alive until the descriptor is written again or dropped, and all work that had begun by then
-    /// is complete.
+    /// Returns the image view of a render target or a depth-stencil target. Returns null if the descriptor has no view
+    /// or is not in the run. The view is alive until the descriptor is written again or dropped, and all work that had
+    /// begun by then is complete.
     #[must_use]
     pub fn image_view(&self, index: u32) -> vk::ImageView {
         match index < self.len() {
@@ -36,8 +37,9 @@ impl CpuDescriptors<Device> {
 }
 
 impl Binding<Device> {
-    /// Binds the heaps to a command buffer, once: the first at set number `first_set` of the layout, the second at the
-    /// next number. With descriptor buffers, call [`Binding::set_offsets`] for other layouts and bind points.
+    /// Binds the heaps to a command buffer, once, resources before samplers: the first heap at set number `first_set`
+    /// of the layout, the second at the next number. For further layouts and bind points of the command buffer, call
+    /// [`Binding::set_offsets`].
     ///
     /// # Errors
     /// [`DescriptorError::AlreadyBound`] for every later call.

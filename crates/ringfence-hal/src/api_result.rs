@@ -92,7 +92,7 @@ const VK_RESULTS: [(i32, &str); 15] = [
 ];
 
 impl ApiResult {
-    /// Returns the name of the code in the API's headers; `None` if this crate does not know the code.
+    /// Returns the name of the code in the API's headers. Returns `None` if this crate does not know the code.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         match self.api {

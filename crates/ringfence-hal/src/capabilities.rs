@@ -20,7 +20,7 @@ bitflags::bitflags! {
         const HOST_COHERENT = 1 << 2;
         /// Host reads use the host's caches and are fast. Without this flag, they may be very slow.
         const HOST_CACHED = 1 << 3;
-        /// Physical memory is committed page by page on first use (transient targets of tiled renderers).
+        /// Physical memory is committed only when it is needed (transient targets of tiled renderers).
         const LAZILY_ALLOCATED = 1 << 4;
         /// Protected memory: neither the host nor unprotected work can read it.
         const PROTECTED = 1 << 5;
@@ -109,8 +109,8 @@ pub struct Capabilities {
     /// Group number of each class, indexed by [`ResourceClass`]. Resources may share a block if their classes have
     /// equal numbers. On Vulkan, buffers and textures have different numbers if `bufferImageGranularity` is above 1. On
     /// Direct3D 12 with heap tier 1, all three classes have different numbers. If
-    /// [`class_granularity_bytes`](Self::class_granularity_bytes) is above 1, buffers may also share a block with
-    /// textures of another number, but no page of that size.
+    /// [`class_granularity_bytes`](Self::class_granularity_bytes) is above 1, a buffer may also share a block with
+    /// textures of another number, if it shares no page of that size with them.
     pub class_groups: [u8; 3],
     /// Alignment in bytes that a memory object needs if any render target may be placed in it: 4 MiB on Direct3D 12,
     /// for multisampled targets; 1 if the driver aligns memory objects itself.
@@ -126,12 +126,12 @@ pub struct Capabilities {
     pub memory_objects_max: u64,
     /// Size of the largest memory object, in bytes.
     pub memory_object_bytes_max: u64,
-    /// Alignment in bytes of the offset of texels in a buffer that is copied to a texture.
+    /// Alignment in bytes of the offset of texels in a buffer that is copied to or from a texture.
     pub texture_copy_offset_alignment: u64,
-    /// Alignment in bytes of the row pitch in a buffer that is copied to a texture.
+    /// Alignment in bytes of the row pitch in a buffer that is copied to or from a texture.
     pub texture_copy_row_alignment: u64,
-    /// Alignment in bytes of the row pitch for a format with depth and stencil. On Direct3D 12, depth and stencil are
-    /// separate planes, and some drivers align their rows to 512 bytes instead of 256. At least
+    /// Alignment in bytes of the row pitch for a format with both depth and stencil. On Direct3D 12, depth and stencil
+    /// are separate planes, and some drivers align their rows to 512 bytes instead of 256. At least
     /// [`texture_copy_row_alignment`](Self::texture_copy_row_alignment).
     pub depth_stencil_copy_row_alignment: u64,
     /// `true` if part of a mip level of depth or stencil can be copied to or from a buffer. Direct3D 12 copies whole
@@ -213,7 +213,8 @@ impl Capabilities {
         rules.into_iter().filter(|(of, _)| usage.intersects(*of)).map(|(_, bytes)| bytes).fold(1, u64::max)
     }
 
-    /// Returns the alignment in bytes for a range that shares a buffer of this usage with others. It is the maximum of:
+    /// Returns the alignment in bytes for a range that shares a buffer of this usage with other ranges. It is the
+    /// maximum of:
     ///
     /// - [`Capabilities::buffer_alignment`];
     /// - the alignment of flushes (`non_coherent_atom_bytes`);
@@ -239,7 +240,7 @@ impl Capabilities {
     }
 }
 
-/// Classes of resources. Some devices cannot place resources of different classes in the same memory object.
+/// A class of resources. Some devices cannot place resources of different classes in the same memory object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ResourceClass {
     /// Buffers, and images with linear tiling.
@@ -280,8 +281,8 @@ pub(crate) mod tests {
     const VISIBLE: MemoryProperties = MemoryProperties::HOST_VISIBLE;
     const COHERENT: MemoryProperties = MemoryProperties::HOST_COHERENT;
 
-    /// Returns a device with different numbers everywhere. Its memory types: device-local in heap 1, coherent, not
-    /// coherent.
+    /// Returns capabilities with a different number for each alignment and size that the tests compare. Its memory
+    /// types: device-local in heap 1, coherent, not coherent.
     pub(crate) fn capabilities() -> Capabilities {
         let memory_type = |heap, properties| MemoryType { heap, properties };
         Capabilities {

@@ -5,8 +5,9 @@
 //!   vulkan::BufferInfo, d3d12::ResourceInfo, … ─────────────────────▶ info     that device
 //! ```
 //!
-//! A conversion fills a structure. For a texture on Vulkan it also checks that the device supports the image: the
-//! driver is called for the first texture of each format and usage, and its answer is kept.
+//! A conversion fills a structure. For a texture on Vulkan, it also checks that the device supports the image. The
+//! device caches the driver's answer for each combination of format, usage and flags, so that most checks need no
+//! driver call.
 
 use super::device::Create;
 use super::error::DeviceError;
@@ -15,13 +16,12 @@ use super::kind::{BufferDesc, Buffers, Kind, TextureDesc, Textures};
 /// A description from which the device `D` creates a resource of the kind `K`.
 ///
 /// The portable descriptions [`BufferDesc`] and [`TextureDesc`] implement it for every device. Each device implements
-/// it for its own descriptions. Code that is generic over the device wraps a description of the device's own in
-/// [`Native`].
+/// it for its own descriptions. Code that is generic over the device wraps such a description in [`Native`].
 pub trait Describe<D: Create<K>, K: Kind> {
     /// Calls `then` with the device's own description.
     ///
     /// # Errors
-    /// As [`Create::describe`], for a portable description. `then` is not called then.
+    /// For a portable description, the errors of [`Create::describe`]. In this case, `then` is not called.
     fn with_info<R>(&self, device: &D, then: impl FnOnce(&D::Info<'_>) -> R) -> Result<R, DeviceError>;
 }
 

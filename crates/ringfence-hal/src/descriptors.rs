@@ -1,5 +1,5 @@
-//! Descriptors: the trait that a device implements to support descriptor heaps. Its methods make one API call each: the
-//! crates above decide which slot a view is written to, and when a slot may be written again.
+//! Descriptors: the trait that a device implements to support descriptor heaps. Its methods only translate to the
+//! graphics API. The crates above decide which slot a view is written to, and when a slot may be written again.
 //!
 //! ```text
 //!                 CPU-only heap                    shader-visible heap
@@ -11,8 +11,8 @@
 //! | | Direct3D 12 | Vulkan, descriptor buffers | Vulkan, sets | simulated |
 //! |---|---|---|---|---|
 //! | heap | `ID3D12DescriptorHeap` | bytes; shader-visible ones in a mapped buffer | `VkDescriptorSet`; with plain sets, slots | slots |
-//! | `write_view` | `Create…View` | `vkGetDescriptorEXT` | `vkUpdateDescriptorSets` | checked |
-//! | `copy_views` | `CopyDescriptors` | copies bytes | `vkUpdateDescriptorSets` | checked |
+//! | `write_view` | `Create…View` | `vkGetDescriptorEXT` | `vkUpdateDescriptorSets`; with plain sets, no call | checked |
+//! | `copy_views` | `CopyDescriptors` | copies bytes | `vkUpdateDescriptorSets`; with plain sets, no call | checked |
 //! | `Bound` | the heap | the buffer's address | the set; with plain sets, a set with the same views | the heap |
 
 mod error;
@@ -114,12 +114,11 @@ pub struct HeapStart {
     pub increment: u64,
 }
 
-/// The CPU handle of a slot (`D3D12_CPU_DESCRIPTOR_HANDLE::ptr`; on other devices the index of the slot).
+/// The CPU handle of a slot (`D3D12_CPU_DESCRIPTOR_HANDLE::ptr`; on Vulkan, the index of the slot).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CpuHandle(pub u64);
 
-/// The GPU handle of a slot, for command lists (`D3D12_GPU_DESCRIPTOR_HANDLE::ptr`; on other devices the index of the
-/// slot).
+/// The GPU handle of a slot, for command lists (`D3D12_GPU_DESCRIPTOR_HANDLE::ptr`; on Vulkan, the index of the slot).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GpuHandle(pub u64);
 
@@ -158,7 +157,7 @@ pub struct DescriptorSupport {
     pub storage_elements_max: u64,
     /// Maximum number of texels in a view of texels (`maxTexelBufferElements`).
     pub texel_elements_max: u64,
-    /// `true` if slots own driver objects. Freed slots must then be cleared, to destroy these objects.
+    /// `true` if slots own driver objects. Freed slots must then be cleared, so that these objects can be destroyed.
     pub slots_own_objects: bool,
     /// Maximum anisotropy of samplers; 1 if the device has no anisotropic filtering.
     pub anisotropy_max: u8,
@@ -256,19 +255,19 @@ pub struct TextureView {
     pub kind: TextureViewKind,
     /// Mip levels; exactly one, except for [`TextureViewKind::Sampled`].
     pub mips: Range<u32>,
-    /// Array layers; `0..1` for three-dimensional textures. On Direct3D 12, a view without an array dimension contains
-    /// layer 0. A view of a single other layer is therefore created as an array of one layer.
+    /// Array layers; `0..1` for three-dimensional textures. On Direct3D 12, a view without an array dimension always
+    /// contains layer 0. A view of another single layer is therefore created as an array of one layer.
     pub layers: Range<u32>,
     /// The dimension that shaders declare; `None` for the natural dimension of the texture and layers
     /// ([`TextureView::dimension_in`]).
     pub dimension: Option<ViewDimension>,
     /// The aspect that shaders read. Required if the format has both depth and stencil. `None` for colour formats, and
-    /// for views of targets, which contain all aspects.
+    /// for render-target and depth-stencil views, which contain all aspects.
     pub aspect: Option<TextureAspect>,
-    /// The layout of the texture when shaders use the view. Only Vulkan has layouts.
+    /// The layout of the texture when shaders use the view. Only the Vulkan device uses it.
     pub layout: ViewLayout,
-    /// The format in which the view shows the texels: one of [`TextureDesc::view_formats`]. `None` for the format of the
-    /// texture.
+    /// The format in which the view shows the texels: one of [`TextureDesc::view_formats`]. `None` for the format of
+    /// the texture.
     pub format: Option<Format>,
     /// The sources of red, green, blue and alpha. Only sampled views may change them.
     pub swizzle: [Component; 4],
@@ -277,7 +276,7 @@ pub struct TextureView {
 /// The source of a channel that shaders read through a view.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Component {
-    /// The red channel of the texture; for depth and stencil, the only one.
+    /// The red channel of the texture; for depth and stencil, the only channel.
     Red,
     /// The green channel.
     Green,
@@ -297,15 +296,15 @@ impl Component {
 }
 
 impl TextureView {
-    /// Returns a view of the natural dimension, in the general layout.
+    /// Returns a view of the natural dimension ([`TextureView::dimension_in`]), in the general layout.
     #[must_use]
     pub const fn new(kind: TextureViewKind, mips: Range<u32>, layers: Range<u32>) -> Self {
         let (dimension, aspect, layout, format) = (None, None, ViewLayout::General, None);
         Self { kind, mips, layers, dimension, aspect, layout, format, swizzle: Component::IDENTITY }
     }
 
-    /// Returns a view of a whole texture for sampling: all mip levels and layers, in the natural dimension and the general
-    /// layout. If the format has depth and stencil, the view contains the depth.
+    /// Returns a view of a whole texture for sampling: all mip levels and layers, in the natural dimension and the
+    /// general layout. If the format has depth and stencil, the view contains the depth.
     #[must_use]
     pub fn sampled(texture: &TextureDesc) -> Self {
         let has = |aspect| texture.format.texels().block_bytes(aspect).is_some();
@@ -371,7 +370,7 @@ impl TextureView {
     /// | 2-D | `D2` | `D2Array` |
     /// | 3-D | `D3` | – |
     /// | cube, sampled, six layers from a multiple of six on | – | `Cube` |
-    /// | cube, sampled, more multiples of six | – | `CubeArray` |
+    /// | cube, sampled, 12, 18, … layers from a multiple of six on | – | `CubeArray` |
     /// | cube otherwise | `D2` | `D2Array` |
     #[must_use]
     pub fn dimension_in(&self, texture: Dimension) -> ViewDimension {
@@ -412,10 +411,11 @@ pub enum ViewDimension {
     D3,
 }
 
-/// The layout of a texture when shaders use a view of it. Direct3D 12 and the simulated device have no layouts.
+/// The layout of a texture when shaders use a view of it. The Direct3D 12 device and the simulated device ignore it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum ViewLayout {
-    /// `VK_IMAGE_LAYOUT_GENERAL`. A copy recorder leaves textures in this layout, unless another layout is set on it.
+    /// `VK_IMAGE_LAYOUT_GENERAL`. A copy recorder leaves textures in this layout, unless another layout is set on the
+    /// recorder.
     #[default]
     General,
     /// `VK_IMAGE_LAYOUT_SHADER_READ_ONLY_OPTIMAL`, for sampled views only. On some hardware, reads are faster in this
@@ -681,7 +681,7 @@ pub unsafe trait Descriptors: Device {
     /// Writes a view into a slot. Returns the driver object of the overwritten view, if it has one.
     ///
     /// # Errors
-    /// Out of memory, or the heap does not accept the view. The slot is then unchanged.
+    /// Out of memory, device lost, or the heap does not accept the view. The slot is then unchanged.
     ///
     /// # Safety
     /// The heap belongs to this device and has the slot. The view is valid. No other thread accesses the slot during

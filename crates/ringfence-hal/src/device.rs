@@ -28,7 +28,7 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// Returns the properties and limits of the device. They never change.
     fn capabilities(&self) -> &Capabilities;
 
-    /// Returns the uses of a format that the device supports. Textures and views of other uses are refused.
+    /// Returns the uses of a format that the device supports. The device refuses textures and views for other uses.
     fn format_support(&self, format: Format) -> FormatSupport;
 
     /// Allocates a memory object. If its type is host-visible, the memory is mapped until it is freed.
@@ -54,9 +54,9 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     ///
     /// # Safety
     /// The memory belongs to this device and is mapped, the range is inside it, and no thread writes to the range
-    /// during the call. If the memory is non-coherent, both ends of the range are aligned to
-    /// [`Capabilities::non_coherent_atom_bytes`], except for an end at the end of the memory. If the memory is
-    /// coherent, the range is exactly the written bytes.
+    /// during the call. If the memory is non-coherent, the range begins at a multiple of
+    /// [`Capabilities::non_coherent_atom_bytes`], and ends at such a multiple or at the end of the memory. If the
+    /// memory is coherent, the range is exactly the written bytes.
     unsafe fn flush(&self, memory: &Self::Memory, offset: u64, size: u64) -> Result<(), DeviceError>;
 
     /// Copies the bytes of the memory from `offset` on into `into`. If the memory is non-coherent, invalidates the
@@ -95,9 +95,9 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// The fence belongs to this device and is alive.
     unsafe fn wait(&self, fence: &Self::Fence, value: u64, timeout: Duration) -> Result<bool, DeviceError>;
 
-    /// Called before a range of memory is used for aliased resources (`may_overlap` is `true`), and after this use has
-    /// ended (`false`). If a device checks lifetimes, it must permit resources to overlap in the range between the two
-    /// calls. Does nothing by default.
+    /// Notifies the device before a range of memory is used for aliased resources (`may_overlap` is `true`), and after
+    /// this use has ended (`false`). If a device checks lifetimes, it must permit resources to overlap in the range
+    /// between the two calls. Does nothing by default.
     fn note_aliasing(&self, memory: &Self::Memory, offset: u64, size: u64, may_overlap: bool) {
         let _ = (memory, offset, size, may_overlap);
     }
@@ -124,7 +124,7 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
         false
     }
 
-    /// Returns the object that [`Driver::evict`] and [`Driver::make_resident`] take for this memory; `None` if
+    /// Returns the object that [`Driver::evict`] and [`Driver::make_resident`] take for this memory. Returns `None` if
     /// [`Capabilities::residency`] is `false`.
     fn pageable(&self, memory: &Self::Memory) -> Option<Self::Pageable> {
         let _ = memory;
@@ -167,12 +167,12 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
         let _ = (memory, priority);
     }
 
-    /// Returns the current usage and budget of each memory heap; `None` if the driver does not report them.
+    /// Returns the current usage and budget of each memory heap. Returns `None` if the driver does not report them.
     fn budgets(&self) -> Option<HeapBudgets>;
 
     /// Returns the time for which the library may reuse a result of [`Driver::budgets`] if no memory object is
-    /// allocated or freed meanwhile. The default is zero. If a call of `budgets` takes microseconds, a device returns a
-    /// longer time.
+    /// allocated or freed meanwhile. The default is zero. If a call of `budgets` takes microseconds, the device should
+    /// return more than zero.
     fn budgets_hold_for(&self) -> Duration {
         Duration::ZERO
     }
@@ -204,15 +204,15 @@ pub unsafe trait Create<K: Kind>: Driver {
     fn describe(&self, desc: &K::Desc) -> Result<Self::Info<'static>, DeviceError>;
 
     /// Converts the device's own description to a portable one, for the checks of views. Omits usages that the portable
-    /// description cannot express. Returns `None` if it cannot express the format or the shape. Middleware forwards
-    /// this call.
+    /// description cannot express. Returns `None` if the portable description cannot express the format or the shape.
+    /// The default is `None`. Middleware forwards this call.
     fn portable(&self, info: &Self::Info<'_>) -> Option<K::Desc> {
         let _ = info;
         None
     }
 
-    /// Returns the subresources of a texture, for copies of the whole texture. Returns `None` for buffers and for
-    /// formats with several planes. Uses the portable description by default. Middleware forwards this call.
+    /// Returns the size, subresources and format of a texture, for copies. Returns `None` for buffers and for formats
+    /// with several planes. Uses the portable description by default. Middleware forwards this call.
     fn parts(&self, info: &Self::Info<'_>) -> Option<TextureParts> {
         self.portable(info).as_ref().and_then(K::parts)
     }
@@ -247,8 +247,8 @@ pub unsafe trait Create<K: Kind>: Driver {
         None
     }
 
-    /// Called before a bound object is passed to another owner. Returns the object for the new owner. If a device
-    /// checks lifetimes, it returns an object with a new identity, and detects uses of the old one. The default returns
+    /// Prepares a bound object for its next owner, and returns the object that this owner uses. If a device checks
+    /// lifetimes, it returns an object with a new identity, and detects uses of the old identity. The default returns
     /// the same object. Middleware forwards this call.
     ///
     /// # Safety
@@ -360,10 +360,10 @@ pub unsafe trait Create<K: Kind>: Driver {
         0
     }
 
-    /// Called when the owner has released an object that pending work may still use. Work that begins later does not
-    /// use the object. The object is destroyed or recycled once all work that has begun before this call is complete.
-    /// If a device writes whole descriptor sets from a heap, it omits the object from later sets. Does nothing by
-    /// default. Middleware forwards this call.
+    /// Notifies the device that the owner has released an object that pending work may still use. Work that begins
+    /// later does not use the object. The object is destroyed or recycled once all work that has begun before this call
+    /// is complete. If a device writes whole descriptor sets from a heap, it omits the object from later sets. Does
+    /// nothing by default. Middleware forwards this call.
     fn note_retired(&self, object: &Self::Object) {
         let _ = object;
     }
@@ -374,7 +374,7 @@ pub unsafe trait Create<K: Kind>: Driver {
     /// The object belongs to this device and is alive, and no pending work uses it.
     unsafe fn destroy(&self, object: Self::Object);
 
-    /// Sets the name of the driver's object that debuggers and validation messages show.
+    /// Sets the name that debuggers and validation messages show for the driver's object.
     ///
     /// # Safety
     /// The object belongs to this device and is alive.

@@ -2,15 +2,16 @@
 //!
 //! ```text
 //!   library ──▶ FaultInjector<D> ──▶ D
-//!                   │ counts each call that can fail, and applies the rules in turn:
-//!                   └ Rule { call, bytes, memory_type, skip 2, count 1, error }   the third such call fails
+//!                   │ counts each call of the list `Call`, and applies the rules in turn:
+//!                   └ Rule { call, bytes_min, memory_types, skip: 2, count: 1, error }   the third such call fails
 //! ```
 //!
 //! [`FaultInjector::failed`] returns the number of injected failures of a call. A hook ([`FaultInjector::set_hook`])
 //! runs at each injected failure, so a test can apply the side effect of a real fault, for example lose the device.
 //!
 //! If a failure is injected, the call is not forwarded to the device. The device creates no object, and the caller has
-//! nothing to undo, as the traits require of failed calls. Calls that cannot fail are always forwarded.
+//! nothing to undo, as the traits require of failed calls. Calls that are not in the list [`Call`] are always
+//! forwarded.
 //!
 //! ```
 //! use ringfence_hal::fault::{Call, FaultInjector, Rule};
@@ -84,14 +85,14 @@ mod transfer;
 /// The calls, each with its function and the trait of the function.
 macro_rules! calls {
     ($($name:ident = $function:ident of $of:literal;)*) => {
-        /// A call of a device that can fail.
+        /// A call of a device that a rule can fail.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Call {
             $(#[doc = concat!("[`", stringify!($function), "`](crate::", $of, "::", stringify!($function), ").")] $name,)*
         }
 
         impl Call {
-            /// Every call that can fail, in declaration order.
+            /// Every call, in declaration order.
             pub const ALL: [Self; [$(stringify!($name)),*].len()] = [$(Self::$name),*];
 
             /// Returns the name of the function in its trait.
@@ -137,8 +138,8 @@ calls! {
 pub struct Rule {
     /// The call that fails; `None` for all calls.
     pub call: Option<Call>,
-    /// The rule applies only to calls that allocate or import at least this many bytes of memory. Other calls count as
-    /// 0 bytes.
+    /// The rule applies only to calls that allocate or import at least this many bytes of memory. Calls that do neither
+    /// count as 0 bytes.
     pub bytes_min: u64,
     /// Memory types that the rule applies to, one bit each. Calls that do not allocate or import memory always match.
     pub memory_types: u32,
@@ -157,7 +158,7 @@ impl Rule {
         Self { call: None, bytes_min: 0, memory_types: u32::MAX, skip: 0, count: u64::MAX, error }
     }
 
-    /// Returns a rule by which the `nth` call that can fail (counted from 0, over all kinds) fails with `error`.
+    /// Returns a rule by which the `nth` call (counted from 0, over all kinds) fails with `error`.
     #[must_use]
     pub const fn nth(nth: u64, error: DeviceError) -> Self {
         Self { skip: nth, count: 1, ..Self::new(error) }
@@ -216,8 +217,8 @@ impl fmt::Debug for State {
 }
 
 impl<D> FaultInjector<D> {
-    /// Wraps a device. Returns the wrapped device, and an injector without a device that shares its rules. There are no
-    /// rules at first, so no call fails.
+    /// Wraps a device. Returns the wrapper, and an injector without a device, which shares the rules of the wrapper.
+    /// There are no rules at first, so no call fails.
     #[must_use]
     pub fn new(inner: D) -> (Self, FaultInjector) {
         let faults = FaultInjector::default();
@@ -230,14 +231,14 @@ impl<D> FaultInjector<D> {
         Self { inner, state: faults.state }
     }
 
-    /// Returns the wrapped device.
+    /// Returns the inner device.
     #[must_use]
     pub fn inner(&self) -> &D {
         &self.inner
     }
 
     /// Adds a rule. A call is checked against the rules in the order in which they were added, and the first rule that
-    /// fails it gives the error.
+    /// fails it gives the error. Later rules do not count this call.
     pub fn add(&self, rule: Rule) {
         self.state.lock().rules.push(rule);
     }
@@ -266,8 +267,8 @@ impl<D> FaultInjector<D> {
     }
 
     /// Sets a function that runs for each injected failure, before the failed call returns. `None` removes the
-    /// function. It runs on the thread of the failed call, and no lock of the injector is held. It may use the wrapped
-    /// device, but must not use the injector.
+    /// function. The function runs on the thread of the failed call, and no lock of the injector is held. The function
+    /// may use the inner device, but must not use the injector.
     pub fn set_hook(&self, hook: Option<Box<dyn Fn(Call, DeviceError) + Send + Sync>>) {
         let replaced = std::mem::replace(&mut self.state.lock().hook, hook.map(Arc::from));
         // The hook's `Drop` is the caller's code, so it runs without a lock.

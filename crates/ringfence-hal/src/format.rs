@@ -1,7 +1,7 @@
 //! Layout of the texels of each format in a buffer, for copies.
 //!
 //! ```text
-//!   a format    block           bytes a block in a copy
+//!   a format    block           bytes per block in a copy
 //!               across, down    colour   depth   stencil
 //!   R8          1 × 1           1        –       –
 //!   BC1         4 × 4           8        –       –
@@ -95,7 +95,7 @@ impl TexelFormat {
         self.block
     }
 
-    /// Returns the bytes of a block of this aspect in a buffer; `None` if the format lacks the aspect.
+    /// Returns the bytes of a block of this aspect in a buffer. Returns `None` if the format lacks the aspect.
     #[must_use]
     pub const fn block_bytes(self, aspect: TextureAspect) -> Option<u32> {
         match self.bytes[aspect as usize] {
@@ -191,7 +191,8 @@ macro_rules! formats {
                 }
             }
 
-            /// Returns the format with this number in Vulkan (`VkFormat`); `None` if it has no portable name.
+            /// Returns the format with this number in Vulkan (`VkFormat`). Returns `None` if the format has no portable
+            /// name.
             #[must_use]
             pub const fn of_vulkan(number: u32) -> Option<Self> {
                 match number {
@@ -200,7 +201,7 @@ macro_rules! formats {
                 }
             }
 
-            /// Returns the format's number in DXGI (`DXGI_FORMAT`); `None` if DXGI does not have the format.
+            /// Returns the format's number in DXGI (`DXGI_FORMAT`). Returns `None` if DXGI does not have the format.
             #[must_use]
             pub const fn dxgi(self) -> Option<u32> {
                 let number = match self {
@@ -209,8 +210,8 @@ macro_rules! formats {
                 if number == 0 { None } else { Some(number) }
             }
 
-            /// Returns the format with this number in DXGI (`DXGI_FORMAT`); `None` if it has no portable name, as the
-            /// typeless formats.
+            /// Returns the format with this number in DXGI (`DXGI_FORMAT`). Returns `None` if the format has no
+            /// portable name, like the typeless formats.
             #[must_use]
             #[allow(unreachable_patterns, reason = "formats that DXGI does not have share the number 0")]
             pub const fn of_dxgi(number: u32) -> Option<Self> {
@@ -221,7 +222,8 @@ macro_rules! formats {
                 }
             }
 
-            /// Returns the number of the first format that differs from this one in the type of its channels only.
+            /// Returns a number that two formats share if they differ only in the type of their channels: the number of
+            /// the first of these formats.
             const fn family(self) -> u32 {
                 match self {
                     $($(Self::$name)|+ => [$(Self::$name as u32),+][0],)*
@@ -231,8 +233,8 @@ macro_rules! formats {
     };
 }
 
-// Each format with its numbers in Vulkan and in DXGI, 0 if DXGI lacks it; then the size of a block in texels, and the bytes
-// of a block of colour, depth and stencil.
+// Each format with its numbers in Vulkan and in DXGI, 0 if DXGI lacks it. Then the size of a block in texels, and the
+// bytes of a block in each aspect: colour, depth, stencil.
 formats! {
     R8Unorm 9 61, R8Snorm 10 63, R8Uint 13 62, R8Sint 14 64: 1 x 1, 1, 0, 0, "One channel of 8 bits.";
     Rg8Unorm 16 49, Rg8Snorm 17 51, Rg8Uint 20 50, Rg8Sint 21 52: 1 x 1, 2, 0, 0, "Two channels of 8 bits.";
@@ -312,8 +314,9 @@ impl Format {
 }
 
 impl Format {
-    /// Returns `true` if a texture of this format can have views of the other format: their texels have the same size. For
-    /// block-compressed formats, only the type of the channels may differ. Depth and stencil have no other views.
+    /// Returns `true` if a texture of this format can have views of the other format: the texels of both formats have
+    /// the same size. Block-compressed formats may differ only in the type of their channels. Returns `false` if a
+    /// format has depth or stencil.
     #[must_use]
     pub fn can_be_viewed_as(self, other: Self) -> bool {
         let is_color = !self.is_depth_stencil() && !other.is_depth_stencil();
@@ -436,8 +439,8 @@ impl TextureParts {
         [self.width, self.height, self.depth].map(|side| side.checked_shr(mip).unwrap_or(0).max(1))
     }
 
-    /// Returns the bytes of one layer of a mip level in one aspect, tightly packed; 0 if the format lacks the aspect. The
-    /// result saturates.
+    /// Returns the bytes of one layer of a mip level in one aspect, tightly packed; 0 if the format lacks the aspect.
+    /// The result saturates.
     #[must_use]
     pub fn layer_bytes(&self, mip: u32, aspect: TextureAspect) -> u64 {
         let ([width, height, depth], [across, down]) = (self.extent(mip), self.format.block());

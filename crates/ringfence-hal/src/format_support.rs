@@ -14,13 +14,14 @@ bitflags::bitflags! {
         const COPY_DST = 1 << 1;
         /// Textures that shaders read.
         const SAMPLED = 1 << 2;
-        /// Linear filtering of these textures.
+        /// Linear filtering of textures that shaders read.
         const FILTERED = 1 << 3;
-        /// Textures that shaders write. On Direct3D 12, shaders of older devices may not read some of them.
+        /// Textures that shaders write. On older Direct3D 12 devices, shaders can write, but not read, textures of some
+        /// formats.
         const STORAGE = 1 << 4;
         /// Colour targets.
         const RENDER_TARGET = 1 << 5;
-        /// Blending in these targets.
+        /// Blending in colour targets.
         const BLENDED = 1 << 6;
         /// Depth and stencil targets.
         const DEPTH_STENCIL = 1 << 7;
@@ -52,7 +53,8 @@ pub struct FormatSupport {
 }
 
 impl FormatSupport {
-    /// Asks for each usage of textures and each number of samples of targets. Devices call it and add the other uses.
+    /// Calls `is_supported` for each usage of textures, and for each number of samples of targets. Devices call this
+    /// function and add the other uses.
     pub fn of_textures(format: Format, mut is_supported: impl FnMut(TextureUsage, u32) -> bool) -> Self {
         let mut found = Self::default();
         for (use_of, usage, _) in USAGES {

@@ -24,14 +24,14 @@ pub trait Kind: Copy + Send + Sync + fmt::Debug + 'static {
     /// Returns `true` if the usage of the resource includes copies from it and to it.
     fn is_copied(desc: &Self::Desc) -> bool;
 
-    /// Returns the size, subresources and format of a texture; `None` for buffers.
+    /// Returns the size, subresources and format of a texture. Returns `None` for buffers.
     fn parts(desc: &Self::Desc) -> Option<TextureParts> {
         let _ = desc;
         None
     }
 
     /// Returns the alignment in memory, in bytes, that the usage requires; 1 for textures. The driver's requirements
-    /// may not include it, so the larger of the two alignments applies.
+    /// may have a smaller alignment. The larger of the two applies.
     fn alignment(desc: &Self::Desc, capabilities: &Capabilities) -> u64 {
         let _ = (desc, capabilities);
         1
@@ -182,7 +182,8 @@ pub struct TextureDesc {
     pub usage: TextureUsage,
     /// The optimised clear value of a target: on Direct3D 12, clears with this value are faster. Vulkan ignores it.
     pub clear_value: Option<ClearValue>,
-    /// Further formats of views: `TextureView::format`. Devices may keep the texels of such a texture uncompressed.
+    /// Further formats of views: `TextureView::format`. If there are any, devices may store the texture without
+    /// lossless compression.
     pub view_formats: FormatSet,
 }
 
@@ -213,7 +214,7 @@ impl ClearValue {
         Self::DepthStencil { depth: depth.to_bits(), stencil: 0 }
     }
 
-    /// Returns the kind (1 or 2) and the bits as words, for keys.
+    /// Returns the variant (1 for colour, 2 for depth and stencil) and its bits as words, for keys.
     #[must_use]
     pub const fn words(self) -> [u32; 5] {
         match self {
@@ -224,7 +225,8 @@ impl ClearValue {
 }
 
 impl TextureDesc {
-    /// Returns an error unless the clear value is a colour for a render target, or a depth for a depth target.
+    /// Returns an error if there is a clear value that is neither a colour for a render target nor a depth for a depth
+    /// target.
     fn check_clear_value(&self) -> Result<(), DeviceError> {
         let Self { usage, format, .. } = *self;
         let fits = |value| match value {
@@ -240,7 +242,7 @@ impl TextureDesc {
             .with(Numbers::Flags { given, allowed }))
     }
 
-    /// Returns an error unless the texels of each view format have the size of the texture's.
+    /// Returns an error unless the texture can have views of each view format ([`Format::can_be_viewed_as`]).
     fn check_view_formats(&self) -> Result<(), DeviceError> {
         let rule =
             "a view format must be a colour format whose texels have the same size (of blocks: the same channels)";
@@ -254,8 +256,9 @@ impl TextureDesc {
         [self.width, self.height, self.depth].map(|side| side.checked_shr(mip).unwrap_or(0).max(1))
     }
 
-    /// Returns the first mip level that two parts of one mip chain both have: its number in `self` and in `other`. Returns
-    /// `None` if they are not parts of one chain, or differ in dimension, format, layers or samples.
+    /// Returns the first mip level that two textures have in common as parts of one mip chain: its number in `self` and
+    /// in `other`. Returns `None` if there is no such level, if a texture has more mip levels than its size allows, or
+    /// if the textures differ in dimension, format, layers or samples. A cube counts as two-dimensional.
     #[must_use]
     pub fn common_mip(&self, other: &Self) -> Option<(u32, u32)> {
         let is_chain = |desc: &Self| {

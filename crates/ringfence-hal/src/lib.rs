@@ -17,7 +17,7 @@
 //!
 //! | trait | methods without a default | needed for |
 //! |---|---|---|
-//! | [`Driver`] | 8: capabilities, allocate and free, flush and read back, completed and wait, budgets | every program |
+//! | [`Driver`] | 9: capabilities, format_support, allocate and free, flush and read back, completed and wait, budgets | every program |
 //! | [`Create<Buffers>`](Create) | 8: raw, describe, prepare, discard, place, dedicate, destroy, set_name | every program |
 //! | [`Create<Textures>`](Create) | the same 8 | every program |
 //! | [`record::Record`], on a command list | 6 | uploads, read-back, moves of resources |
@@ -26,20 +26,22 @@
 //! | [`sharing::Share`] | 3 | memory that is shared with other processes |
 //! | [`sparse::Sparse`] | 6 | sparse buffers and textures |
 //!
-//! Types that implement the traits of the first three rows implement [`Device`] through a blanket implementation. The
-//! traits are `unsafe` to implement, because the library gives users access to the memory that a device reports as
-//! mapped. [`record::Record`] is safe to implement, because all its methods are `unsafe`. Middleware wraps a device and
-//! forwards each call: one generic `impl<K: Kind, D: Create<K>> Create<K> for Wrapper<D>` covers buffers and textures.
+//! Types that implement the traits of the first three rows implement [`Device`] through a blanket implementation.
+//! [`Driver`], [`Create`] and the three optional traits at the end of the table are `unsafe` to implement: the library
+//! gives users access to the memory that a device reports as mapped. The other traits are safe to implement. Middleware
+//! wraps a device and forwards each call: one generic `impl<K: Kind, D: Create<K>> Create<K> for Wrapper<D>` covers
+//! buffers and textures.
 //!
-//! If a device needs its own locks, it must use [`lock::Lock`]. The program's global allocator may drop objects of the
-//! library inside a host allocation. If the thread holds a [`lock::Lock`], these drops are deferred until it holds
-//! none.
+//! If a device needs its own locks, it must use [`lock::Lock`], because the program's global allocator may drop objects
+//! of the library inside a host allocation. If the thread holds a [`lock::Lock`], these drops are deferred until the
+//! thread holds none.
 //!
 //! # Cost
 //!
 //! A device is a type parameter of the library, so a call through these traits is a direct call and can be inlined.
-//! Only two types of this crate allocate host memory: [`Capabilities`], once for each device, and [`HeapBudgets`], for
-//! more than 16 heaps. A [`FaultInjector`](fault::FaultInjector) takes a lock for each call that can fail.
+//! This crate allocates host memory only for [`Capabilities`] (once for each device), for [`HeapBudgets`] of more than
+//! 16 heaps, for deferred work ([`lock::defer`]), and for a [`FaultInjector`](fault::FaultInjector). The fault injector
+//! takes a lock for each call that its rules can fail ([`fault::Call`]).
 //!
 //! # Life of a resource
 //!

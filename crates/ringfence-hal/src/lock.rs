@@ -1,4 +1,4 @@
-//! Locks that are counted per thread, so that the library never runs the program's code while it holds one.
+//! Locks that are counted per thread, so that the library never runs the program's code on a thread that holds one.
 //!
 //! The program's code (a subscriber of `tracing`, an eviction callback, a `Drop` or a `Write`) may call the library
 //! again, wait for another thread that calls the library, or panic. The program's global allocator may drop objects of
@@ -14,9 +14,9 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | lock and unlock | those of `parking_lot`, and two additions to a counter of the thread |
+//! | lock and unlock | as in `parking_lot`, and two updates of a counter of the thread; the last unlock runs deferred work |
 //! | `is_locked` | one read of that counter |
-//! | `defer` | two host allocations |
+//! | `defer` | at most two host allocations |
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
@@ -51,8 +51,8 @@ pub fn is_locked() -> bool {
     STATE.get() >= ONE
 }
 
-/// Counts as one held lock of this thread until it is dropped. Used for locks of other types, and for calls into code
-/// with its own locks.
+/// A guard that counts as one held lock of its thread until it is dropped. For locks of other types, and for calls into
+/// code with its own locks.
 #[must_use = "the thread counts as locked as long as this lives"]
 pub struct Holding(());
 
@@ -247,7 +247,8 @@ pub fn drop_unlocked<T: 'static>(value: T) {
     run_unlocked(move || drop(value));
 }
 
-/// Runs the deferred work in the order in which it was deferred, until there is none or this thread holds a lock.
+/// Runs the deferred work, the oldest first, until there is none or this thread holds a lock. If the work takes a lock
+/// and defers further work, the further work runs at the unlock, before the rest.
 #[cold]
 fn run_deferred() {
     while STATE.get() == HAS_DEFERRED {

@@ -37,7 +37,7 @@ pub struct MemoryDesc<'a> {
     pub priority: Priority,
     /// A name for debuggers; empty for no name.
     pub name: &'a str,
-    /// The kind of handle that will be exported for the memory; `None` if it is not shared.
+    /// The kind of handle that the memory is exported to or imported from; `None` if the memory is not shared.
     pub share: Option<ShareKind>,
 }
 
@@ -46,7 +46,7 @@ pub struct MemoryDesc<'a> {
 pub struct Placed<O> {
     /// The driver's object.
     pub object: O,
-    /// Pointer to the first byte of the resource, if its memory is mapped.
+    /// Pointer to the first byte of the resource; `None` if the device does not map the resource.
     pub mapped: Option<Mapped>,
 }
 
@@ -112,7 +112,7 @@ impl ShareKind {
         self as u8
     }
 
-    /// Returns the kind with this number.
+    /// Returns the kind with this number. Returns `None` if no kind has it.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()

@@ -98,7 +98,8 @@ pub struct TexelRead<T, B> {
     pub src: T,
     /// All aspects of the texture, not only the copied one.
     pub aspects: TextureAspects,
-    /// The destination, in readback memory. No other work may use the destination bytes during the copy.
+    /// The destination. For [`Record::read_texels`], it is in readback memory. No other work may use the destination
+    /// bytes during the copy.
     pub dst: B,
     /// The copied texels and their location in the buffer.
     pub region: TexelRegion,
@@ -118,8 +119,8 @@ pub struct TextureCopy<T> {
 /// Records copies into a command list.
 pub trait Record<D: Device> {
     /// Records barriers, so that earlier uses of these resources on this queue happen before the following copies to
-    /// them, and earlier writes of any buffer before the copies read it. Each buffer, and each mip level of a layer of a
-    /// texture, is listed once.
+    /// them, and earlier writes of any buffer before the copies read it. Each buffer, and each mip level of a layer of
+    /// a texture, is listed once.
     ///
     /// # Safety
     /// The resources belong to the device and are alive until the commands are complete. The command list is in the
@@ -143,7 +144,7 @@ pub trait Record<D: Device> {
     /// Copies texels from textures to buffers, with the necessary barriers. Called outside of [`Record::begin_copies`]
     /// and [`Record::end_copies`]. Earlier uses of the textures on this queue happen before the copies, later uses
     /// after them. The host sees the bytes once the submission is complete. Before and after the copies, the textures
-    /// are in the layout or state that the recorder assumes.
+    /// are in the layout or state that is set on the recorder, or its default.
     ///
     /// # Safety
     /// The resources belong to the device and are alive until the commands are complete. Each region is inside its

@@ -1,9 +1,9 @@
 //! Boxes of texels that a copy reads or writes, and their checks against the texture.
 //!
 //! ```text
-//!   mip of 10 × 6 texels, blocks of 4 × 4        ┌────┬────┬──┐   a region begins at a block and ends at a block
-//!                                                │    │    │▒▒│   or at the edge of the mip: the last blocks are
-//!                                                ├────┼────┼──┤   partial, but have all their bytes in the buffer
+//!   mip of 10 × 6 texels, blocks of 4 × 4        ┌────┬────┬──┐   a region begins at a block boundary, and ends at
+//!                                                │    │    │▒▒│   a block boundary or at the edge of the mip.
+//!                                                ├────┼────┼──┤   Partial blocks (▒) have all bytes in the buffer
 //!                                                │▒▒▒▒│▒▒▒▒│▒▒│
 //!                                                └────┴────┴──┘
 //! ```
@@ -36,8 +36,8 @@ pub struct TexelBox {
 }
 
 impl TexelBox {
-    /// Returns the box of all texels of a mip level, in every layer and depth slice. The aspect is the first one that
-    /// the texture has, in the order colour, depth, stencil.
+    /// Returns the box of all texels of a mip level, in every layer and depth slice. The aspect is the first one of the
+    /// texture's format, in the order colour, depth, stencil.
     #[must_use]
     pub fn mip(parts: &TextureParts, mip: u32) -> Self {
         let [width, height, depth] = parts.extent(mip);
@@ -45,7 +45,8 @@ impl TexelBox {
         Self { aspect, mip, layer: 0, layers, x: 0, y: 0, z: 0, width, height, depth }
     }
 
-    /// Returns `true` if the box has all texels of a mip level, in all aspects of the texture.
+    /// Returns `true` if the box contains all texels of its mip level in each of its layers, and its aspect is the only
+    /// one of the texture.
     #[must_use]
     pub fn is_whole(&self, parts: &TextureParts) -> bool {
         let is_all = self.first() == [0; 3] && self.extent() == parts.extent(self.mip);
@@ -94,7 +95,8 @@ pub enum TexelError {
         /// The aspects of the texture.
         has: TextureAspects,
     },
-    /// The layout of the texels that were passed for the copy differs from the layout of the texture's format.
+    /// The layout of the texels that were passed for the copy differs from the layout of the texture's format in this
+    /// aspect.
     #[error("the given layout ({given}) does not match the texture's ({has})")]
     OtherFormat {
         /// The layout of the passed texels.
@@ -190,9 +192,11 @@ fn is_whole(first: [u32; 3], extent: [u32; 3], size: [u32; 3], unit: [u32; 3]) -
 /// Checks a box of texels against a texture and the rules of copies, and returns the parts of the texture. Backends
 /// call this.
 ///
-/// Two rules depend on the queue and the device:
+/// `parts` is `None` if the format has several planes or is unknown. `given` is the layout of the caller's texels; if
+/// it is `None`, the layout is not checked. Two rules depend on the queue and the device:
 ///
-/// - `unit` is the granularity of the queue, in blocks: width, height, depth. 0 permits only whole mip levels.
+/// - `unit` is the granularity of the queue, in blocks: width, height, depth. If it is 0 on an axis, the box must
+///   contain the whole axis.
 /// - `partial_depth` is `true` if the device copies parts of a mip level of depth or stencil
 ///   ([`Capabilities::partial_depth_copies`](super::Capabilities::partial_depth_copies)).
 ///

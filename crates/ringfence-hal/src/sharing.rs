@@ -69,8 +69,8 @@ pub unsafe trait Share: Device {
     ///
     /// # Safety
     /// - The handle has the kind in `desc.share`.
-    /// - `desc` has the size of the exported memory, and its memory type or one of [`Share::import_types`]. Other types
-    ///   are refused for [`ShareKind::DmaBuf`].
+    /// - `desc` has the size of the exported memory, and its memory type or one of [`Share::import_types`]. For
+    ///   [`ShareKind::DmaBuf`], the device refuses other types.
     /// - If the exported memory is tied to a resource, `tied` is an unplaced resource of this device with the same
     ///   description; otherwise, it is [`Tied::Nothing`].
     unsafe fn import_memory(

@@ -1,7 +1,7 @@
 //! Sparse resources (Vulkan) or reserved resources (Direct3D 12): the trait that a device implements to support them.
 //!
 //! ```text
-//!   make_sparse, make_sparse_texture ──▶ a buffer of addresses, a texture of tiles: no byte of memory
+//!   make_sparse, make_sparse_texture ──▶ a buffer or a texture without memory
 //!   bind_pages, bind_tiles           ──▶ on a queue, in order with its other work: page ↔ bytes of a memory object
 //! ```
 
@@ -20,8 +20,8 @@ pub enum UnboundReads {
     Undefined,
 }
 
-/// A run of pages, and the memory to bind them to. A run is a range of consecutive pages of a buffer, of tiles in one
-/// row of a texture, or of pages of one mip tail.
+/// A run of pages, and the memory to bind them to. A run consists of consecutive pages of a buffer, consecutive tiles
+/// in one row of a mip level, or consecutive pages of one mip tail.
 #[derive(Clone, Copy, Debug)]
 pub struct PageBind<'a, M, P = u64> {
     /// The first page.
@@ -40,7 +40,7 @@ pub unsafe trait Sparse: Device {
     /// The queue that binds pages: `vk::Queue`, `ID3D12CommandQueue`.
     type BindQueue;
 
-    /// Returns the result of reads from unbound pages of a buffer; `None` if the device has no sparse buffers.
+    /// Returns the result of reads from unbound pages of a buffer. Returns `None` if the device has no sparse buffers.
     fn sparse_support(&self) -> Option<UnboundReads>;
 
     /// Creates a buffer without memory. Returns the buffer and its requirements: the size is a multiple of the page
@@ -54,8 +54,8 @@ pub unsafe trait Sparse: Device {
     /// Everything that `info` points to is valid according to the API.
     unsafe fn make_sparse(&self, info: &BufferInfo<'_, Self>) -> Result<(RawBuffer<Self>, Requirements), DeviceError>;
 
-    /// Submits a bind to the queue. It waits until all fences in `waits` have reached their values and the queue's
-    /// earlier work is complete, then binds the pages, and sets the fence in `signal` to its value.
+    /// Submits a bind to the queue. The queue waits until its earlier work is complete and all fences in `waits` have
+    /// reached their values. Then it binds the pages, and sets the fence in `signal` to its value.
     ///
     /// # Errors
     /// Device lost or out of memory. No page is then bound.
@@ -76,7 +76,8 @@ pub unsafe trait Sparse: Device {
         signal: (Self::Fence, u64),
     ) -> Result<(), DeviceError>;
 
-    /// Returns the result of reads from unbound pages of a texture; `None` if the device has no sparse textures.
+    /// Returns the result of reads from unbound pages of a texture. Returns `None` if the device has no sparse
+    /// textures.
     fn sparse_texture_support(&self) -> Option<UnboundReads>;
 
     /// Creates a texture without memory. The texture is destroyed like any other

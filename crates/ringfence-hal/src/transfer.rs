@@ -65,7 +65,7 @@ impl From<[u32; 4]> for ClearColor {
 pub enum ClearTexel {
     /// A colour.
     Color(ClearColor),
-    /// Depth from 0 to 1, stencil, or both. An aspect of `None` keeps its contents.
+    /// Depth from 0 to 1, stencil, or both. An aspect that is `None` keeps its contents.
     DepthStencil {
         /// Depth.
         depth: Option<f32>,
@@ -116,7 +116,7 @@ impl SubresourceRange {
         Self { mip, mips: 1, layer, layers: 1 }
     }
 
-    /// Returns each mip level with each layer of the range.
+    /// Iterates over the subresources of the range as pairs (mip level, layer), layer by layer.
     pub fn each(self) -> impl Iterator<Item = (u32, u32)> {
         let Self { mip, mips, layer, layers } = self;
         let mips = move |layer| (0..mips).map(move |index| (mip.saturating_add(index), layer));
@@ -229,7 +229,8 @@ impl TexelAlignment {
         Self { offset: common_alignment(4, block), row: block }
     }
 
-    /// Returns [`TexelAlignment::of_blocks`], rounded up to the alignments of the device's copies.
+    /// Returns the smallest alignment that satisfies both [`TexelAlignment::of_blocks`] and the alignments of the
+    /// device's copies.
     #[must_use]
     pub fn of_device(capabilities: &Capabilities, format: TexelFormat, aspect: TextureAspect) -> Self {
         let Self { offset, row } = Self::of_blocks(format, aspect);
@@ -290,7 +291,7 @@ pub trait TransferSupport: Device {
 /// All ranges are inside their resources. The command list is in the recording state, and its queue supports the
 /// command.
 pub trait Transfer<D: Device>: Record<D> {
-    /// Sets `size` bytes of a buffer to a value of 32 bits that is repeated. Offset and size are multiples of 4.
+    /// Sets `size` bytes of a buffer to a repeated value of 32 bits. Offset and size are multiples of 4.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] if the API has no such command.
@@ -343,7 +344,7 @@ pub trait Transfer<D: Device>: Record<D> {
         }
     }
 
-    /// Copies texels from textures to buffers in any memory. All reads have the same buffer.
+    /// Copies texels from textures to a buffer in any memory. All reads have the same buffer.
     ///
     /// # Safety
     /// The rules of the trait.

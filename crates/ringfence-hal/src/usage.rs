@@ -16,7 +16,7 @@ bitflags::bitflags! {
         const CONSTANT = 1 << 4;
         /// Read and written by shaders as words or structures.
         const STORAGE = 1 << 5;
-        /// Arguments of indirect draws.
+        /// Arguments of indirect draws and dispatches.
         const INDIRECT = 1 << 6;
         /// Accessed by shaders through its address: see `Buffer::device_address`.
         const DEVICE_ADDRESS = 1 << 7;
@@ -39,7 +39,7 @@ bitflags::bitflags! {
         const COPY_DST = 1 << 1;
         /// Read by shaders.
         const SAMPLED = 1 << 2;
-        /// Written by shaders.
+        /// Read and written by shaders without a sampler.
         const STORAGE = 1 << 3;
         /// Colour render target.
         const RENDER_TARGET = 1 << 4;

@@ -8,14 +8,15 @@
 //! ```
 //!
 //! A value is opened, and then closed in one of three ways: submitted, discarded (it will never be submitted), or left
-//! (it is not known if it was submitted). No value is opened twice. A discarded value is over as soon as all work that
-//! was submitted before it is complete.
+//! (it is not known if it was submitted). No value is opened twice. A discarded value is over once the fence reaches a
+//! later value. If the discarded value is above all submitted and left values, and no earlier value is open, it is
+//! already over once the fence reaches the highest of these values.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | open, submit, discard, leave, passed | O(open and watched values), under a short lock |
-//! | watch, end of a watched value | O(watched values), under a short lock |
-//! | begun, seen, closes | one atomic read |
+//! | other functions | O(open and watched values), under a short lock |
+//! | id, at, begun, seen, closes | at most one atomic read |
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -24,7 +25,7 @@ use std::sync::PoisonError;
 use crate::primitive::{AtomicU64, Mutex, MutexGuard, Ordering};
 use ringfence_core::sync::{SyncPoint, TimelineId};
 
-/// State of the values of one timeline: begun, submitted, over. Any thread may call it.
+/// State of the values of one timeline: begun, submitted, over. Any thread may call the functions.
 pub struct Clock {
     id: TimelineId,
     /// The latest value that may be signalled: the maximum of the open, submitted and left values. A copy of
@@ -39,7 +40,8 @@ pub struct Clock {
 
 struct State {
     submitted: u64,
-    /// The latest value that was left; 0 if there is none. Has no effect if it is at most `submitted`.
+    /// The latest value that was left since the last [`Clock::discard_left`], or 0. Has no effect if it is at most
+    /// `submitted`.
     left: u64,
     /// The highest value that was ever opened or that the fence was seen to reach. New values are above it. So progress
     /// that was read before a value was opened never covers that value.
@@ -64,11 +66,13 @@ pub enum End {
     Open,
     /// The value was submitted.
     Submitted,
-    /// The value was discarded or left. A left value may have been submitted.
+    /// The value was discarded or left, or was not open when it was first watched. A left value may have been
+    /// submitted.
     Unsubmitted,
 }
 
-/// Makes the clock remember the way in which a value is closed, until this is dropped. Created by [`Clock::watch`].
+/// A request to the clock to remember the way in which a value is closed, until this `Watch` is dropped. Created by
+/// [`Clock::watch`].
 pub struct Watch {
     clock: Arc<Clock>,
     value: u64,
@@ -100,7 +104,8 @@ pub enum Ahead {
     Submitted(u64),
     /// This value must be closed first: it is open, or was not opened yet.
     Open(u64),
-    /// The value is over once the fence reaches this value, which was left. The fence may never reach it.
+    /// The value is over once the fence reaches this value. The fence may never reach it, because only values that were
+    /// left can signal it.
     Left(u64),
 }
 
@@ -172,7 +177,7 @@ impl Clock {
     /// Closes the value as submitted: the device will signal it.
     ///
     /// # Errors
-    /// If `value` is not above the latest submitted value, the latest submitted value.
+    /// The latest submitted value, if `value` is not above it.
     pub fn submit(&self, value: u64) -> Result<(), u64> {
         let mut state = self.lock();
         let submitted = state.submitted;
@@ -241,7 +246,8 @@ impl Clock {
         self.closes.fetch_add(1, Ordering::Release);
     }
 
-    /// Returns the value up to which all values, also discarded ones, are over if the device has reached `completed`.
+    /// Records that the device has reached `completed`. Returns the value up to which all values, also discarded ones,
+    /// are then over.
     pub fn passed(&self, completed: u64) -> u64 {
         let mut state = self.lock();
         self.see(&mut state, completed);
@@ -292,21 +298,21 @@ impl Clock {
         self.lock().open.contains(&value)
     }
 
-    /// Returns the latest open value; `None` if no value is open.
+    /// Returns the latest open value. Returns `None` if no value is open.
     #[must_use]
     pub fn latest_open(&self) -> Option<u64> {
         self.lock().open.last().copied()
     }
 
-    /// Returns the oldest open value and the number of open values; `None` if no value is open.
+    /// Returns the oldest open value and the number of open values. Returns `None` if no value is open.
     #[must_use]
     pub fn oldest_open(&self) -> Option<(u64, usize)> {
         let state = self.lock();
         state.open.first().map(|value| (*value, state.open.len()))
     }
 
-    /// Returns the latest value that was left; `None` if the device was seen to reach it, or if a later value was
-    /// submitted.
+    /// Returns the latest value that was left. Returns `None` if no value was left, if the device was seen to reach
+    /// this value, or if a later value was submitted.
     #[must_use]
     pub fn unresolved(&self) -> Option<u64> {
         let state = self.lock();
@@ -320,8 +326,8 @@ impl Clock {
         self.lock().ahead(value)
     }
 
-    /// Returns the value that a caller must wait for, so that `value` is over. It is an earlier value if `value` was
-    /// discarded.
+    /// Returns the value that a caller must wait for, so that `value` is over. If `value` was discarded, the result can
+    /// be an earlier value.
     #[must_use]
     pub fn signalled_with(&self, value: u64) -> u64 {
         match self.ahead(value) {

@@ -1,5 +1,5 @@
-//! Deliveries: copies to resources, from the time when they are gathered in a batch until they arrive or are lost.
-//! These types are shared by the resources, the batches of copies, and the allocator.
+//! Deliveries: copies to resources, from the time when they are gathered in a batch until they arrive or are lost. The
+//! resources, the batches of copies and the allocator share these types.
 //!
 //! ```text
 //!   gathered ── recorded ──▶ waits for the end of the frame ──┬─ submitted ─────────▶ arrives
@@ -15,8 +15,9 @@
 //! | operation | cost |
 //! |---|---|
 //! | add a destination | O(1) |
-//! | check, record, clear | O(destinations) |
-//! | settle, once per reclaim | O(recorded deliveries with open frames); one read if there are none |
+//! | check, clear | O(destinations) |
+//! | record | O(destinations), and a call of settle |
+//! | settle, also once per reclaim | O(recorded × (removed + 1) deliveries); one read if none is recorded |
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -33,25 +34,27 @@ use ringfence_core::sync::SyncPoint;
 pub struct Content {
     /// A counter that increases with each exchange of the resource's object.
     object: AtomicU32,
-    /// Number of targets whose copies are neither recorded nor dropped.
+    /// Number of targets with copies that are neither recorded nor dropped.
     gathered: AtomicU32,
     is_lost: AtomicBool,
     /// `true` once the owner has released the resource. Lost copies are then not reported.
     is_dropped: AtomicBool,
-    /// The resource that was filled from this one. Copies that are lost here are lost there too.
+    /// The resource that was filled from this one. Copies to this resource that are lost count as lost for the
+    /// successor too.
     successor: OnceLock<Arc<Content>>,
 }
 
 impl Content {
-    /// Records that `new` is filled from this resource, and replaces it: copies that are lost to this resource, before or
-    /// after this call, are lost to `new` too. Only the first call has an effect.
+    /// Records that `new` is filled from this resource and replaces this resource. Copies to this resource that are
+    /// lost before or after this call count as lost for `new` too. Only the first call has an effect.
     pub fn pass_losses_to(&self, new: &Arc<Self>) {
         if self.successor.set(Arc::clone(new)).is_ok() && self.is_lost() {
             new.note_lost();
         }
     }
 
-    /// Marks this resource and its successors as lost, except those that are released. Returns `true` if one was marked.
+    /// Records the loss for this resource and its successors, except those that are released. Returns `true` if the
+    /// loss was recorded for one of them.
     fn lose(&self) -> bool {
         let is_here = !self.is_dropped.load(Ordering::Acquire);
         if is_here {
@@ -70,7 +73,7 @@ impl Content {
         self.is_dropped.store(true, Ordering::Release);
     }
 
-    /// Returns the number of targets whose copies to the resource are neither recorded nor dropped.
+    /// Returns the number of targets with copies to the resource that are neither recorded nor dropped.
     #[must_use]
     pub fn gathered(&self) -> u32 {
         self.gathered.load(Ordering::Acquire)
@@ -101,15 +104,15 @@ pub struct Target<L> {
     object: u32,
     /// User data of the resource.
     pub user_data: u64,
-    /// `true` if the owner copies the same bytes again if a frame was not submitted.
+    /// `true` if the owner copies the same bytes again after a frame that was not submitted.
     is_restaged: bool,
     /// Debug record of the resource.
     known_as: Option<Box<L>>,
 }
 
 impl<L: Clone> Target<L> {
-    /// Creates a destination for the resource with this `content`, and prevents moves of its range, if it has a `ticket`,
-    /// until the copies are recorded or dropped. `known_as` is its debug record.
+    /// Creates a destination for the resource with this `content`. If the resource has a `ticket`, its range is not
+    /// moved until the copies are recorded or dropped. `known_as` is the resource's debug record.
     #[must_use]
     pub fn new(
         content: &Arc<Content>,
@@ -181,7 +184,7 @@ impl Drop for Gathered {
 pub struct Delivery<L: Clone> {
     /// Destinations of the copies.
     pub targets: Vec<Target<L>>,
-    /// The frame of the copies. If the frame is not known, all frames that are open.
+    /// The frame of the copies, or all frames in which they may be recorded if the frame is not known.
     frames: Vec<(SyncPoint, Watch)>,
     is_recorded: AtomicBool,
     /// The losses of the allocator that owns the destinations. `None` if losses are not tracked.
@@ -195,7 +198,8 @@ impl<L: Clone> Delivery<L> {
         self.is_recorded.load(Ordering::Acquire)
     }
 
-    /// Adds a frame in which the copies may be recorded. `watch` is called only if the frame is new.
+    /// Adds a frame in which the copies may be recorded. `watch` is called only if the frame was not added before. If
+    /// `watch` returns `None`, the frame is not added.
     pub fn watch(&mut self, frame: SyncPoint, watch: impl FnOnce() -> Option<Watch>) {
         if self.frames.iter().all(|(known, _)| *known != frame)
             && let Some(watch) = watch()
@@ -220,8 +224,8 @@ impl<L: Clone> Delivery<L> {
         self.frames.iter().any(|(_, watch)| watch.end() == end)
     }
 
-    /// Marks the copies as lost. `is_submitted` is `true` if one of their frames was
-    /// submitted. If it is `false`, targets whose owner stages the bytes again (`is_restaged`) are skipped.
+    /// Marks the copies as lost. `is_submitted` is `true` if one of their frames was submitted. If it is `false`, skips
+    /// each target with an owner that copies the bytes again (`is_restaged`).
     fn lose(&self, is_submitted: bool) {
         for target in self.targets.iter().filter(|target| is_submitted || !target.is_restaged) {
             if target.gathered.content.lose()
@@ -301,7 +305,7 @@ impl<L: Clone> Losses<L> {
         push(&self.recorded, delivery, |count| self.recorded_count.store(count, Ordering::Release));
     }
 
-    /// Removes a delivery that has no open frame, and returns it; `None` if there is none.
+    /// Removes a delivery that has no open frame, and returns it. Returns `None` if there is no such delivery.
     fn take_over(&self) -> Option<Arc<Delivery<L>>> {
         if self.recorded_count.load(Ordering::Acquire) == 0 {
             return None;
@@ -313,8 +317,8 @@ impl<L: Clone> Losses<L> {
         Some(over)
     }
 
-    /// Removes all deliveries that have no open frame. If no frame of a delivery was submitted, reports its copies as
-    /// lost.
+    /// Removes all deliveries that have no open frame. If a delivery has frames, but none of them was submitted,
+    /// reports its copies as lost.
     pub fn settle(&self) {
         while let Some(over) = self.take_over() {
             if !over.frames.is_empty() && !over.ended(End::Submitted) {

@@ -14,29 +14,31 @@
 //! | operation | cost |
 //! |---|---|
 //! | [`FixedPool::allocate`] | O(1): one atomic read-modify-write if the thread's last group has a free block |
-//! | … in another group | also reads `rooms`, a word for each 4096 blocks; two writes to it for each group found full |
-//! | … that fails | O(blocks / 64): every group is checked |
-//! | [`FixedPool::free`] | O(1): two atomic read-modify-writes, both to cache lines of the block |
+//! | … in another group | also reads `rooms`, a word for each 64 groups, and writes to it for each group found full |
+//! | … that fails | O(groups): every group is checked; a group has 8 to 64 blocks |
+//! | [`FixedPool::free`] | O(1): two atomic read-modify-writes, of the block's serial and its group |
+//! | … into a full group | also reads `rooms`, and writes to it if the group's bit is 0 |
 //! | [`FixedPool::is_live`] | O(1): one load |
-//! | [`FixedPool::live_count`], [`FixedPool::is_empty`], [`FixedPool::close`] | O(blocks / 64) |
+//! | [`FixedPool::live_count`], [`FixedPool::is_empty`], [`FixedPool::close`] | O(groups) |
 //! | [`FixedPool::for_each_live`], [`FixedPool::validate`] | O(blocks) |
 //!
-//! A pool allocates its host memory when it is created: 12 bytes per block in large pools, 42 bytes per block in a pool
-//! of 64 blocks. No other operation allocates host memory.
+//! A pool allocates its host memory when it is created: 10 bytes per block if it is very large, 12 with 4096 blocks, 42
+//! with 64 blocks. No other operation allocates host memory.
 //!
 //! # Bitmaps instead of a queue
 //!
 //! A queue or a tagged stack of free offsets has one head, which each allocation and each free writes. The head's cache
-//! line moves between cores each time, so throughput falls as threads are added. In this pool, a thread starts at its
-//! own group (chosen by the address of its stack, or by the caller's hint), and later at the group in which it last
-//! allocated or freed a block. It writes only the cache line of this group and the serials of its blocks. A line moves
-//! between cores only if another thread frees a block of the group, if groups are full, or if there are more threads
-//! than groups.
+//! line moves between cores each time, so throughput falls as threads are added. In this pool, a thread has a cursor,
+//! which is chosen by the address of its stack or by the caller's hint. The thread starts at the cursor's group: the
+//! group in which it last allocated or freed a block. As long as this group does not change, the thread writes only the
+//! cache line of the group and the serials of its blocks. A line moves between cores only if another thread frees a
+//! block of the group, if groups are full, or if threads share a cursor or a group.
 //!
 //! ABA cannot occur: a thread claims a block by clearing the block's own bit, which is 1 whenever the block is free,
-//! and follows no link. Groups of small pools have as few as 8 blocks, so pools of 128 blocks or more have at least 16
-//! groups, one for each of 16 threads. The bit of a group in `rooms` is cleared when the group is found full, not when
-//! it becomes full, because the next freed block would set the bit again.
+//! and follows no link. Groups of small pools have as few as 8 blocks, so that different threads can use different
+//! groups. A pool of 128 blocks or more has at least 9 groups, or 16 if the number of blocks is a power of two. The bit
+//! of a group in `rooms` is cleared when the group is found full, not when it becomes full, because the next freed
+//! block would set the bit again.
 //!
 //! # Misuse
 //!
@@ -47,9 +49,9 @@
 //!
 //! # Closing
 //!
-//! [`FixedPool::close`] claims every block by clearing its bit, as an allocation does. So it succeeds only if the pool
-//! is empty, later allocations fail, and `allocate` has no additional cost. During a call of `close` that fails, an
-//! allocation can fail although a block is free.
+//! [`FixedPool::close`] claims every block by clearing its bit, as an allocation does. So `close` succeeds only if the
+//! pool is empty, later allocations fail, and `allocate` has no additional cost. During a call of `close` that fails,
+//! an allocation can fail although a block is free.
 
 use crate::primitive::{AtomicU32, AtomicU64, CachePadded, Ordering, fence_in_model, shrunk, thread_hint};
 use crate::serials::SharedSerials;
@@ -64,10 +66,10 @@ pub(crate) mod slot;
 const GROUP_LOG2_MAX: u32 = 6;
 /// Minimum number of blocks in a group, as an exponent of two: the number of serials in a cache line.
 const GROUP_LOG2_MIN: u32 = shrunk(3, 1);
-/// Number of groups that a pool should have at least: one for each of 16 threads. Small pools have smaller groups for
-/// this reason.
+/// Number of groups that a pool should have: one for each of 16 threads. Small pools have smaller groups for this
+/// reason. The size of a group is rounded up to a power of two, so a pool can have fewer groups.
 const GROUPS_WANTED: u32 = 16;
-/// Maximum number of cursors. If hints are distributed evenly, each of so many threads has its own cursor.
+/// Maximum number of cursors. If hints are distributed evenly, each of this many threads has its own cursor.
 const CURSORS_MAX: u32 = 64;
 /// Number of serials in a cache line.
 const LINE: usize = 8;
@@ -98,8 +100,8 @@ pub struct FixedPool {
     /// 1, its group can have a free block or be full.
     rooms: Box<[CachePadded<AtomicU64>]>,
     /// A number for each block. While the block is allocated, it is the serial of its range, an even number; while the
-    /// block is free, it is an odd number. It is written by the thread that has claimed the block, and by the thread
-    /// that frees it, in one compare-exchange.
+    /// block is free, it is an odd number. The thread that has claimed the block writes the number. The thread that
+    /// frees the block changes it in one compare-exchange.
     serials: Box<[Line]>,
     runs: CachePadded<SharedSerials>,
     /// Number of blocks of the open pool, allocated ones included: the blocks `0..offered`. 0 if and only if the pool
@@ -255,9 +257,9 @@ impl FixedPool {
         self.groups.iter().zip(0..).all(|(word, group)| word.0.load(Ordering::Relaxed) == self.mask(group, count))
     }
 
-    /// Closes the pool if no block is allocated. Returns the number of blocks that the pool was opened with. Later
-    /// allocations then fail. Returns `None` if a block is allocated, or if the pool is already closed or is being
-    /// closed by another thread.
+    /// If no block is allocated, closes the pool and returns the number of blocks that the pool was opened with.
+    /// Allocations then fail until [`FixedPool::open`]. Returns `None` if a block is allocated, or if the pool is
+    /// already closed or is being closed by another thread.
     #[must_use = "only the caller learns that the pool is closed"]
     pub fn close(&self) -> Option<u32> {
         let count = self.offered.load(Ordering::Relaxed);
@@ -525,7 +527,8 @@ impl FixedPool {
     #[cold]
     pub(crate) fn refuse(&self, range: &Range) -> FreeError {
         let (offset, size) = (range.offset(), range.size());
-        // A rarely used block may still have a serial that was drawn before the pool's present run of numbers.
+        // A rarely used block may still have a serial from an earlier block of numbers than the run that was drawn
+        // last.
         let held = |block| Serial::from_u64(self.serial(block).load(Ordering::Relaxed));
         let of_slot = |block| held(block).is_some_and(|held| held.block() == range.serial().block());
         let ours = self.runs.0.drew(range.serial()) || (range.slot() < self.capacity && of_slot(range.slot()));

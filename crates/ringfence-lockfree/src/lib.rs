@@ -1,9 +1,9 @@
-//! Structures that several threads use at the same time without waiting for each other: pools, thread caches, deferred
-//! release and recycled objects.
+//! Structures that several threads use at the same time without a lock, or with a lock that is held only briefly:
+//! pools, thread caches, deferred release and recycled objects.
 //!
-//! They manage ranges and sync points of [`ringfence_core`], and use no graphics API. Each file that contains `unsafe`
-//! code states the reason, and is checked with the model checker `loom`, which tries all orders of the threads' memory
-//! accesses (`ci/loom.sh`).
+//! They manage ranges and sync points of [`ringfence_core`], and use no graphics API. The attribute that allows
+//! `unsafe` code in a module states the reason. Tests under the model checker `loom` (`ci/loom.sh`) try the orders of
+//! the threads' memory accesses in small models: all of them, or those with at most two or three preemptions.
 //!
 //! | module | contents | cost of an operation |
 //! |---|---|---|
@@ -19,19 +19,19 @@
 //! | `counter` ¹ | counters; each thread adds to its own cache line | a load and a store |
 //! | `spsc_queue` ¹ | queue with one producer and one consumer, by sets of sync points | O(1) |
 //! | `retire_bin` ¹ | deferred release of objects from many threads | O(1) |
-//! | `recycled` ¹ | released objects, kept for the next request with the same description | O(1): two exchanges |
+//! | `recycled` ¹ | released objects, kept for the next request with the same description | O(1): one exchange |
 //! | `thread_cache` ¹ | a few items of a shared pool for each thread | O(1): one exchange |
 //! | `slots` ¹ | allocation of small sizes: a pool chain and thread caches per size class | O(1): one exchange |
-//! | `clock` ¹ | begun, submitted and completed values of a timeline | O(open values) |
+//! | `clock` ¹ | begun, submitted and completed values of a timeline | O(open and watched values) |
 //! | `delivery` ¹ | states of a copy to a resource: gathered, recorded, arrived, lost | O(1) per destination |
-//! | `pin` ¹ | ring ranges that host threads are writing to | O(1) |
-//! | `ticket` | permission to move a range | one exchange |
+//! | `pin` ¹ | ring ranges that host threads are writing to | O(1) to set a pin; O(pins) to claim or release |
+//! | `ticket` | permission to move a range | one atomic operation |
 //! | `try_cell` | a value that one thread at a time can access; the others do not wait | one exchange |
 //! | `primitive` | the atomics of the processor, or those of `loom` | – |
 //!
 //! ¹ Only with the feature `std`, because these modules use threads.
 #![no_std]
-// Denied, not forbidden: each module with unsafe code allows it and states its reason.
+// Denied, not forbidden: a module with unsafe code is declared with `allow` and the reason.
 #![deny(unsafe_code)]
 
 extern crate alloc;

@@ -23,7 +23,7 @@
 //! |---|---|
 //! | set, check `released`, clear | two atomic stores and a load |
 //! | claim | O(pins), under the ring's lock |
-//! | release | O(pins), plus O(1) per released entry, under the ring's lock |
+//! | release | O(pins), plus O(1) per complete submission, under the ring's lock |
 
 use core::ops::Deref;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use std::vec::Vec;
 use crate::primitive::{AtomicBool, AtomicU64, Ordering, fence_in_model};
 use ringfence_core::ring::Ring;
 
-/// The position in a ring below which all bytes are released: they may have been allocated again.
+/// The position in a ring below which all bytes are released, so that they may have been allocated again.
 #[derive(Debug, Default)]
 pub struct Released(AtomicU64);
 
@@ -49,8 +49,8 @@ impl Released {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Returns `true` if the bytes that begin at `position` are not released. The result is only valid while a pin is
-    /// set at `position`.
+    /// Returns `true` if the bytes that begin at `position` are not released. The caller must have set a pin at
+    /// `position` before the call. The result is valid until the pin is cleared.
     #[inline]
     #[must_use]
     pub fn holds(&self, position: u64) -> bool {
@@ -117,8 +117,7 @@ impl Pin {
     }
 }
 
-/// All pins of a ring. Pins are reused, so their number is the largest number of threads that have written at the same
-/// time.
+/// All pins of a ring. Pins are reused, so their number is the largest number of pins that were owned at the same time.
 #[derive(Debug, Default)]
 pub struct Pins(Vec<Arc<Pin>>);
 
@@ -138,7 +137,7 @@ impl Pins {
         HeldPin(pin)
     }
 
-    /// Returns the lowest pinned position; [`Pin::FREE`] if no pin is set.
+    /// Returns the lowest pinned position. If no pin is set, returns [`Pin::FREE`].
     #[must_use]
     pub fn first(&self) -> u64 {
         self.0.iter().map(|pin| pin.position.load(Ordering::SeqCst)).min().unwrap_or(Pin::FREE)

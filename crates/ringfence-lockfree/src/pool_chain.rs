@@ -12,8 +12,8 @@
 //! ```
 //!
 //! An allocation tries the first pool whose bit in `rooms` is set, so later pools can become empty and be removed. If
-//! the pool is full, its bit is cleared, so that it is not tried again. The bit is set again when a thread frees a
-//! block in a full group of the pool.
+//! the pool is full, its bit is cleared, so that the pool is not tried again. The bit is set again when a thread frees
+//! a block in a full group of the pool.
 //!
 //! The driver can take milliseconds to create a heap. So the chain never creates or destroys heaps; the caller does:
 //!
@@ -28,15 +28,16 @@
 //! | operation | cost |
 //! |---|---|
 //! | [`PoolChain::allocate`] | that of [`FixedPool`], and reads one word of `rooms` for each 64 indices |
-//! | … that finds a pool full | also O(blocks of the pool / 64), once until a block of the pool is freed |
+//! | … that finds a pool full | also O(groups of the pool), once until a block of the pool is freed |
 //! | … that fails | O(indices / 64) |
-//! | [`PoolChain::allocate_thorough`] that fails | O(blocks of all pools / 64) |
+//! | [`PoolChain::allocate_thorough`] that fails | O(groups of all pools) |
 //! | [`PoolChain::free`], [`PoolChain::heap`], [`PoolChain::is_live`] | O(1) |
 //! | [`PoolChain::reserve`] | O(slots created so far); allocates host memory for a new slot |
-//! | [`PoolChain::take_empty`], [`PoolChain::take_surplus`], [`PoolChain::statistics`] | O(blocks of all pools / 64) |
+//! | [`PoolChain::take_empty`], [`PoolChain::take_surplus`], [`PoolChain::statistics`] | O(groups of all pools) |
 //!
-//! Host memory: when a heap is removed, the bits and serials of its slot (12 bytes per block in large pools) are kept
-//! and reused for a later pool. They are freed with the chain.
+//! A group has 8 to 64 blocks of one pool ([`FixedPool`]). Host memory: the bits and serials of a slot have 10 to 12
+//! bytes per block in large pools. When a heap is removed, they are kept and reused for a later pool. They are freed
+//! with the chain.
 
 pub use crate::fixed_pool::slot::{PoolAllocation, PoolView, RefusedFree};
 
@@ -109,10 +110,10 @@ pub struct PoolStatistics {
 /// Rules by which [`PoolChain::take_surplus`] removes empty pools.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeepPools {
-    /// Number of empty pools that are never removed.
+    /// Number of empty pools that [`PoolChain::take_surplus`] keeps.
     pub empty_count: u32,
-    /// Number of ticks after which a further pool that remains empty and unused is removed. 0 counts as 1, so that a
-    /// loop that allocates and frees within one tick does not create and destroy a heap each time.
+    /// Number of ticks after which a further pool that remains empty and unused is removed. 0 counts as 1. So if a loop
+    /// allocates and frees within one tick, it does not create and destroy a heap each time.
     pub grace_ticks: u64,
 }
 
@@ -143,9 +144,9 @@ impl<H> PoolChain<H> {
         self.pools.len() as u32
     }
 
-    /// Allocates a block from the first pool with a free block. Returns `None` if no free block was found. It can miss
-    /// a block that was freed just before: if it fails, call [`PoolChain::allocate_thorough`] before you add a pool or
-    /// report an error.
+    /// Allocates a block from the first pool with a free block. Returns `None` if no free block was found. The call can
+    /// miss a block that was freed just before: if it fails, call [`PoolChain::allocate_thorough`] before you add a
+    /// pool or report an error.
     pub fn allocate(&self) -> Option<PoolAllocation> {
         self.allocate_near(thread_hint())
     }
@@ -207,8 +208,8 @@ impl<H> PoolChain<H> {
         self.slot(allocation.pool()).is_some_and(|slot| slot.is_live(allocation))
     }
 
-    /// Returns the heap of a block; `None` if the block belongs to another chain. The heap remains in the chain while
-    /// the block is allocated.
+    /// Returns the heap of a block. Returns `None` if the block belongs to another chain. The heap remains in the chain
+    /// while the block is allocated.
     #[must_use]
     pub fn heap<'a>(&'a self, allocation: &'a PoolAllocation) -> Option<&'a H> {
         self.slot(allocation.pool())?.heap(allocation)
@@ -217,10 +218,12 @@ impl<H> PoolChain<H> {
     /// Reserves a slot for a new pool of up to `block_count` blocks. Returns `None` if all slots are in use.
     /// [`Reservation::open`] then adds the pool. No thread waits for the owner of the reservation.
     ///
-    /// If all slots were created for smaller pools, the reservation is for fewer blocks ([`Reservation::block_count`]).
+    /// If no further slot can be created and all vacant slots were created for smaller pools, the reservation is for
+    /// fewer blocks ([`Reservation::block_count`]).
     ///
     /// # Panics
-    /// If `block_count` is not in `1..=FixedPool::BLOCKS_MAX`, or the size of the pool exceeds `u64::MAX` units.
+    /// If `block_count` is not in `1..=FixedPool::BLOCKS_MAX`, or if the size of a new slot's pool exceeds `u64::MAX`
+    /// units.
     #[must_use = "a reservation that is dropped is cancelled"]
     pub fn reserve(&self, block_count: u32) -> Option<Reservation<'_, H>> {
         assert!((1..=FixedPool::BLOCKS_MAX).contains(&block_count), "a pool cannot have {block_count} blocks");
@@ -234,8 +237,8 @@ impl<H> PoolChain<H> {
         Some(Reservation { chain: self, slot, index, block_count: block_count.min(slot.capacity()) })
     }
 
-    /// Creates a reserved slot at the first index without a slot, and returns the index; `None` if all indices have
-    /// slots.
+    /// Creates a reserved slot at the first index without a slot, and returns the index. Returns `None` if all indices
+    /// have slots.
     fn reserve_new(&self, block_count: u32) -> Option<u32> {
         let mut slot = None;
         for (place, index) in self.pools.iter().zip(0..) {
@@ -252,7 +255,7 @@ impl<H> PoolChain<H> {
     }
 
     /// Removes the last empty pool, even if it became empty just before, and returns its heap. Returns `None` if no
-    /// pool is empty.
+    /// empty pool can be closed.
     ///
     /// Call it if memory is short.
     pub fn take_empty(&self) -> Option<H> {

@@ -8,9 +8,11 @@
 //! ```
 //!
 //! Under `loom`, some constants are smaller, so that rare events (a full group, a used-up run of serial numbers) occur
-//! within the few steps of a model. Only three kinds of code may use `core::sync::atomic` directly: counters of the
-//! whole process, which a model must not reset; counters that order no other memory; and tickets, whose state changes
-//! in one exchange.
+//! within the few steps of a model. Only three kinds of code may use `core::sync::atomic` directly:
+//!
+//! - counters of the whole process, which a model must not reset;
+//! - counters that order no other memory;
+//! - tickets, because each change of their state is one atomic operation.
 
 #[cfg(not(loom))]
 pub use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -58,24 +60,25 @@ pub(crate) const fn shrunk(in_use: u32, in_model: u32) -> u32 {
     if cfg!(loom) { in_model } else { in_use }
 }
 
-/// Returns a constant: `in_model` under `loom` or miri, `in_use` otherwise. For code that is also modelled under miri.
+/// Returns a constant: `in_model` under `loom` or miri, `in_use` otherwise. For code with models that also run under
+/// miri.
 #[cfg(feature = "std")]
 pub(crate) const fn shrunk_under_miri_too(in_use: usize, in_model: usize) -> usize {
     if cfg!(any(loom, miri)) { in_model } else { in_use }
 }
 
-/// A fence for models, between a sequentially consistent write to one word and a sequentially consistent access to
-/// another. Does nothing outside of `loom`.
+/// Executes a fence under `loom`, between a sequentially consistent write to one word and a sequentially consistent
+/// access to another. Does nothing in normal builds.
 ///
-/// The language orders such accesses without a fence. `loom` does so only if there is a fence.
+/// The language orders such accesses without a fence. `loom` orders them only if there is a fence.
 #[inline]
 pub fn fence_in_model() {
     #[cfg(loom)]
     loom::sync::atomic::fence(Ordering::SeqCst);
 }
 
-/// Called when this thread must wait for another one. Yields to another thread; without the feature `std`, executes a
-/// spin hint.
+/// Yields to another thread. Without the feature `std`, executes a spin hint instead. Called when this thread must wait
+/// for another one.
 pub fn yield_now() {
     #[cfg(all(feature = "std", not(loom)))]
     std::thread::yield_now();
@@ -93,7 +96,7 @@ pub(crate) struct CachePadded<T>(pub(crate) T);
 
 /// Returns a number that is usually the same for all calls of a thread and usually differs between threads.
 ///
-/// The number is the address of the thread's stack in units of 64 KiB. It affects only speed.
+/// The number is an address in the thread's stack, in units of 64 KiB. It affects only speed.
 pub(crate) fn thread_hint() -> usize {
     if cfg!(loom) {
         // A model must be reproducible, and the hardest case is that all threads have the same number.

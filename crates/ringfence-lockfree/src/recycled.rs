@@ -12,12 +12,13 @@
 //!
 //! # Which objects are kept
 //!
-//! - An object is kept if its description was requested at least twice, and if all kept objects together do not exceed
-//!   the limit in bytes.
-//! - If a description is not requested during the grace period, its objects are destroyed. The grace period is counted
-//!   in calls of `reclaim`.
-//! - While objects are refused because the limit is reached, the objects of the description that was requested least
-//!   recently are destroyed.
+//! - An object is kept if its description was already known when the object was requested, and if all kept objects
+//!   together do not exceed the limit in bytes. A request makes its description known. At most 512 descriptions are
+//!   known at a time.
+//! - If a description is not requested during the grace period, its kept objects are destroyed. The grace period is
+//!   counted in calls of `reclaim`.
+//! - After every 64 objects that are refused because of the limit, another description loses its kept objects: the one
+//!   that was requested least recently, unless that request is recent.
 //!
 //! # How bytes are counted
 //!
@@ -31,10 +32,11 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | take, keep | O(1): a hash of the key, a line of tags, an exchange; a short lock once per batch |
+//! | take | O(1): a hash of the key, a line of tags, an exchange; short locks once per batch |
+//! | keep | O(1): a tag, an exchange; short locks once per batch |
 //! | keep, near the limit | O(thread caches); once in 64 refusals also O(classes), and O(1) for each destroyed object |
 //! | age | once in 16 reclaims O(classes), and O(1) for each destroyed object |
-//! | empty, each | O(objects), O(classes × thread caches) |
+//! | empty, each | O(objects + classes × thread caches) |
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -61,7 +63,7 @@ const REFUSALS_STEP: u32 = shrunk(64, 1);
 /// ([`CACHED_BYTES_SHARE`]), but `CACHED_COUNT_MIN` objects are always permitted.
 const CACHED_COUNT_MAX: u64 = ROOM_MAX as u64;
 const CACHED_COUNT_MIN: u64 = 4;
-/// The objects of one description in a thread cache may have `bytes_max / CACHED_BYTES_SHARE` bytes.
+/// The objects of one description in a thread cache may have up to `bytes_max / CACHED_BYTES_SHARE` bytes together.
 const CACHED_BYTES_SHARE: u64 = 16;
 /// An account has at most two steps of free bytes. A step is `bytes_max / STEPS` bytes.
 const STEPS: u64 = shrunk(256, 4) as u64;
@@ -113,7 +115,8 @@ impl Key {
 }
 
 /// Data that is stored in an object that may be recycled. The fields that are read to keep the object, or to take it
-/// with a short key, are in one cache line, because the object has usually not been accessed for some frames.
+/// with a short key, are in one cache line. The line is usually not in the cache, because the object was not accessed
+/// for some frames.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Recycling {
@@ -147,8 +150,8 @@ impl Recycling {
     }
 }
 
-/// Returns a 64-bit hash of a name; 0 for an empty name. `key` must be a secret of the process, so that two names with
-/// equal hashes cannot be constructed.
+/// Returns a 64-bit hash of a name, or 0 if the name is empty. `key` must be a secret of the process, so that two names
+/// with equal hashes cannot be constructed.
 #[inline]
 #[must_use]
 pub fn name_bits(name: &str, key: u64) -> u64 {
@@ -202,7 +205,7 @@ pub struct Wanted<'a> {
 
 /// An object that may be recycled.
 pub trait Recyclable {
-    /// Returns the data of the object; `None` if it may not be recycled.
+    /// Returns the data of the object. Returns `None` if the object may not be recycled.
     fn recycling(&self) -> Option<&Recycling>;
 }
 
@@ -211,11 +214,11 @@ pub trait Recyclable {
 struct Class<T> {
     /// Time of the last request, as a value of [`Recycled::time`].
     used_at: AtomicU32,
-    /// Number of objects of this description that are kept or in use.
+    /// Number of objects of this class that are kept or in use.
     live: AtomicU32,
-    /// Number of objects for which the list has host memory.
+    /// The list has host memory for at least this number of objects.
     room: AtomicU32,
-    /// `true` if objects were kept after the objects of the class were last taken out.
+    /// `true` if a thread has decided to keep an object of the class since the last `Store::forget_class`.
     is_kept: AtomicBool,
     /// The list is on its own cache lines, because each request reads the fields above.
     list: CachePadded<List<T>>,
@@ -238,7 +241,6 @@ impl<T> List<T> {
         self.lock().pop()
     }
 
-    /// Adds objects.
     fn extend(&self, mut new: impl Iterator<Item = T>) {
         self.reserve(self.len() + BATCH_MAX);
         {
@@ -309,8 +311,9 @@ pub struct Recycled<T, O> {
 }
 
 impl<T: Recyclable, O> Recycled<T, O> {
-    /// Creates a store that keeps at most `bytes_max` bytes. If a description is not requested for between
-    /// `grace_ticks` and `grace_ticks + 32` ticks, its objects are destroyed. If `grace_ticks` is 0, no object is kept.
+    /// Creates a store that keeps at most `bytes_max` bytes. A tick is a call of [`Recycled::age`]. The kept objects of
+    /// a description are destroyed once its last request was `grace_ticks` to `grace_ticks + 32` ticks ago, or earlier
+    /// if the store refuses objects because of the limit. If `grace_ticks` is 0, no object is kept.
     #[must_use]
     pub fn new(bytes_max: u64, grace_ticks: u64) -> Self {
         // If ticks are not counted, no object would ever be destroyed.
@@ -330,7 +333,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
         self.bytes_max > 0
     }
 
-    /// Records a request for an object with this key, and returns it.
+    /// Records a request for an object with this key, and returns the request.
     #[inline(always)]
     pub fn wanted<'a>(&self, key: &'a Key) -> Wanted<'a> {
         let store = self.store.get().unwrap_or_else(|| self.first_store());
@@ -344,12 +347,13 @@ impl<T: Recyclable, O> Recycled<T, O> {
         self.store.get_or_init(|| Store::new(self.bytes_max))
     }
 
-    /// Takes an object for the request from this thread's cache or from the list of its class. Returns `None` if
-    /// neither has one. Also returns an owner, if this thread's cache has one. O(1).
+    /// Takes an object for the request from this thread's cache or from the list of the class. Returns `None` if
+    /// neither has one, or if the description was not known before the request. Also returns an owner, if this thread's
+    /// cache has one. O(1).
     ///
     /// # Errors
-    /// An object of another description, which has the same tag or had the class before. The caller must destroy it,
-    /// because no request can use it.
+    /// An object of another description: either the two descriptions have the same tag, or the other one had this class
+    /// before. The caller must destroy the object, because no request can use it.
     #[inline(always)]
     pub fn take(&self, wanted: &Wanted<'_>) -> Option<Result<(T, Option<O>), T>> {
         let (store, class) = (self.store.get()?, wanted.class? as usize);
@@ -365,8 +369,8 @@ impl<T: Recyclable, O> Recycled<T, O> {
         Some(if serves_it { Ok((item, owner)) } else { Err(item) })
     }
 
-    /// Returns the memory of the object that a request would take from this thread's cache or from the list; `None` if
-    /// there is none. Changes nothing.
+    /// Returns the memory of the object that a request would take from this thread's cache or from the list. Returns
+    /// `None` if there is no such object. Changes nothing.
     pub fn peek(&self, key: &Key) -> Option<Held> {
         let store = self.store.get()?;
         let class = store.find(key.tag())?;
@@ -375,15 +379,16 @@ impl<T: Recyclable, O> Recycled<T, O> {
         cached.or_else(|| store.list(class).lock().last().and_then(held))
     }
 
-    /// Returns `true` if objects for the request may be kept: if at least one was kept after the objects of the class
-    /// were last taken out.
+    /// Returns `true` if objects for the request may be kept: if a thread has decided to keep one since the last
+    /// `Store::forget_class`.
     pub fn knows(&self, wanted: &Wanted<'_>) -> bool {
         let class = self.store.get().zip(wanted.class);
         class.is_some_and(|(store, class)| store.classes[class as usize].is_kept.load(Ordering::Relaxed))
     }
 
-    /// Returns the data to store in an object that was created for the request. Returns `None` if the object may not be
-    /// recycled. `name` is the [`name_bits`] of the object. Reserves host memory for the object in the list.
+    /// Returns the data to store in an object that was created for the request. Returns `None` if the description was
+    /// not known before the request, because the object may then not be recycled. `name` is the [`name_bits`] of the
+    /// object's name. Reserves host memory for the object in the list.
     pub fn recycling(&self, wanted: &Wanted<'_>, held: Held, name: u64) -> Option<Recycling> {
         let Wanted { key, tag, class } = *wanted;
         self.store.get()?.classes[class? as usize].make_room();
@@ -425,7 +430,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
     /// limit is reached are passed to `gone`.
     ///
     /// # Errors
-    /// The object, if the limit would be exceeded or the store is closed.
+    /// The object, if the limit would be exceeded, if the store is closed, or if the object may not be recycled.
     #[inline]
     pub fn keep(&self, item: T, gone: impl FnMut(T)) -> Result<(), T> {
         let (Some(store), Some(recycling)) = (self.store.get(), item.recycling()) else { return Err(item) };
@@ -440,10 +445,10 @@ impl<T: Recyclable, O> Recycled<T, O> {
     /// Does the same as [`Recycled::keep`]. Also puts the owner into this thread's cache, for the next request.
     ///
     /// # Errors
-    /// The object and the owner.
+    /// The object and the owner, if [`Recycled::keep`] would return an error.
     ///
     /// # Safety
-    /// `of` must return the store of the owner's allocator, which the owner keeps alive.
+    /// `of` must return the store of the owner's allocator. The owner must keep this store alive.
     #[inline]
     pub unsafe fn keep_with_owner(
         item: T,
@@ -493,7 +498,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
     /// Puts an owner into this thread's cache, for the next request. If the cache has no room, drops it.
     ///
     /// # Safety
-    /// `of` must return the store of the owner's allocator, which the owner keeps alive.
+    /// `of` must return the store of the owner's allocator. The owner must keep this store alive.
     #[inline]
     pub unsafe fn keep_owner(owner: O, of: impl for<'a> Fn(&'a O) -> &'a Self) {
         let mine = of(&owner).store.get().and_then(|store| store.thread_caches.mine());
@@ -504,7 +509,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
         }
     }
 
-    /// Takes an owner from this thread's cache; `None` if it has none.
+    /// Takes an owner from this thread's cache. Returns `None` if the cache has none, is taken or does not exist.
     pub fn take_owner(&self) -> Option<O> {
         self.store.get()?.thread_caches.take_owner()
     }
@@ -514,7 +519,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
         self.store.get().map_or(0, |store| store.reserved.0.load(Ordering::Relaxed))
     }
 
-    /// Returns the number of objects that were taken for requests so far. O(threads).
+    /// Returns the number of objects that were taken for requests so far. O(thread caches).
     pub fn taken(&self) -> u64 {
         let Some(store) = self.store.get() else { return 0 };
         let mut taken = store.taken.load(Ordering::Relaxed);
@@ -523,7 +528,7 @@ impl<T: Recyclable, O> Recycled<T, O> {
     }
 
     /// Takes out the objects of descriptions that have not been requested during the grace period, and passes them to
-    /// `gone`. Call it once per reclaim.
+    /// `gone`. Call it once per reclaim, with the number of the reclaim as `tick`: 15 of 16 calls do nothing.
     pub fn age(&self, tick: u64, mut gone: impl FnMut(T)) {
         let Some(store) = self.store.get().filter(|_| tick.is_multiple_of(AGE_STEP)) else { return };
         let now = self.time.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
@@ -674,8 +679,8 @@ impl<T: Recyclable, O> Store<T, O> {
         self.bytes_max / STEPS
     }
 
-    /// Adds the bytes of an object that is taken out to the account. If the account then has more than two steps free,
-    /// reduces it to one step and returns the difference; otherwise, returns 0.
+    /// Adds the bytes of a taken object to the free bytes of the account. If the account then has more than two steps
+    /// free, reduces the free bytes to one step and returns the difference. Otherwise, returns 0.
     #[inline]
     fn count_out(&self, item: &T, account: &mut Account) -> u64 {
         let step = self.step();
@@ -718,7 +723,7 @@ impl<T: Recyclable, O> Store<T, O> {
     }
 
     /// Counts a refused object of a class. At every [`REFUSALS_STEP`]th refusal, takes out the objects of another
-    /// class: of the one that was requested least recently.
+    /// class: the one that was requested least recently, unless it was requested since the previous step.
     fn refuse(&self, class: usize, time: &AtomicU32, mut gone: impl FnMut(T)) {
         if !self.refused.fetch_add(1, Ordering::Relaxed).wrapping_add(1).is_multiple_of(REFUSALS_STEP) {
             return;
@@ -743,7 +748,7 @@ impl<T: Recyclable, O> Store<T, O> {
         (tag >> 32) as usize % LINES
     }
 
-    /// Returns the class of a tag; `None` if the tag is not known.
+    /// Returns the class of a tag. Returns `None` if the tag is not known.
     #[inline(always)]
     fn find(&self, tag: u64) -> Option<usize> {
         let line = Self::line(tag);
@@ -785,7 +790,7 @@ impl<T: Recyclable, O> Store<T, O> {
         }
     }
 
-    /// Takes an object from the list of a class, and moves a batch of further objects to this thread's cache.
+    /// Takes an object from the list of a class, and moves up to a batch of further objects to this thread's cache.
     #[cold]
     #[inline(never)]
     fn refill(&self, class: usize, is_closed: &AtomicBool) -> Option<(T, Option<O>)> {
@@ -808,7 +813,7 @@ impl<T: Recyclable, O> Store<T, O> {
 
     /// Returns the number of objects to move to this thread's cache, and creates the cache if it does not exist. If the
     /// last handle of the allocator is dropped meanwhile, `close` can miss the new cache. The cache is then closed
-    /// here, because its objects would keep the allocator alive.
+    /// here, because an owner in it would keep the allocator alive.
     fn refill_count(&self, class: usize, is_closed: &AtomicBool) -> usize {
         let wanted = self.thread_caches.wanted(class);
         fence(Ordering::SeqCst);

@@ -6,39 +6,44 @@
 //!   thread slot 1 ─ retire ─▶ shard 1 …     taken out:  {0: 6} [d e], {0: 5} [f]    closed chunks, by their sets
 //!   no thread slot ─ producer ──▶ a shared one
 //!                        ▲
-//!   collect(passed, max) ┤── visits the shards, each time from another one on: takes chunks that have passed out
-//!   release(passed, max) ┘   of the queues, and gives out their items ──▶ f, d, e, … one by one
+//!   collect(passed, max) ┤── visits the shards, each call from another one on: takes closed chunks out of the
+//!   release(passed, max) ┘   queues, and gives out the items of complete ones ──▶ f, d, e, … one by one
 //! ```
 //!
 //! A thread with a [thread slot](crate::thread_slot) has its own shard. It adds items to the shard's single-producer
 //! queues with plain stores: no exchange, no lock, no memory that another thread writes. A thread without a thread
 //! slot, or with a thread slot beyond the shards of this bin, uses a shared shard. While it adds an item, it must have
 //! the *producer* of this shard; if another thread has the producer, it tries the next shared shard. A thread that
-//! takes items out of a shard must first take the shard's *collector*. Producer and collector are [`TryCell`]s, so no
-//! thread waits for them.
+//! takes items out of a shard must first take the shard's *collector*. Producer and collector are [`TryCell`]s, which a
+//! thread has only for a short time, and never while the program's code runs. A thread waits for one only in these
+//! cases:
+//!
+//! - It has no own shard, and either all producers are taken or its item needs a new chunk.
+//! - It returns a batch of items to the shard.
+//! - It calls [`RetireBin::collect_all`] or [`RetireBin::validate`].
 //!
 //! # Proof that no item is released too early
 //!
-//! An item waits for a set of points, which is read *after* the owner has released the item, because `retire` takes the
-//! item by value. Code that records work with the item must begin a frame first (the contract of
-//! `Allocator::timeline`), and must hold a reference to the item while it records. So the start of the frame *happens
-//! before* the retirement of the item. The set contains the latest begun value of each timeline, so it covers this
-//! frame.
+//! An item of [`RetireBin::retire_tagged`] waits for a set of points that is read *after* the owner has released the
+//! item, because the call takes the item by value. Code that records work with the item must begin a frame first (the
+//! contract of `Allocator::timeline`), and must hold a reference to the item while it records. So the start of the
+//! frame *happens before* the retirement of the item. The set contains the latest begun value of each timeline, so it
+//! covers this frame.
 //!
 //! A queue reuses its set while the *turn* is unchanged. The turn is a number that increases when a frame begins,
 //! before `begin` returns. If the turn that the retiring thread reads is equal to the turn of the queue's set, the set
 //! covers every frame that began before. So an outdated set is never used. If a set has more points than necessary,
 //! because a frame was dropped, its items only wait longer.
 //!
-//! The progress is read before the shards are visited, and values only rise. So items that are added meanwhile are
-//! compared with values that the device has already reached. Only the thread with the collector takes items out of the
-//! queues, so each item is released once.
+//! The progress is read before the shards are visited, and the values of a timeline only rise. So items that are added
+//! meanwhile are compared with values that the device has already reached. Only the thread with the collector takes
+//! items out of the queues, so each item is released once.
 //!
 //! # Order
 //!
-//! Items that one thread retires in one frame are released in the order in which they were retired. Items of different
-//! threads or sets are released in any order. No other order is needed, because an item owns the objects that must
-//! outlive it (its memory).
+//! Items that a thread with its own shard retires with the same set are released in the order of their retirement, if
+//! only one thread at a time releases items. All other items are released in any order. No other order is needed,
+//! because an item owns the objects that must outlive it (its memory).
 //!
 //! | operation | cost |
 //! |---|---|
@@ -63,8 +68,8 @@ use ringfence_core::range::Invalid;
 use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::{Progress, SyncSet, TimelineId};
 
-/// Items that are released once points on timelines have passed. Any number of threads can add items without waiting
-/// for each other. An item is *complete* if all points that it waits for have passed.
+/// Items that are released once points on timelines have passed. Any number of threads can add items. A thread with its
+/// own shard does so without waiting. An item is *complete* if all points that it waits for have passed.
 ///
 /// The allocator keeps its retired objects in such a bin. A program can use a bin of its own for objects that the GPU
 /// may still use, such as views and pipelines.
@@ -84,16 +89,16 @@ use ringfence_core::sync::{Progress, SyncSet, TimelineId};
 ///
 /// If the bin is dropped, it drops its items without waiting for the points.
 pub struct RetireBin<T> {
-    /// One shard for each thread slot; at most [`THREAD_SLOTS`].
+    /// The shards of the first thread slots, at most [`THREAD_SLOTS`].
     own: Box<[Shard<T>]>,
-    /// Shards for threads without an own shard.
+    /// The shards of all other threads.
     shared: Box<[Shard<T>]>,
     /// Shard at which the next collection starts. It changes with each collection, so that limited collections reach
     /// all shards.
     first: AtomicUsize,
 }
 
-/// A part of the bin, on its own cache lines: a thread with a thread slot has its own shard.
+/// A part of the bin, on its own cache lines.
 #[repr(align(128))]
 struct Shard<T> {
     /// A queue for items that wait for all begun frames, and a queue for items with their own sets. The thread with the
@@ -108,14 +113,14 @@ struct Shard<T> {
     collector: CachePadded<TryCell<Collector<T>>>,
     /// Number of items that were given out, wrapping. Written by the thread with the collector.
     given_out: AtomicUsize,
-    /// Number of the next calls of [`RetireBin::release_unspared`] that skip the shard, because its own thread releases
-    /// its items.
+    /// Number of the next calls of [`RetireBin::release_unspared`] that skip the shard, because the thread that owns
+    /// the shard releases its items.
     skips_left: AtomicUsize,
 }
 
 /// Number of calls of [`RetireBin::release_unspared`] that skip a shard after its thread has released its own items.
-/// Without this, 16 such threads release a quarter of the items in the same time, because they contend for each other's
-/// items.
+/// Without skips, 16 such threads release a quarter of the items in the same time, because they contend for each
+/// other's items.
 const SKIPS: usize = 8;
 
 /// Index of the queue of items that wait for all begun frames.
@@ -135,7 +140,7 @@ struct Collector<T> {
     heads: [Head<T>; 2],
     /// Incomplete batches that were taken out of the queues.
     waiting: RetireQueue<QueueBatch<T>>,
-    /// Complete batches. Some of their items can already be given out.
+    /// Complete batches. Some of their items may already have been given out.
     passed: VecDeque<QueueBatch<T>>,
 }
 
@@ -172,8 +177,9 @@ impl<T> RetireBin<T> {
         }
     }
 
-    /// Adds an item that is released once all points of a set have passed. `tag` writes the set; it is called only if
-    /// `turn` differs from the turn of this thread's queue.
+    /// Adds an item that is released once all points of a set have passed. `tag` writes the set that belongs to `turn`.
+    /// It is called for each new chunk: if `turn` differs from the turn of this thread's queue, or if the chunk is
+    /// full.
     #[inline]
     pub fn retire_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), item: T) {
         if let Err(item) = self.try_retire_in_turn(turn, item) {
@@ -184,8 +190,11 @@ impl<T> RetireBin<T> {
     /// Does the same as [`RetireBin::retire_tagged`] in the common case, in which only the item must be written. O(1).
     ///
     /// # Errors
-    /// The item, if the thread has no own shard, or if the open chunk of its queue has another turn or is full. Call
-    /// [`RetireBin::retire_tagged`] or [`RetireBin::put_tagged`] then.
+    /// The item, in one of these cases (call [`RetireBin::retire_tagged`] or [`RetireBin::put_tagged`] then):
+    ///
+    /// - The thread has no own shard, or its number was not requested before.
+    /// - The open chunk of its queue has another turn or is full, or the `step` of [`RetireBin::put_tagged`] is
+    ///   reached.
     #[inline]
     pub fn try_retire_in_turn(&self, turn: u64, item: T) -> Result<(), T> {
         if let Some(queue) = self.own_queue(ALL_BEGUN)
@@ -203,8 +212,11 @@ impl<T> RetireBin<T> {
     /// Does the same as [`RetireBin::retire`] in the common case, in which only the item must be written. O(points).
     ///
     /// # Errors
-    /// The item, if the thread has no own shard, or if the open chunk of its queue has other points or is full. Call
-    /// [`RetireBin::retire`] or [`RetireBin::put_points`] then.
+    /// The item, in one of these cases (call [`RetireBin::retire`] or [`RetireBin::put_points`] then):
+    ///
+    /// - The thread has no own shard, or its number was not requested before.
+    /// - The open chunk of its queue has other points or is full, or the `step` of [`RetireBin::put_points`] is
+    ///   reached.
     #[inline]
     pub fn try_retire(&self, points: &SyncSet, item: T) -> Result<(), T> {
         if let Some(queue) = self.own_queue(OWN_POINTS)
@@ -232,7 +244,7 @@ impl<T> RetireBin<T> {
     }
 
     /// Does the same as [`RetireBin::retire`]. Also limits the following calls of [`RetireBin::try_retire`] by this
-    /// thread: after at most `step` successful ones, a call fails, so that the caller can do other work at intervals.
+    /// thread: after at most `step` successful calls, a call fails, so that the caller can do other work at intervals.
     pub fn put_points(&self, points: &SyncSet, step: usize, item: T) {
         self.put(OWN_POINTS, Key::Points(points), &|set| set.clone_from(points), step, &mut core::iter::once(item));
     }
@@ -243,7 +255,7 @@ impl<T> RetireBin<T> {
         self.put(ALL_BEGUN, Key::Turn(turn), &tag, step, &mut core::iter::once(item));
     }
 
-    /// Adds all items of `items`, which is empty afterwards. Otherwise the same as [`RetireBin::retire_tagged`].
+    /// Adds all items of `items`, which is empty afterwards, like [`RetireBin::retire_tagged`].
     pub fn retire_all_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), items: &mut Vec<T>) {
         if !items.is_empty() {
             self.put(ALL_BEGUN, Key::Turn(turn), &tag, usize::MAX, &mut items.drain(..));
@@ -326,8 +338,8 @@ impl<T> RetireBin<T> {
     /// Moves at most `items_max` complete items to `into`, and returns their number. If another thread has the
     /// collector of a shard, tries the shard once more at the end, and then skips it.
     ///
-    /// Each item waits only for its own points. `progress` is called once for each timeline that an item waits for. It
-    /// may use the bin, because no producer or collector is taken meanwhile.
+    /// Each item waits only for its own points. `progress` is called at most once for each timeline. It may use the
+    /// bin, because no producer or collector is taken meanwhile.
     pub fn collect(&self, progress: &(impl Progress + ?Sized), items_max: usize, into: &mut Vec<T>) -> usize {
         self.collect_passed(&self.read(progress), items_max, into)
     }
@@ -339,7 +351,8 @@ impl<T> RetireBin<T> {
 
     /// Calls `each` with at most `items_max` complete items, one by one, and returns their number. Unlike
     /// [`RetireBin::collect`], does not move the items to a vector first. `each` may use the bin, because no producer
-    /// or collector is taken meanwhile. If `each` retires items, they are released by the next call at the earliest.
+    /// or collector is taken meanwhile. An item that `each` retires may be released by the same call, if it is complete
+    /// and its shard is visited later.
     ///
     /// If `each` panics, the item that it received is lost. All other items remain in the bin.
     pub fn release(&self, progress: &(impl Progress + ?Sized), items_max: usize, each: impl FnMut(T)) -> usize {
@@ -351,8 +364,8 @@ impl<T> RetireBin<T> {
         self.give_out(passed, items_max, |_, _| false, &mut |lent, most| lent.release(most, &mut each))
     }
 
-    /// Does the same as [`RetireBin::release_near`]. The next 8 calls of [`RetireBin::release_unspared`] by
-    /// other threads skip this thread's shard. For threads that call this repeatedly.
+    /// Does the same as [`RetireBin::release_near`]. The next 8 calls of [`RetireBin::release_unspared`] by other
+    /// threads skip this thread's shard. Meant for threads that release their own items repeatedly.
     pub fn release_own(&self, passed: &impl Reading, items_max: usize, each: impl FnMut(T)) -> usize {
         if let Some(shard) = self.own.get(thread_number()) {
             shard.skips_left.store(SKIPS, Ordering::Relaxed);
@@ -415,7 +428,7 @@ impl<T> RetireBin<T> {
         give: &mut impl FnMut(&mut LentBatch<'_, T>, usize) -> usize,
     ) -> usize {
         let count = self.own.len() + self.shared.len();
-        // The update need not be atomic, because two collections may start at the same shard.
+        // The update need not be atomic: two collections may start at the same shard.
         let first = self.first.load(Ordering::Relaxed) % count;
         self.first.store(first + 1, Ordering::Relaxed);
         // One bit per shard: there are at most 64 + 8.
@@ -469,7 +482,7 @@ impl<T> RetireBin<T> {
         self.own.get(index).unwrap_or_else(|| &self.shared[index - self.own.len()])
     }
 
-    /// Returns a queue of this thread's own shard; `None` if the thread has no own shard, or has not called
+    /// Returns a queue of this thread's own shard. Returns `None` if the thread has no own shard, or has not called
     /// [`thread_number`] before.
     #[inline]
     fn own_queue(&self, queue: usize) -> Option<&SpscQueue<T>> {
@@ -588,8 +601,8 @@ impl<T> LentBatch<'_, T> {
         self.queue_batch.as_mut().map_or(0, |queue_batch| unsafe { queue_batch.batch.collect(most, into) })
     }
 
-    /// Returns the remaining items to the shard. If `next` is `true`, takes the next batch out and returns it; `None`
-    /// if there is none.
+    /// Returns the remaining items to the shard. If `next` is `true`, takes the next batch out and returns it. Returns
+    /// `None` if there is no next batch.
     fn return_batch(&mut self, next: bool) -> Option<QueueBatch<T>> {
         let queue_batch = self.queue_batch.take()?;
         let Self { shard, len, .. } = *self;
@@ -666,7 +679,7 @@ impl Progress for AllPassed {
 }
 
 impl<T> Collector<T> {
-    /// Adds the timelines that an item of this shard waits for to `known`.
+    /// Adds to `known` each timeline that an item of this shard waits for.
     fn timelines(&self, queues: &[SpscQueue<T>; 2], known: &mut ReadProgress) {
         self.waiting.oldest_points().for_each(|point| known.add(point.timeline));
         for (queue, head) in queues.iter().zip(&self.heads) {
@@ -677,7 +690,7 @@ impl<T> Collector<T> {
 
     /// Takes batches out of the queues. Complete batches are moved to `passed`; the others to `waiting`.
     fn sort_out(&mut self, queues: &[SpscQueue<T>; 2], progress: &impl Reading) {
-        // This comes first, because batches that were taken out earlier are older than those in the queues.
+        // The waiting batches come first, because they are older than those in the queues.
         self.waiting.reclaim(progress, |queue_batch| self.passed.push_back(queue_batch));
         for (number, (queue, head)) in queues.iter().zip(&mut self.heads).enumerate() {
             let closed = |passed, points: &SyncSet, batch| {

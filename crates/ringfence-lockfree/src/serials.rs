@@ -13,7 +13,8 @@ use crate::primitive::{AtomicU64, Ordering, shrunk};
 /// ```
 ///
 /// Only one in [`SharedSerials::RUN`] / 2 allocations of a slot draws a run, and so accesses memory that all threads
-/// share. No numbers are skipped: a new block is drawn only when the previous one is used up.
+/// share. A new block is drawn only when the previous one is used up. If several threads draw a block at the same time,
+/// one of these blocks is used and the others are skipped.
 #[derive(Debug)]
 pub(crate) struct SharedSerials {
     /// First number of the runs that were reserved at creation.
@@ -24,8 +25,8 @@ pub(crate) struct SharedSerials {
 }
 
 impl SharedSerials {
-    /// Number of serials in a run: a power of two. The run of a slot is used up when the next number is a multiple of
-    /// this.
+    /// Number of serials in a run: a power of two. The run of a slot is used up when the slot's next number is a
+    /// multiple of `RUN`.
     pub(crate) const RUN: u64 = shrunk(256, 4) as u64;
 
     /// Creates a source and reserves `runs` runs. [`Self::first_of`] returns their first numbers.

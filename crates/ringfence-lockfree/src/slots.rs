@@ -7,15 +7,15 @@
 //!          demand: the first requests of the class are allocated as ordinary ranges of a block; then
 //!            │
 //!          chain ──▶ pool ──▶ pool ──▶ …    a pool is a chunk of a block, divided into equal slots;
-//!            │                              the chunk size doubles with each pool, up to 1 MiB
+//!            │                              the chunk size doubles with each pool, up to 256 slots or 1 MiB
 //!          thread caches                    each thread caches some slots
 //! ```
 //!
-//! All memory of a `Slots` is of one kind, for example of one memory type and resource class.
+//! A [`Slots`] manages memory of one kind, for example of one memory type and resource class.
 //!
 //! Each thread has some slots in a [thread cache](crate::thread_cache), and references that keep the allocator alive
-//! for the next owners of the slots. A cached slot is allocated in its chain, but the counts here exclude it. Functions
-//! that visit single slots empty the thread caches first.
+//! for the next owners of the slots. A cached slot is allocated in its chain, but [`Slots::counts`] excludes it, and
+//! [`Slots::for_each_chunk`] empties the thread caches first.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -38,8 +38,8 @@ pub const SLOT_BYTES_MAX: u64 = 64 << 10;
 const CLASS_COUNT: usize = 17;
 /// Number of requests of a class that are allocated as ordinary ranges before the class gets a pool.
 const DEMAND_MIN: u32 = 16;
-/// Number of slots of the first pool of a class. Each further pool has twice as many as the previous one, up to
-/// `CHUNK_BYTES_MAX`.
+/// Number of slots of the first pool of a class. Each further pool has twice as many as the previous one, up to 256
+/// slots and `CHUNK_BYTES_MAX` bytes.
 const SLOTS_FIRST: u64 = 16;
 const CHUNK_BYTES_MAX: u64 = 1 << 20;
 const POOLS_MAX: u32 = 1024;
@@ -51,7 +51,7 @@ const CACHED_COUNT_MIN: u64 = 4;
 
 /// The memory of a block. It is stored with each chunk and slot of the block.
 pub trait SlotMemory: Copy {
-    /// Returns `true` if the memory is evicted: it must be made resident before use.
+    /// Returns `true` if the memory is evicted, so that it must be made resident before use.
     fn is_evicted(&self) -> bool;
 }
 
@@ -83,8 +83,8 @@ impl<M: SlotMemory> Ready<M> {
         Self { memory: chunk.memory, offset, slot }
     }
 
-    /// Allocates a slot from a chain, from the group that this thread used last. Returns `None` if no slot was found,
-    /// or if its memory is evicted. The caller's slow path makes the memory resident.
+    /// Allocates a slot from a chain. Starts at the group that this thread used last. Returns `None` if no slot was
+    /// found, or if the memory of the slot is evicted. The caller's slow path makes the memory resident.
     #[inline(always)]
     fn from(chain: &PoolChain<Chunk<M>>) -> Option<Self> {
         let ready = Self::of(chain, chain.allocate_near(thread_place())?);
@@ -111,7 +111,7 @@ pub struct Slots<M, O = ()> {
     /// Tick of the last sweep of the thread caches.
     swept: AtomicU64,
     /// A bit for each class, set if its slots were recalled from the thread caches after the last sweep. A second
-    /// recall is refused, because it would find few slots and empty the caches of all threads again.
+    /// recall would find few slots and empty the caches of all threads again, so it is refused.
     recalled: AtomicU32,
     demand: [AtomicU32; CLASS_COUNT],
 }
@@ -179,8 +179,8 @@ impl<M: SlotMemory, O> Default for Slots<M, O> {
 }
 
 impl<M: SlotMemory, O> Slots<M, O> {
-    /// Returns `true` if the class had at least 16 requests, so that it may have pools. If `count` is `true`, also
-    /// counts a request.
+    /// Returns `true` if at least 16 requests of the class were counted, so that the class may have pools. If `count`
+    /// is `true`, also counts a request.
     pub fn is_common(&self, class: Class, count: bool) -> bool {
         let demand = &self.demand[class.index as usize];
         let seen = demand.load(Ordering::Relaxed);
@@ -194,8 +194,9 @@ impl<M: SlotMemory, O> Slots<M, O> {
         self.chains[class.index as usize].get_or_init(|| PoolChain::new(class.bytes, POOLS_MAX))
     }
 
-    /// Takes a slot from this thread's cache, after filling the cache from the chain if it has none. Returns `None` if
-    /// the chain has no free slot. Also returns a reference that keeps the allocator alive, if one is cached.
+    /// Takes a slot from this thread's cache. If the cache has none, fills it from the chain first. Returns `None` if
+    /// the chain has no free slot, if the memory of the slot is evicted, or if another thread has the cache. Also
+    /// returns a reference that keeps the allocator alive, if one is cached.
     #[inline(always)]
     pub fn take_ready(&self, class: Class) -> Option<(Ready<M>, Option<O>)> {
         loop {
@@ -232,11 +233,12 @@ impl<M: SlotMemory, O> Slots<M, O> {
     }
 
     /// Puts a slot that is no longer used into this thread's cache, and the owner that kept the allocator alive for it.
-    /// If the cache has no room, frees the slot to its chain and drops the owner.
+    /// If the cache has no room, frees the older half of its slots of the class to the chain first. If the slot still
+    /// does not fit, frees it too, and drops the owner.
     ///
     /// # Safety
-    /// `of` must always return the `Slots` to which `ready` belongs. The owner must keep them alive, also while it is
-    /// in the cache.
+    /// `of` must always return the `Slots` to which `ready` belongs. The owner must keep this `Slots` alive, also while
+    /// the owner is in the cache.
     #[inline]
     pub unsafe fn put_ready(
         owner: O,
@@ -286,8 +288,8 @@ impl<M: SlotMemory, O> Slots<M, O> {
         }
     }
 
-    /// Allocates a slot from this thread's cache, or from the chain. Its memory may be evicted. Can miss a slot that
-    /// was freed just before.
+    /// Allocates a slot from this thread's cache, or from the chain. Returns `None` if no slot was found. The memory of
+    /// the slot may be evicted. Can miss a slot that was freed just before.
     #[inline(always)]
     pub fn allocate(&self, class: Class) -> Option<Ready<M>> {
         let chain = self.chains[class.index as usize].get()?;
@@ -302,9 +304,9 @@ impl<M: SlotMemory, O> Slots<M, O> {
         chain.allocate_thorough().map(|slot| Ready::of(chain, slot))
     }
 
-    /// Frees the cached slots of the class of all threads, then calls [`Self::allocate_thorough`]. Call it before
-    /// memory is allocated. Only the first call for a class in a tick does this; unless `again` is `true`, later calls
-    /// return `None`.
+    /// Frees the slots of the class in all thread caches, then calls [`Self::allocate_thorough`]. Call it before memory
+    /// is allocated. Only the first call for a class in a tick does this; unless `again` is `true`, later calls return
+    /// `None`.
     pub fn allocate_recalled(&self, class: Class, again: bool) -> Option<Ready<M>> {
         let recalled = self.recalled.fetch_or(1 << class.index, Ordering::Relaxed);
         if recalled >> class.index & 1 == 1 && !again {
@@ -314,11 +316,12 @@ impl<M: SlotMemory, O> Slots<M, O> {
         self.allocate_thorough(class)
     }
 
-    /// Returns the offset in its memory, in bytes, of the slot that a request would get; `None` if there is no free
-    /// slot. May move slots to this thread's cache.
+    /// Returns the offset of the slot that a request would get, in bytes from the start of its memory. Returns `None`
+    /// if there is no free slot. May move slots to this thread's cache, and may free the slots of the class in all
+    /// thread caches.
     pub fn peek(&self, class: Class) -> Option<u64> {
         let cached = || self.thread_caches.peek(class.index as usize, |ready| ready.offset);
-        // Fills the cache, as a request would do.
+        // Fills the cache, like a request.
         let refilled = || self.refill(class).then(cached).flatten();
         cached().or_else(refilled).or_else(|| {
             let found = self.allocate(class).or_else(|| self.allocate_thorough(class));
@@ -406,8 +409,8 @@ impl<M: SlotMemory, O> Slots<M, O> {
         free_to_chain(chain, slot);
     }
 
-    /// Removes a chunk that has had no allocated slot for `grace_ticks` ticks; `None` if there is none. The thread
-    /// caches that were not used since the last tick are emptied first.
+    /// Removes a chunk that has had no allocated slot for `grace_ticks` ticks. Returns `None` if there is no such
+    /// chunk. The thread caches that were not used since the last tick are emptied first.
     pub fn take_surplus(&self, tick: u64, grace_ticks: u64) -> Option<Chunk<M>> {
         // A chunk with a cached slot is not removed.
         self.sweep_thread_caches(tick);
@@ -415,7 +418,8 @@ impl<M: SlotMemory, O> Slots<M, O> {
         self.each().find_map(|(_, chain)| chain.take_surplus(tick, keep))
     }
 
-    /// Empties all thread caches, then removes a chunk without an allocated slot; `None` if there is none.
+    /// Empties all thread caches, then removes a chunk without an allocated slot. Returns `None` if there is no such
+    /// chunk.
     pub fn take_empty(&self) -> Option<Chunk<M>> {
         self.thread_caches.empty(|class, ready| self.free(class as u32, ready.slot));
         self.each().find_map(|(_, chain)| chain.take_empty())
@@ -429,8 +433,7 @@ impl<M: SlotMemory, O> Slots<M, O> {
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for (class, chain) in self.each() {
-            // The cached slots are counted first. A slot that is cached meanwhile then counts as in use, and no slot is
-            // subtracted twice.
+            // The cached slots are counted first, so a slot that is cached meanwhile counts as in use.
             let cached = self.thread_caches.count(class as usize) as u64;
             chain.for_each_pool(&mut |pool| {
                 counts.chunk_count += 1;
@@ -445,7 +448,7 @@ impl<M: SlotMemory, O> Slots<M, O> {
     }
 
     /// Calls `each` for each chunk, with its slots in use, in order of their offsets. Empties the thread caches first,
-    /// and keeps them empty until it returns.
+    /// and keeps them empty until it returns, so `each` must not use these slots.
     pub fn for_each_chunk(&self, mut each: impl FnMut(&BlockAllocation, &[Live])) {
         let mut give = |class, ready: Ready<M>| self.free(class as u32, ready.slot);
         self.thread_caches.while_empty(&mut give, &mut || {

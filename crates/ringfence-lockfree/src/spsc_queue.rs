@@ -13,7 +13,7 @@
 //! All items of a chunk wait for the same set. The last chunk is *open*: it receives items. When the set changes or the
 //! chunk is full, the producer links a new chunk, which closes the old one. The first chunk of a set has room for at
 //! least as many items as were added for the previous set, so a set usually needs one chunk. Each further chunk of a
-//! set is twice as large as the previous one.
+//! set is at least twice as large as the previous one. Both rules end at the largest chunk size.
 //!
 //! # Memory order
 //!
@@ -25,9 +25,9 @@
 //! 4. The consumer returns empty chunks through a stack: it pushes them (release), and the producer takes the whole
 //!    stack (acquire).
 //!
-//! No step that changes the queue allocates host memory: a chunk is first created, or taken from the spare chunks, and
-//! its set is written. Only then is it linked. So if the program's global allocator calls the queue again (it may drop
-//! a resource), the queue is consistent.
+//! No step that changes the queue allocates host memory: a chunk is created, or taken from the spare chunks, and its
+//! set is written. Only then is the chunk linked. So if the program's global allocator calls the queue again (it may
+//! drop a resource), the queue is consistent.
 //!
 //! To add an item, the producer accesses no memory that other threads write, and executes no atomic exchange. Only for
 //! a new chunk does it access `returned`.
@@ -36,10 +36,10 @@
 //! |---|---|
 //! | add an item | O(1): a load, a copy of the item, a store; also O(points) for the first item of a set |
 //! | a new chunk | O(1): an atomic exchange if there is no spare chunk; rarely an allocation of host memory |
-//! | take items out | O(1) per chunk; the thread that receives the items moves them |
+//! | take items out | O(points) per chunk; the thread that receives the items moves them |
 //!
-//! Host memory: chunks are reused. If there is no spare chunk, a set reserves at most memory for 3 × its items or for 2
-//! × the items of the previous set, whichever is more, and at least one smallest chunk.
+//! Host memory: chunks are reused. If there is no spare chunk, a set reserves memory for at most 3 × its items or 2 ×
+//! the previous set's items, whichever is more, but at least one smallest chunk.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -52,7 +52,7 @@ use ringfence_core::sync::{Progress, SyncSet};
 
 /// Number of slots of the smallest chunk.
 const SLOTS_MIN: usize = shrunk_under_miri_too(4, 1);
-/// Number of chunk sizes. Each has twice as many slots as the previous one.
+/// Number of chunk sizes. Each size has twice as many slots as the previous one.
 const SIZE_COUNT: usize = shrunk_under_miri_too(7, 2);
 /// Maximum size of the slots of a chunk, in bytes. Only the smallest chunk may exceed it.
 const CHUNK_BYTES: usize = 32 << 10;
@@ -69,10 +69,12 @@ struct Chunk<T> {
     points: UnsafeCell<SyncSet>,
     /// Number of items that were added to the queue before this chunk. Written before the chunk is linked.
     first: Cell<usize>,
-    /// The next chunk of the queue, written once. In the stack of empty chunks, the chunk below this one.
+    /// The next chunk of the queue, written once while this chunk is in the queue. In a list of empty chunks, the chunk
+    /// below this one.
     next: AtomicPtr<Chunk<T>>,
     slots: Box<[Slot<T>]>,
-    /// Number of batches of this chunk, plus one while the chunk is in the queue. Only the consumer changes it.
+    /// Number of batches of this chunk, plus one while the chunk is in the queue. Once the chunk is linked, only the
+    /// consumer changes the number.
     users: Cell<usize>,
     /// The chunk that was created before this one. All chunks are in this list, and are freed with the queue.
     created_before: Cell<*mut Chunk<T>>,
@@ -193,7 +195,8 @@ impl<T> SpscQueue<T> {
         self.pushed.load(Ordering::Acquire)
     }
 
-    /// Returns the slot of the next item, for [`SpscQueue::fill`]; `None` if the limit of the open chunk is reached.
+    /// Returns the slot of the next item, for [`SpscQueue::fill`]. Returns `None` if the limit of the open chunk is
+    /// reached.
     ///
     /// # Safety
     /// No other thread may add items at the same time.
@@ -205,7 +208,7 @@ impl<T> SpscQueue<T> {
         (pushed != self.limit.get()).then(|| unsafe { &*self.base.get().wrapping_add(pushed) })
     }
 
-    /// Returns the same as [`SpscQueue::slot`]; `None` if the set of the open chunk has another turn.
+    /// Returns the same as [`SpscQueue::slot`], or `None` if the set of the open chunk has another turn.
     ///
     /// # Safety
     /// No other thread may add items at the same time.
@@ -215,7 +218,7 @@ impl<T> SpscQueue<T> {
         if self.turn.get() == turn { unsafe { self.slot() } } else { None }
     }
 
-    /// Returns the same as [`SpscQueue::slot`]; `None` if the open chunk waits for other points.
+    /// Returns the same as [`SpscQueue::slot`], or `None` if the open chunk waits for other points.
     ///
     /// # Safety
     /// No other thread may add items at the same time.
@@ -302,7 +305,7 @@ impl<T> SpscQueue<T> {
     }
 
     /// Makes this chunk the open one. If the open chunk has the set of `key` and room, makes this chunk a spare one
-    /// instead: the creation of this chunk may have run code that added items.
+    /// instead. This can happen because the creation of this chunk may have run code that added items.
     ///
     /// # Safety
     /// No other thread may add items at the same time. [`SpscQueue::fill_from`] must have returned the chunk for this
@@ -360,7 +363,7 @@ impl<T> SpscQueue<T> {
         NextChunk { chunk, items: SLOTS_MIN << size, is_made: false }
     }
 
-    /// Moves the chunks that the consumer has returned to the spare ones.
+    /// Adds the chunks that the consumer has returned to the spare ones.
     fn reuse_returned(&self) {
         if self.returned.load(Ordering::Relaxed).is_null() {
             return;
@@ -489,9 +492,9 @@ impl<T> Head<T> {
         self.taken
     }
 
-    /// Takes items out of the queue. For each closed chunk, calls `closed` with `true` if the chunk's set has passed,
-    /// the set, and the items. If the set of the open chunk has passed, returns the current items of the open chunk. No
-    /// batch is empty.
+    /// Takes items out of the queue. For each closed chunk that has items, calls `closed(passed, set, items)`: `passed`
+    /// is `true` if the set of the chunk has passed. If the set of the open chunk has passed, returns the current items
+    /// of the open chunk. No batch is empty.
     ///
     /// # Safety
     /// `queue` must be the same in all calls. Only one thread at a time may take items out of it.
@@ -515,7 +518,7 @@ impl<T> Head<T> {
             let Some(after) = (unsafe { next.as_ref() }) else {
                 return if chunk.has_passed(progress) { self.batch(chunk, pushed) } else { None };
             };
-            // This comes before any change, because `progress` may run the caller's code.
+            // `progress` is called before any change, because it may run the caller's code.
             let passed = chunk.has_passed(progress);
             if let Some(batch) = self.batch(chunk, after.first.get()) {
                 // SAFETY: no thread changes the set of a linked chunk.
@@ -529,8 +532,8 @@ impl<T> Head<T> {
         None
     }
 
-    /// Returns the items of the chunk, up to number `end` of the queue, that were not taken out yet; `None` if there
-    /// are none.
+    /// Returns the items of the chunk that were not taken out yet, up to number `end` of the queue. Returns `None` if
+    /// there are none.
     fn batch(&mut self, chunk: &Chunk<T>, end: usize) -> Option<Batch<T>> {
         let first = chunk.first.get();
         let (at, end) = (self.taken.wrapping_sub(first), end.wrapping_sub(first));
@@ -574,7 +577,7 @@ impl<T> Batch<T> {
     /// The batch's queue must be alive.
     pub(super) unsafe fn collect(&mut self, most: usize, into: &mut Vec<T>) -> usize {
         let count = self.len().min(most);
-        // This may panic, so it comes before any change.
+        // The reservation may panic, so it comes before any change.
         into.reserve(count);
         // SAFETY: chunks exist as long as the queue.
         let slots = unsafe { &(&(*self.chunk).slots)[self.at..self.at + count] };

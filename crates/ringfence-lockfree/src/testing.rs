@@ -1,5 +1,5 @@
-//! Drivers of the shared pools: one thread executes generated operations on a pool and its naive twin. They check the
-//! rules of the pools; the loom models and the threaded tests check for races.
+//! Drivers of the shared pools: one thread executes generated operations on a pool and its naive twin. The drivers
+//! check the rules of the pools; the `loom` models and the threaded tests check for races.
 
 use std::collections::HashSet;
 use std::vec::Vec;
@@ -12,10 +12,10 @@ use ringfence_core::testing::drive::{Drive, Feed};
 /// The drivers of all structures, with the names of their fuzz targets.
 pub const ALL: [Drive; 2] = [("fixed_pool", fixed_pool), ("pool_chain", pool_chain)];
 
-/// Drives a [`FixedPool`].
+/// Drives a [`FixedPool`], and returns the number of operations.
 ///
 /// # Panics
-/// If it differs from its twin, the list of live ranges.
+/// If the pool differs from its twin, the list of live ranges.
 #[must_use]
 pub fn fixed_pool(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
@@ -84,10 +84,10 @@ pub fn fixed_pool(data: &[u8]) -> u64 {
     count
 }
 
-/// Drives a [`PoolChain`].
+/// Drives a [`PoolChain`], and returns the number of operations.
 ///
 /// # Panics
-/// If it differs from its twin: the live blocks and the existing heaps.
+/// If the chain differs from its twin: the live blocks and the existing heaps.
 #[must_use]
 pub fn pool_chain(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);

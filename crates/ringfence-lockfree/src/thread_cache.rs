@@ -13,16 +13,21 @@
 //! an item out or putting one in is an exchange on a cache line that no other thread uses. A thread cache is *taken*
 //! while a thread accesses it. Another thread that finds it taken uses the pool instead of waiting.
 //!
-//! The pool belongs to the caller. No code of the pool runs while a thread cache is taken, except the arguments of
-//! [`ThreadCaches::fill`], [`ThreadCaches::while_empty`] and [`ThreadCaches::validate`]. So the pool may have a lock,
-//! and the drop of an item may call the thread caches.
+//! The pool belongs to the caller. While a thread cache is taken, no item is dropped, and only this code of the caller
+//! runs:
+//!
+//! - the iterator of [`ThreadCaches::fill`];
+//! - the arguments of [`ThreadCaches::while_empty`];
+//! - functions that look at, count or return an item.
+//!
+//! So the pool may have a lock, and the drop of an item may call the thread caches.
 //!
 //! # What keeps the pool alive
 //!
 //! An item in use keeps its pool alive, usually by a reference whose count all threads share. Taking an item and
-//! putting it back must not change this count, so a thread cache also keeps references for the next users. A reference
-//! is inside the item, or is a separate *owner* of type `O`; any owner can be used with any item. The pool then
-//! contains references to itself. When the last handle of the pool is dropped, the pool must call
+//! putting it back should not change this count, so a thread cache also keeps references for the next users. A
+//! reference is inside the item, or is a separate *owner* of type `O`; any owner can be used with any item. The pool
+//! then contains references to itself. When the last handle of the pool is dropped, the pool must call
 //! [`ThreadCaches::close`], which removes these references. The thread caches then remain empty.
 //!
 //! # Accounts
@@ -37,10 +42,11 @@
 //! | [`ThreadCaches::empty_class`] | O(thread caches + items of the class) |
 //! | [`ThreadCaches::sweep`], [`ThreadCaches::empty`], [`ThreadCaches::close`] | O(thread caches × classes + items) |
 //! | [`ThreadCaches::count`], [`ThreadCaches::each_account`] | O(thread caches) |
-//! | [`ThreadCaches::each_item`], [`ThreadCaches::validate`] | O(items) |
+//! | [`ThreadCaches::each_item`], [`ThreadCaches::validate`] | O(thread caches × classes + items) |
 //!
-//! Host memory is allocated for a list of pointers at creation, for a thread cache at the first request of its thread,
-//! and for the items of a class in a thread cache at their first use. Later calls allocate none.
+//! Host memory is allocated for a list of pointers at creation, and for a thread cache at the first call of
+//! [`ThreadCaches::wanted`] by its thread. The items of a class in a thread cache get host memory at their first use.
+//! Later calls allocate none.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -59,7 +65,7 @@ pub const BATCH_MAX: usize = 32;
 pub const ROOM_MAX: usize = 8 * BATCH_MAX;
 /// Maximum number of owners in a thread cache.
 const OWNERS_MAX: usize = shrunk_under_miri_too(256, 1);
-/// Maximum number of thread caches. If there are more threads, threads share thread caches.
+/// Maximum number of thread caches. If there are more threads than thread caches, threads share them.
 const CACHES_MAX: usize = 64;
 
 /// Up to [`BATCH_MAX`] items that are moved between a thread cache and the pool. The items are stored inline, without
@@ -109,7 +115,7 @@ pub struct ThreadCache<T, O = (), const CLASSES: usize = 1> {
     /// items keep the pool alive.
     owners: Vec<O>,
     account: Account,
-    /// `true` if the cache was used after the last sweep.
+    /// `true` if an item was put in or requested after the last sweep.
     is_used: bool,
     /// `true` if the cache accepts no more items.
     is_closed: bool,
@@ -143,18 +149,18 @@ type PaddedCache<T, O, const CLASSES: usize> = Box<CachePadded<TryCell<ThreadCac
 /// assert_eq!(thread_caches.count(0), 1);
 /// ```
 pub struct ThreadCaches<T, O = (), const CLASSES: usize = 1> {
-    /// One entry per thread cache; their number is a power of two. A thread cache is created at the first request of
-    /// its thread.
+    /// One entry per thread cache; their number is a power of two. A thread cache is created by the first call of
+    /// [`ThreadCaches::wanted`] by its thread.
     places: Box<[OnceLock<PaddedCache<T, O, CLASSES>>]>,
-    /// Set before the first thread cache is created. A sweep reads only this flag if there is no thread cache, as in
-    /// most pools.
+    /// Set before the first thread cache is created. Functions that visit all thread caches read only this flag if
+    /// there is no thread cache, as in most pools.
     any: OnceLock<()>,
     /// Maximum number of items of each class in a thread cache.
     rooms: [usize; CLASSES],
 }
 
 /// Returns the number of thread caches: twice the number of threads that the machine runs at the same time, rounded up
-/// to a power of two. The number of threads is queried once, because the query may read files.
+/// to a power of two, at most [`CACHES_MAX`]. The number of threads is queried once, because the query may read files.
 fn place_count() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| {
@@ -180,7 +186,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         &self.places[thread_place() & (self.places.len() - 1)]
     }
 
-    /// Returns this thread's cache, for [`put`] and [`put_owner`]; `None` if it does not exist yet.
+    /// Returns this thread's cache, for [`put`] and [`put_owner`]. Returns `None` if the cache does not exist yet.
     #[inline]
     pub fn mine(&self) -> Option<&TryCell<ThreadCache<T, O, CLASSES>>> {
         // With one class, the code that follows is so short that a call is faster than the inlined code, which needs
@@ -204,8 +210,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.take_counted(class, |_, _| ()).map(|(item, owner, ())| (item, owner))
     }
 
-    /// Does the same as [`ThreadCaches::take`]. Also calls `count` with the item and the account, and returns its
-    /// result. `count` must do nothing but update the account.
+    /// Does the same as [`ThreadCaches::take`]. Also calls `count` with the item and the account, and returns the
+    /// result of `count`. `count` must do nothing but update the account.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -257,10 +263,10 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.mine()?.try_take()?.with(|thread_cache| thread_cache.classes[class].items.last().map(look))
     }
 
-    /// Called if this thread's cache has no item of the class. Returns the number of items that the caller should add
-    /// to the cache, in addition to the item that it needs itself: 0 for the first call, because there may be no
-    /// further request, then 1, and after that twice the previous number, up to a maximum. Returns 0 if the cache is
-    /// taken or closed.
+    /// Returns the number of items that the caller should add to the cache, besides the item that the caller needs
+    /// itself. Called if this thread's cache has no item of the class. The first call returns 0, because there may be
+    /// no further request. The second call returns 1, and each further call twice the previous number, up to a maximum.
+    /// If the cache is taken or closed, returns 0.
     ///
     /// Creates the cache if it does not exist. Call it only while a handle of the pool exists.
     ///
@@ -285,9 +291,9 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
-    /// Moves items from the iterator to this thread's cache until the cache is full, and returns the number of moved
-    /// items. Moves none if the cache is taken or closed. [`ThreadCaches::take`] returns the last of these items first.
-    /// If `items` is passed by `&mut`, the items that do not fit remain in it.
+    /// Moves items from the iterator to this thread's cache until the cache has no more room for the class, and returns
+    /// the number of moved items. Moves none if the cache is taken, is closed or does not exist. [`ThreadCaches::take`]
+    /// returns the last of these items first. If `items` is passed by `&mut`, the items that do not fit remain in it.
     ///
     /// The iterator runs while the cache is taken, so it must not wait for another thread or call these thread caches.
     ///
@@ -307,7 +313,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     /// Puts an item into this thread's cache. The next call of [`ThreadCaches::take`] returns it.
     ///
     /// # Errors
-    /// Returns the item if the cache is being accessed, is closed or full, or if this thread has no cache yet.
+    /// The item, if the cache is taken, closed or full, or if this thread has no cache yet.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -317,7 +323,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 
     /// Does the same as [`ThreadCaches::put_item`], but only if `count` returns `true`. `count` gets the account, which
-    /// it may update, and the number of cached items of the class. It is called only if there is room.
+    /// it may update, and the number of cached items of the class. `count` is called only if there is room.
     ///
     /// # Errors
     /// The item, if `count` returns `false`, or if [`ThreadCaches::put_item`] would fail.
@@ -344,7 +350,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 
     /// If this thread's cache is full of items of the class, takes the older half of them out, at most [`BATCH_MAX`].
-    /// The caller returns them to the pool. Afterwards there is room for [`put`], unless the cache is taken or closed.
+    /// The caller returns them to the pool. Afterwards there is room for [`put`], unless the cache is taken, is closed
+    /// or does not exist.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -388,7 +395,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 
     /// Takes the items out of all thread caches that were not used after the last sweep. Calls `give` with the class of
-    /// each item and the item.
+    /// each item and the item. Skips thread caches that are taken.
     pub fn sweep(&self, mut give: impl FnMut(usize, T)) {
         for thread_cache in self.each() {
             // A cache that is taken is in use, so it is skipped.
@@ -433,7 +440,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 
     /// Takes the items out of all thread caches, as [`ThreadCaches::empty`] does, then runs `work` while it has taken
-    /// all thread caches. So `work` must not call these thread caches, or wait for a thread that waits for one of them.
+    /// all thread caches. So `give` and `work` must not call these thread caches, or wait for a thread that waits for
+    /// one of them.
     pub fn while_empty(&self, give: &mut dyn FnMut(usize, T), work: &mut dyn FnMut()) {
         // Takes the first of the thread caches once it is empty, then calls itself for the others.
         fn take_next<T, O, const CLASSES: usize>(
@@ -528,7 +536,7 @@ pub unsafe fn put_owner<T, O, const CLASSES: usize>(
     })
 }
 
-/// Puts an item and an owner into a thread cache. `item` must do nothing but return the item. It is called only if
+/// Puts an item and an owner into a thread cache. `item` must do nothing but return the item. `item` is called only if
 /// there is room.
 ///
 /// # Panics
@@ -606,12 +614,12 @@ impl<T, O, const CLASSES: usize> ThreadCache<T, O, CLASSES> {
         if size_of::<O>() > 0 && self.owners.len() < self.owners.capacity() {
             self.owners.push(owner);
         }
-        // Otherwise the owner is dropped. It is not the last one, because the cache contains others, so the drop only
-        // decrements the reference count.
+        // Otherwise the owner is dropped. It is not the last reference, because the cache contains others, so the drop
+        // only decrements the reference count.
     }
 
-    /// Takes a batch of items of one class out, and returns it with the class; `None` if there are no items. Resets the
-    /// sizes of the next batches of the visited classes to 0.
+    /// Takes a batch of items of one class out, and returns it with the class. Returns `None` if there are no items.
+    /// Resets the size of the next batch to 0 for each class up to the returned one, or for all classes.
     fn take_batch(&mut self) -> Option<(usize, Batch<T>)> {
         self.classes.iter_mut().enumerate().find_map(|(class, ClassCache { items, batch: next })| {
             *next = 0;

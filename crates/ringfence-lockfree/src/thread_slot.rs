@@ -1,4 +1,4 @@
-//! Thread slots: a number for each thread that no other living thread has.
+//! Thread slots: each of up to [`THREAD_SLOTS`] threads has a number that no other living thread has.
 //!
 //! ```text
 //!   thread A ── first request ──▶ takes the lowest free thread slot ──▶ 0       taken: ▮▮▯▮▯▯…   a bit per slot
@@ -16,7 +16,7 @@
 //! | operation | cost |
 //! |---|---|
 //! | [`thread_number`] | a load and a comparison; one atomic exchange at a thread's first call |
-//! | the end of a thread | one atomic operation |
+//! | the end of a thread | two atomic operations |
 
 use crate::primitive::{AtomicU64, Ordering};
 
@@ -41,8 +41,8 @@ impl ThreadSlots {
         Self { taken: AtomicU64::new(0) }
     }
 
-    /// Takes the lowest free thread slot; `None` if all are taken. The caller sees all accesses of the slot's previous
-    /// owners.
+    /// Takes the lowest free thread slot. Returns `None` if all are taken. The caller sees all accesses of the slot's
+    /// previous owners.
     fn take(&self) -> Option<usize> {
         let mut taken = self.taken.load(Ordering::Relaxed);
         loop {
@@ -85,7 +85,7 @@ mod of_threads {
     impl Drop for ThreadSlot {
         fn drop(&mut self) {
             if let Some(thread_slot) = self.0.take() {
-                // This comes first, so that later destructors of this thread use an overflow number.
+                // The number is set first, so that later destructors of this thread use an overflow number.
                 NUMBER.set(overflow_number());
                 TAKEN.release(thread_slot);
             }
@@ -157,9 +157,9 @@ mod of_threads {
 #[cfg(loom)]
 pub use of_threads::{cached_number, take_slot, thread_number};
 
-/// Returns a number by which threads choose a part of shared data that has its own protection. Different threads
-/// usually get different numbers. In models, the number is always 0, because the hardest case is that all threads
-/// choose the same part.
+/// Returns a number by which a thread chooses one of several parts of shared data, each with its own protection.
+/// Different threads usually get different numbers. Under `loom` and miri, the number is always 0, because the hardest
+/// case is that all threads choose the same part.
 #[inline]
 pub fn thread_place() -> usize {
     if cfg!(any(loom, miri)) { 0 } else { thread_number() }

@@ -1,4 +1,5 @@
-//! A ticket records if a range may be moved by defragmentation. The range's owner and the planner share it.
+//! A ticket records if a range may be moved by defragmentation. The owner of the range and the passes of
+//! defragmentation share the ticket.
 //!
 //! ```text
 //!            ┌── planned ──▶ MOVING ──┬─ copied ────────▶ CLOSED (the new range has its own ticket)
@@ -10,11 +11,11 @@
 //!
 //! If copies to a range are gathered, the range is *kept*: it is neither planned nor moved, in any state.
 //!
-//! A *pass* is one run of defragmentation: it plans moves, and then makes them. The owner of a range never waits. To
-//! drop or alias the range is one atomic store each. To pin the range is an exchange, which is repeated if a pass has
-//! changed the state in between. A pass that has planned a move sees such a change when it makes the move. The owner
-//! changes the state through `&mut` of the resource, so only passes run concurrently with it. A pass takes a ticket
-//! only in the state `FREE`, so two passes never have the same ticket.
+//! A *pass* is one run of defragmentation: it plans moves, and then makes them. The owner of a range never waits.
+//! Dropping or aliasing the range is one atomic store. Pinning the range is an exchange, which is repeated if a pass
+//! has changed the state in between. A pass that has planned a move sees such a change when it makes the move. The
+//! owner needs `&mut` of the resource to change the state, so only passes can change the state concurrently. A pass
+//! takes a ticket only in the state `FREE`, so two passes never have the same ticket.
 
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
@@ -57,7 +58,7 @@ pub enum Moves {
 pub enum Standing {
     /// The range may be moved.
     Free,
-    /// The range is freed, or a planned move will free it.
+    /// The range is freed, or a planned move is to free it.
     Leaving,
     /// The range must not be moved.
     Stays,
@@ -71,7 +72,7 @@ impl Ticket {
         Self { allocation, alignment, user_data, moves, state, kept, index }
     }
 
-    /// Creates a ticket for `allocation`, the new range of the contents of this range.
+    /// Creates the ticket of `allocation`, the range to which the contents of this range are moved.
     #[must_use]
     pub const fn renewed(&self, allocation: BlockAllocation) -> Self {
         Self::new(allocation, self.alignment, self.user_data, self.moves)
@@ -112,7 +113,7 @@ impl Ticket {
         match self.state.load(Ordering::Relaxed) {
             FREE if self.is_kept() => Standing::Stays,
             FREE if self.moves == Moves::Device || with_host => Standing::Free,
-            // MOVING: the pass that has planned the move will free this range.
+            // MOVING: the pass that has planned the move is to free this range.
             CLOSED | MOVING => Standing::Leaving,
             _ => Standing::Stays,
         }
@@ -128,8 +129,9 @@ impl Ticket {
         self.pass(MOVING, FREE);
     }
 
-    /// Commits a planned move. Returns `true` if the move is still allowed; this range is then closed and is never
-    /// moved again. Returns `false` if the owner has pinned, aliased or freed the range meanwhile.
+    /// Commits a planned move: closes this range, which is never moved again, and returns `true`. Returns `false` if
+    /// the owner has pinned, aliased or freed the range meanwhile. Does not check if the range is kept: call
+    /// [`Ticket::is_moving`] first.
     pub fn commit(&self) -> bool {
         self.pass(MOVING, CLOSED)
     }
@@ -140,8 +142,8 @@ impl Ticket {
         self.state.load(Ordering::Acquire) == MOVING && !self.is_kept()
     }
 
-    /// Prevents moves until [`Ticket::release`] is called, even if a move is already planned. Each call of `keep` needs
-    /// one call of `release`.
+    /// Prevents moves of the range until [`Ticket::release`] is called, even if a move is already planned. Each call of
+    /// `keep` needs one call of `release`.
     pub fn keep(&self) {
         self.kept.fetch_add(1, Ordering::AcqRel);
     }
@@ -177,7 +179,7 @@ impl Ticket {
         self.state.store(CLOSED, Ordering::Release);
     }
 
-    /// Records that the range is aliased: several resources share it. It is never moved again.
+    /// Records that the range is aliased: several resources share it. The range is never moved again.
     pub fn fix(&self) {
         self.state.store(FIXED, Ordering::Release);
     }

@@ -1,11 +1,13 @@
-//! A value that one thread at a time can access. Other threads do not wait: they do other work.
+//! A value that one thread at a time can access. If [`TryCell::try_take`] fails, the thread does other work instead of
+//! waiting.
 //!
 //! ```text
 //!   thread 1 ── try_take ──▶ Taken ── with(work) ──▶ the flag `taken` is released
 //!   thread 2 ── try_take ──▶ None: it does other work
 //! ```
 //!
-//! The release of a mutex must check for waiting threads. This cell has none, so it is cheaper than a mutex.
+//! The release of a mutex must check for sleeping threads. No thread sleeps until this cell is released, so the cell is
+//! cheaper than a mutex.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -49,7 +51,7 @@ impl<T> TryCell<T> {
         }
     }
 
-    /// Takes the value; `None` if it is already taken.
+    /// Takes the value. Returns `None` if it is already taken.
     #[inline]
     pub fn try_take(&self) -> Option<Taken<'_, T>> {
         #[cfg(loom)]
@@ -59,7 +61,7 @@ impl<T> TryCell<T> {
         taken.is_ok().then(|| Taken { cell: self, _life: PhantomData })
     }
 
-    /// Takes the value. Retries until no other thread has it, and yields in between.
+    /// Takes the value. While another thread has it, yields and retries.
     pub fn take(&self) -> Taken<'_, T> {
         loop {
             if let Some(taken) = self.try_take() {

@@ -22,9 +22,10 @@ use crate::resource::{Allocation, Buffer, Pool, PoolDesc, SmallBuffer, Texture};
 /// Creates buffers and textures with memory, and frees them once the GPU is done with them.
 ///
 /// Cheap to clone; all clones are the same allocator. All methods may be called from any thread. The allocator lives
-/// until its last clone and every object that it created are dropped. The last drop waits until all submissions are
-/// complete: without limit if a value that [`Timeline::submitted`] declared is never signalled ([`Allocator::shutdown`]
-/// waits with a timeout). It waits at most one second for a dropped frame, then leaks the objects that it may use.
+/// until its last clone and every object that it created are dropped. If retired objects or descriptor heaps are left,
+/// the last drop waits until all submissions are complete. If a value that [`Timeline::submitted`] declared is never
+/// signalled, it waits without limit ([`Allocator::shutdown`] waits with a timeout). For dropped frames, the last drop
+/// waits at most one second. If objects still wait for these frames then, it leaks the objects and all blocks.
 pub struct Allocator<D: Device> {
     shared: Arc<Shared<D>>,
     /// Dropped with the last clone or pool.
@@ -32,7 +33,8 @@ pub struct Allocator<D: Device> {
 }
 
 impl<D: Device> Allocator<D> {
-    /// Creates an allocator over a device. Each backend has a `new` that takes the API's own objects.
+    /// Creates an allocator over a device. The `Allocator` types of `ringfence` also have a `new`, which takes the
+    /// API's own objects.
     #[must_use]
     pub fn over(device: D, desc: AllocatorDesc) -> Self {
         let shared = Arc::new(Shared::new(device, desc));
@@ -57,19 +59,22 @@ impl<D: Device> Allocator<D> {
         self.shared.device.format_support(format)
     }
 
-    /// Adds a timeline, which tracks the progress of a queue. Objects that are retired from now on wait for it too.
+    /// Adds a timeline, which tracks the progress of a queue. Objects that are retired from now on also wait for its
+    /// frames.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`]; [`DeviceError::InvalidInfo`] if the fence's value is 2⁶³ or more.
+    /// [`DeviceError::InvalidInfo`] if the fence's value is 2⁶³ or more; [`DeviceError::Lost`], or another error of the
+    /// driver.
     ///
     /// # Safety
-    /// The fence must belong to this allocator's device (on Vulkan, it is a timeline semaphore), and must outlive the
+    /// The fence (on Vulkan, a timeline semaphore) must belong to this allocator's device. It must outlive the
     /// allocator and every object that the allocator creates, even if the timeline is dropped earlier. As long as any
     /// of these exists, the whole program keeps these rules:
     ///
-    /// 1. Each submission that uses an object of the allocator is begun with [`Timeline::begin`] *before* a command
-    ///    that uses the object is recorded, and before the host writes data into the object for the submission. While
-    ///    the submission is recorded, the program owns the object, or has dropped it only after the frame began.
+    /// 1. Each submission that uses an object of the allocator is begun with [`Timeline::begin`]. It is begun *before*
+    ///    a command that uses the object is recorded, and before the host writes data into the object for the
+    ///    submission. While the submission is recorded, the program owns the object, or has dropped it only after the
+    ///    frame began.
     /// 2. The submission signals this fence with [`Frame::value`](crate::Frame::value) once all of its commands are
     ///    complete. Submissions of one timeline are made to one queue, in the order of their values: if a value is
     ///    reached, all work with lower values is complete. Only these submissions signal the fence.
@@ -88,32 +93,37 @@ impl<D: Device> Allocator<D> {
 
     /// Creates a buffer with memory, or reuses a recycled one.
     ///
-    /// A slot of a size class (up to 64 KiB) is O(1), a range of a block O(log blocks), plus one attempt for each block
-    /// with enough free bytes but no range that fits. A new driver's object is a driver call; so is a new block or
-    /// dedicated memory, which may take milliseconds.
+    /// The memory is a slot of a size class (up to 64 KiB) in O(1), or a range of a block in O(log blocks). Each block
+    /// that has enough free bytes but no range that fits costs one more attempt. Creating the driver's object is a
+    /// driver call. A new block or dedicated memory is a further driver call, which may take milliseconds.
     ///
     /// # Recycled objects
     ///
-    /// If the allocator has an object that matches the description, was released by its owner and is no longer used by
-    /// the device, the request gets that object, without a driver call and without a search. Its name and user data are
-    /// replaced, its contents are undefined, and a texture is in the layout `UNDEFINED`. Recycled objects count as free
-    /// memory, which [`AllocatorDesc::recycled_bytes_max`] bounds. They are destroyed by [`MemoryBudgets::trim`], if
-    /// memory is short, and if their description was not requested for [`AllocatorDesc::empty_block_grace`] to 32 more
-    /// calls of `reclaim`.
+    /// If an object matches the description, was released by its owner and is no longer used by the device, the request
+    /// gets it without a search, with the request's name and user data. The only driver call sets the name, if name or
+    /// user data have changed. The contents are undefined, and a texture is in the layout `UNDEFINED`. Recycled objects
+    /// count as free memory; [`AllocatorDesc::recycled_bytes_max`] limits their bytes. They are destroyed:
+    ///
+    /// - after `empty_block_grace` to `empty_block_grace + 32` calls of `reclaim` without a request for their
+    ///   description ([`AllocatorDesc::empty_block_grace`]),
+    /// - earlier, if objects of other descriptions need the room, if memory is short, or after most of the memory was
+    ///   freed,
+    /// - by [`MemoryBudgets::trim`], and when a defragmentation begins a pass.
     ///
     /// A view, a descriptor or a copied handle that is used after its resource was released accesses the next owner's
-    /// bytes, which is an error with or without recycling. The simulated device reports it always, validation layers
-    /// only if [`AllocationDesc::recycle`] is `false`, because the object is then destroyed.
+    /// bytes, which is an error with or without recycling. The simulated device always reports it. Validation layers
+    /// report it only if [`AllocationDesc::recycle`] is `false`, because the object is then destroyed.
     ///
     /// Objects are not recycled while a trace is recorded or debugging is on. These are never recycled:
     ///
-    /// - shared, imported, sparse, movable and evictable resources, and those in a custom pool,
+    /// - shared, imported, sparse, aliasing, movable and evictable resources, and those in a custom pool,
     /// - resources that are not in the best memory type for their request, because that type had no room,
     /// - on Direct3D 12, textures that do not allow simultaneous access, unless their description says that their owner
     ///   returns them to their initial state.
     ///
     /// # Errors
-    /// No memory, or no memory type for the location; or the driver refuses the description. An error changes nothing.
+    /// There is no memory, or no memory type for the location; the alignment is not a power of two; the device is lost;
+    /// or the driver refuses the description. An error creates nothing.
     #[doc(alias("vmaCreateBuffer", "CreateResource"))]
     #[track_caller]
     pub fn create_buffer(
@@ -138,13 +148,14 @@ impl<D: Device> Allocator<D> {
         Texture::create(&self.shared, info, desc, None)
     }
 
-    /// Creates a small buffer in a driver buffer that small buffers share. Costs as much as [`Allocator::allocate`].
+    /// Creates a small buffer in a driver buffer that small buffers share. O(log driver buffers), one short lock; a
+    /// driver call only if no driver buffer has room.
     ///
-    /// The shared buffer is bound, transitioned and synchronised as one object. Buffers that shaders write and buffers
-    /// that they only read share different ones. Small buffers have no names.
+    /// The shared buffer is bound, transitioned and synchronised as one object. A buffer that shaders write never
+    /// shares a driver buffer with a buffer that shaders only read. Small buffers have no names.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] above 256 KiB; otherwise as [`Allocator::create_buffer`].
+    /// [`Error::TooLarge`] if the size exceeds 256 KiB; otherwise as [`Allocator::create_buffer`].
     #[track_caller]
     pub fn create_small_buffer(&self, desc: BufferDesc, location: Location) -> Result<SmallBuffer<D>, Error> {
         SmallBuffer::new(&self.shared, desc, location)
@@ -153,7 +164,8 @@ impl<D: Device> Allocator<D> {
     /// Creates a custom pool.
     ///
     /// # Errors
-    /// The device does not have the memory type or such blocks, or the initial blocks could not be created.
+    /// The description is invalid, the device does not have the memory type or such blocks, or the initial blocks could
+    /// not be created.
     #[doc(alias = "vmaCreatePool")]
     pub fn create_pool(&self, desc: PoolDesc<'_>) -> Result<Pool<D>, Error> {
         Pool::new(&self.handle, desc)
@@ -166,7 +178,8 @@ impl<D: Device> Allocator<D> {
     /// [`Allocator::allocate_mixed`].
     ///
     /// # Errors
-    /// The size is 0 or exceeds every heap, the alignment is not a power of two, or there is no memory (type).
+    /// The size is 0 or exceeds every heap; the alignment is not a power of two; the device is lost; or there is no
+    /// memory, or no memory type for the request.
     #[doc(alias = "vmaAllocateMemory")]
     #[track_caller]
     #[inline]
@@ -174,8 +187,9 @@ impl<D: Device> Allocator<D> {
         Allocation::allocate(&self.shared, needs, desc)
     }
 
-    /// Allocates memory as [`Allocator::allocate`] does, for resources of every class: with offset and size that are
-    /// multiples of `bufferImageGranularity`. The program must keep this distance between buffers and textures.
+    /// Allocates memory as [`Allocator::allocate`] does, for resources of every class. If the device separates the
+    /// classes, offset and size are multiples of `bufferImageGranularity`. Inside the memory, the program must place
+    /// buffers and textures in different pages of this size.
     ///
     /// # Errors
     /// As [`Allocator::allocate`]; [`Error::MixedClasses`] on Direct3D 12 with heap tier 1.
@@ -184,7 +198,8 @@ impl<D: Device> Allocator<D> {
         Allocation::allocate_mixed(&self.shared, needs, desc)
     }
 
-    /// Allocates memory for the resource `unplaced`, which the program binds itself. The memory may be dedicated to it.
+    /// Allocates memory for the resource `unplaced`, which the program binds itself. The memory may be dedicated to
+    /// this resource.
     ///
     /// # Errors
     /// As [`Allocator::allocate`].
@@ -205,45 +220,54 @@ impl<D: Device> Allocator<D> {
         unsafe { Allocation::allocate_for::<K>(&self.shared, unplaced, needs, desc) }
     }
 
-    /// Returns the manager of [evictable memory](crate::residency); idle without [`Capabilities::residency`].
+    /// Returns the manager of [evictable memory](crate::residency). Without [`Capabilities::residency`], it does
+    /// nothing.
     ///
     /// # Safety
-    /// Each submission that touches an [`evictable`](crate::AllocationDesc::evictable) resource lists it in a
-    /// [`UseList`](crate::residency::UseList), and follows a successful [`Residency::commit`] of list and frame.
+    /// Each submission that touches an [`evictable`](crate::AllocationDesc::evictable) resource lists the resource in a
+    /// [`UseList`](crate::residency::UseList), and follows a successful [`Residency::commit`] of this list and the
+    /// submission's frame.
     #[must_use]
     pub unsafe fn residency(&self) -> Residency<D> {
         // SAFETY: the caller promises the same.
         unsafe { Residency::new(&self.shared) }
     }
 
-    /// Releases retired resources that the device is done with: recycles or destroys each. Frees blocks that were empty
-    /// for [`AllocatorDesc::empty_block_grace`]. Call it once a frame. It never waits for the GPU. It calls the driver
-    /// for timelines, destroyed objects, freed blocks, budgets, heaps and rings, and may write a trace.
+    /// Releases retired resources that the device is done with: recycles or destroys each. Frees empty blocks that are
+    /// above the limit, or empty for longer than [`AllocatorDesc::empty_block_grace`]. The thread of
+    /// [`MemoryBudgets::maintain_in_background`], if there is one, frees them instead. Call `reclaim` once a frame. It
+    /// never waits for the GPU. It calls the driver for timelines, destroyed objects, freed blocks, budgets, descriptor
+    /// heaps and rings, and may write a trace.
     ///
     /// Any number of threads may call it. While one thread is in the call, a call on a second thread releases only
-    /// objects that the second thread has dropped. A call from inside `reclaim` returns at once. If a thread
-    /// drops objects faster than `reclaim` releases them, its drops release objects too: at most 1,280 stay retired.
+    /// objects that the second thread has dropped. A call from inside `reclaim` returns at once. If a thread drops
+    /// objects faster than `reclaim` releases them, its drops release objects too: at most 1,280 of its objects that
+    /// the device is done with stay retired.
     pub fn reclaim(&self) -> Reclaimed {
         self.shared.reclaim(usize::MAX)
     }
 
-    /// Waits until all submissions are complete, at most for `timeout`, then destroys the retired objects, removes the
-    /// eviction callback, which may own the allocator, and reports leaks ([`DebugDesc`](crate::DebugDesc)).
+    /// Waits until all submissions are complete, at most for `timeout`. Then destroys the retired objects, frees the
+    /// empty blocks, removes the eviction callback (which may own the allocator), and reports leaks
+    /// ([`DebugDesc`](crate::DebugDesc)).
     ///
     /// Objects that the device is done with are released first. The call waits for dropped frames at most one second,
-    /// because the value of a frame that was not submitted is never signalled. With a timeout of zero it does not wait,
-    /// with [`Duration::MAX`] without limit for submissions only. After a device loss, it destroys everything at once.
+    /// because the value of a frame that was not submitted is never signalled. With a timeout of zero, the call does
+    /// not wait. With [`Duration::MAX`], it waits for submissions without limit, and for dropped frames not at all.
+    /// After a device loss, it destroys everything at once.
     ///
     /// # Errors
-    /// A frame is open, or was dropped and is not complete; the timeout has passed; or the driver failed, not by device
-    /// loss. The objects that wait for the device stay retired, and leaks are reported too.
+    /// A frame is open, or was dropped and is not complete; the timeout has passed; or the driver failed, other than by
+    /// a device loss. The objects that wait for the device stay retired, and the eviction callback stays set. Leaks are
+    /// reported anyway.
     pub fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
         let reclaimed = self.shared.shutdown(timeout)?;
         self.budgets().set_eviction(None);
         Ok(reclaimed)
     }
 
-    /// Returns statistics of memory and of driver calls. O(memory types + recycled objects): cheap enough for a frame.
+    /// Returns statistics of memory and of driver calls. O(memory types + custom pools + recycled objects): cheap
+    /// enough for each frame.
     #[doc(alias = "vmaCalculateStatistics")]
     #[must_use]
     pub fn statistics(&self) -> Statistics {
@@ -264,7 +288,8 @@ impl<D: Device> Allocator<D> {
         Defrag::of_all(&self.shared, desc)
     }
 
-    /// Returns a planner, which reports the memory type, the block and the driver calls of a request that is not made.
+    /// Returns a planner, which reports the memory type, the kind of placement and the requested bytes of a request
+    /// without making the request.
     #[must_use]
     pub fn plan(&self) -> Planner<'_, D> {
         Planner(&self.shared)

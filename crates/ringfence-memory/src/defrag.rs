@@ -1,4 +1,4 @@
-//! Incremental defragmentation: moves allocations together to empty blocks, which are then freed.
+//! Incremental defragmentation: moves allocations together, so that blocks become empty and are freed.
 //!
 //! ```text
 //!   run = memory.defragment(desc)                     or Defrag::of_pool(&pool, desc)
@@ -7,7 +7,7 @@
 //!     pass = run.begin_pass(&frame)                   plans; room for each move is allocated
 //!     for each of pass.moves():                       the program finds the owner by the user data
 //!       pass.copy_buffer(&mut buffer)                 the buffer *is* in its new place from here on; or copy_texture
-//!       pass.ignore(move)  or  drop(buffer)           it stays; it is freed
+//!       pass.ignore(move)  or  drop(buffer)           it stays, or is freed
 //!     pass.record(recorder)                           old ─▶ new, in the frame's command list
 //!     drop(pass); submit; timeline.submitted(frame)
 //!   memory.reclaim()                                  the old places are freed once the device is past the frame
@@ -18,8 +18,8 @@
 //! A resource is moved only if it was created as [`movable`](crate::AllocationDesc::movable), and only by its owner: a
 //! move needs `&mut` of the [`Buffer`](crate::Buffer), [`Texture`](crate::Texture) or
 //! [`Allocation`](crate::Allocation). So no other code uses the value while it is moved, and a value that was dropped
-//! meanwhile is not moved. The value stays valid, but its driver object is a new one: the program must create its
-//! views, descriptors and addresses again.
+//! meanwhile is not moved. The value stays valid, but its driver object is a new one: the program must create its views
+//! and descriptors again, and get its address again.
 //!
 //! These are not moved:
 //!
@@ -31,27 +31,29 @@
 //!
 //! # Other threads
 //!
-//! Other threads may allocate and free during a pass. The new place of a move is a real allocation from the moment the
-//! move is planned. If the old range is dropped while its move is open, the pass makes no move, and frees the new place
-//! when it ends.
+//! Other threads may allocate and free during a pass. From the moment when a move is planned, its new place is a real
+//! allocation. If the resource is dropped while its move is open, the move is not made, and the new place is freed when
+//! the pass ends.
 //!
 //! # Order of the work, and its end
 //!
-//! 1. *Emptying*: the block with the fewest used bytes is emptied into the fullest blocks that have room, its largest
-//!    ranges first. The next block follows, as long as the other blocks have room for all of its ranges. An empty block
-//!    is freed as soon as the copies are complete. A block is tried once a cycle.
-//! 2. *Compacting*: in a block with several free ranges, allocations are moved towards the beginning, the last one
-//!    first. If a round moved more than [`DefragDesc::bytes_per_byte_won_max`] bytes for each byte by which the longest
-//!    free range grew, it is the last round in that block.
-//! 3. Both are repeated until a cycle empties no block, because a compacted block has room for larger ranges.
+//! 1. *Emptying*: the block with the smallest used share is emptied into the blocks with the fewest free bytes that
+//!    have room, its largest ranges first. Blocks with a range that cannot be moved, or with more used bytes than are
+//!    free in the others, are skipped. The next block follows. Once the copies are complete and a reclaim has freed the
+//!    old ranges, the next pass frees the empty block. A block is tried once a cycle.
+//! 2. *Compacting*: in a block with at least 1/16 of its bytes free outside of its longest free range, allocations are
+//!    moved towards the beginning, the last one first. A block has at most 8 rounds a cycle. If a round moved more than
+//!    [`DefragDesc::bytes_per_byte_won_max`] bytes for each byte by which the longest free range grew, it is the last
+//!    round in that block.
+//! 3. If a block was compacted, both are repeated, because a compacted block has room for larger ranges. The run ends
+//!    after a later cycle that empties no block, or after 9 cycles.
 //!
-//! [`Defrag::state`] reports if there is more to do. Each round either reduces fragmentation or is the last of its
-//! block, so every run ends.
+//! [`Defrag::state`] reports if there is more to do. The numbers of rounds and cycles are limited, so every run ends.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | begin a run | O(1) |
-//! | plan a pass | O(blocks log blocks + moves log blocks), and once for each round of a block O(r log r) for its r movable ranges |
+//! | plan a pass | O(blocks log blocks + moves log blocks + recycled objects), and once for each round of a block O(r log r) for its r movable ranges |
 //! | a move | that of creating the object, and one short lock; [`DefragPass::record`] records the copy |
 
 mod arena;
@@ -64,12 +66,13 @@ pub use run::{BeginPassError, Defrag, DefragState, DefragStatistics};
 /// Limits and scope of a defragmentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DefragDesc {
-    /// Maximum number of bytes that a pass copies. A larger range is moved in a pass of its own.
+    /// Maximum number of bytes that a pass copies. A range that is larger is moved as the only one of its pass.
     pub bytes_per_pass_max: u64,
     /// Maximum number of moves of a pass; 0 counts as 1.
     pub moves_per_pass_max: usize,
-    /// Compacting a block stops once more than this number of bytes was copied for each byte by which its longest free
-    /// range grew.
+    /// A round of compacting is the last one in its block if it moved more than this number of bytes for each byte by
+    /// which the longest free range grew. Emptying also stops if the bytes that were moved since a block was last
+    /// emptied exceed this number times the size of the block that could not be emptied.
     pub bytes_per_byte_won_max: u32,
     /// `true` if blocks that cannot be emptied are compacted.
     pub compacts: bool,
@@ -80,7 +83,8 @@ pub struct DefragDesc {
 }
 
 impl Default for DefragDesc {
-    /// At most 32 MiB and 256 moves a pass, at most 8 bytes copied for each byte won, device memory only.
+    /// At most 32 MiB and 256 moves a pass, at most 8 bytes copied for each byte won, with compacting, device memory
+    /// only.
     fn default() -> Self {
         Self {
             bytes_per_pass_max: 32 << 20,

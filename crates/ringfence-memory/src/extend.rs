@@ -24,7 +24,7 @@ pub use crate::resource::shared_alignment;
 pub use ringfence_timeline::{OpenFrame, Passed, WaitError};
 
 /// Creates a buffer from the device's own description, as [`Allocator::create_buffer`] does. Debugging shows `at` as
-/// the line that created it.
+/// the line that created the buffer.
 ///
 /// # Errors
 /// As [`Allocator::create_buffer`].

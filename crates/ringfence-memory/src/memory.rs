@@ -15,17 +15,17 @@
 //!
 //! The allocator tries these steps for a request:
 //!
-//! 1. Steps 2 to 4, for each memory type that the location allows and whose heap is large enough, best first.
+//! 1. Steps 2 to 4 for the best memory type that the location allows and that has a large enough heap.
 //! 2. A slot of a size class, or a free range in a block of the arena.
-//! 3. A new block of the arena's current block size. If the driver refuses it, the allocator destroys retired objects
-//!    that the device is done with, and recycled objects. It frees everything empty in the heap (in every heap, if
-//!    there are too many memory objects): blocks, also those of placements, and buffers that small buffers shared. Then
-//!    it tries the block again.
+//! 3. A new block of the arena's current block size. If the block exceeds a limit or the driver refuses it, the
+//!    allocator destroys retired objects that the device is done with, and recycled objects. It frees everything empty
+//!    in the heap (in every heap, if there are too many memory objects): blocks, also those of placements, and buffers
+//!    that small buffers shared. Then it tries the block again.
 //! 4. A block of 1/2, 1/4 and 1/8 of that size, if the request fits in it.
-//! 5. The next memory type.
-//! 6. Dedicated memory, in each type (not for [`Dedicated::Never`]). If a request is too large for a block, or if the
-//!    driver prefers dedicated memory for it, dedicated memory is step 2 of each type; if the driver only prefers it, a
-//!    block follows.
+//! 5. Steps 2 to 4 for the next memory type, until all types were tried.
+//! 6. Dedicated memory, in each type (not for [`Dedicated::Never`]). If a request is larger than half of the largest
+//!    block, or the driver requires or prefers dedicated memory for it, dedicated memory is step 2 of each type. A
+//!    block follows only if the driver prefers dedicated memory without requiring it.
 //! 7. All steps again, once, if objects were destroyed in step 3, because blocks that are in use may have room now. If
 //!    the request may not grow, or its pool is full, the objects are destroyed in this step.
 //! 8. If the program manages [`residency`](crate::residency), unused memory is evicted, once, and all steps are
@@ -42,16 +42,18 @@
 //!
 //! # Blocks
 //!
-//! No memory is allocated before the first request. On a large heap the first block has 4 MiB (device) or 1 MiB (host).
-//! Each further block has twice the size of the previous one, up to [`AllocatorDesc::device_block_bytes_max`]. Empty
-//! blocks are kept for the next requests, within the limits of
+//! No memory is allocated before the first request. On a large heap the first block of an arena has 4 MiB (device) or 1
+//! MiB (host) by default. Each further block has twice the size of the previous one, up to 32 MiB. Later blocks have
+//! about 1/32 of the bytes of all blocks of the arena, up to [`AllocatorDesc::device_block_bytes_max`] or
+//! [`AllocatorDesc::host_block_bytes_max`]. Empty blocks are kept for the next requests, within the limits of
 //! [`EmptyBlocks`](ringfence_core::empty_blocks::EmptyBlocks). With
 //! [`maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background) a thread creates the next block
 //! before it is needed. With [`reserve`](crate::memory::MemoryBudgets::reserve) a program announces future requests.
 //!
-//! If the device allows few memory objects, the last three quarters of them are used sparingly: dedicated memory that
-//! the driver only prefers is for resources of at least the device's memory divided by the number of objects. Blocks
-//! are so large that the remaining objects can hold the remaining memory.
+//! Once a quarter of the memory objects that the device allows exists, the others are used sparingly. A resource for
+//! which the driver only prefers dedicated memory gets it if its size is at least the device's memory divided by the
+//! number of allowed objects. From three quarters on, no such resource gets it. Blocks become so large that the
+//! remaining objects can hold the remaining memory, up to an eighth of the heap.
 
 mod arena;
 mod block_memory;

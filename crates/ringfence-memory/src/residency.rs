@@ -11,31 +11,33 @@
 //!   submit, timeline.submitted(frame)
 //! ```
 //!
-//! On devices where the program controls residency
-//! ([`Capabilities::residency`](crate::device::Capabilities::residency): Direct3D 12), the system pages the memory of a
-//! heap beyond its budget at any time, or allocations fail. Where the system controls residency (Vulkan),
-//! [`Residency::commit`] does nothing. There, [`Priority`](crate::device::Priority) says what to keep resident longest,
-//! if the device accepts priorities ([`Capabilities::memory_priority`](crate::device::Capabilities::memory_priority)).
+//! On some devices the program controls residency ([`Capabilities::residency`](crate::device::Capabilities::residency):
+//! Direct3D 12). If a heap is beyond its budget there, the system pages its memory at any time, or allocations fail. On
+//! other devices the system controls residency (Vulkan), and [`Residency::commit`] evicts nothing. If such a device
+//! accepts priorities ([`Capabilities::memory_priority`](crate::device::Capabilities::memory_priority)), the system
+//! keeps the memory with the highest [`Priority`](crate::device::Priority) resident longest.
 //!
-//! A memory object (a block or dedicated memory) can be evicted if it is device-local, not mapped by the host, and
-//! every resource in it is [`evictable`](crate::AllocationDesc::evictable): a single other resource keeps its block
-//! resident. So put evictable resources into a [`Pool`](crate::Pool) of their own. If a resource that is not evictable
-//! is allocated in an evicted block, the block is made resident at once.
+//! A memory object (a block or dedicated memory) can be evicted if its memory type is device-local and not
+//! host-visible, and if every resource in it is [`evictable`](crate::AllocationDesc::evictable). A single other
+//! resource keeps its block resident. So put evictable resources into a [`Pool`](crate::Pool) of their own. If a
+//! resource that is not evictable is allocated in an evicted block, the block is made resident at once.
 //!
-//! Memory is evicted only once all submissions that use it are complete, and only if its heap is beyond the budget, if
-//! listed memory must be made resident beyond the budget, or if an allocation is short of memory. The allocation evicts
-//! before it calls the eviction callback.
+//! Memory is evicted only once all submissions that use it are complete, and only in these cases:
+//!
+//! - its heap is beyond the budget,
+//! - listed memory must be made resident, and there is no room for it within the budget or on the device,
+//! - an allocation is short of memory: it evicts before it calls the eviction callback.
 //!
 //! # Locks
 //!
-//! Memory objects are evicted and made resident under one lock. An allocation takes that lock only if it must make a
+//! Memory objects are evicted and made resident under one lock. An allocation takes this lock only if it must make a
 //! block resident or evict memory. No arena is locked meanwhile.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | [`UseList::add`] | O(1): a load and a compare if the memory is listed already |
-//! | [`Residency::commit`] within the budget, everything resident | O(memory objects listed), no driver call |
-//! | … otherwise | a reading of budgets and timelines, O(memory objects log memory objects), a call to evict, one to make resident |
+//! | [`Residency::commit`] within the budget, everything resident | O(memory objects listed + heaps), no driver call |
+//! | … otherwise | two readings of the budgets, one of the timelines, O(memory objects log memory objects), a call to evict for each heap, one to make resident; at most twice |
 
 mod eviction;
 mod manager;

@@ -46,8 +46,8 @@ pub use small::SmallBuffer;
 
 /// Returns the memory alignment for a buffer of `bytes` that is suballocated, in bytes. An offset that is aligned in
 /// the buffer is then aligned in memory too. Without an address, it is the largest alignment that the API requires for
-/// ranges of this usage. With an address, it is at least the largest power of two in `bytes`, at most 64 KiB: that is
-/// the alignment of every buffer of Direct3D 12 without tight alignment.
+/// ranges of this usage. With an address, it is at least the largest power of two up to `bytes`, or 64 KiB if that is
+/// less. 64 KiB is the alignment of every Direct3D 12 buffer without tight alignment.
 pub fn shared_alignment(capabilities: &Capabilities, usage: BufferUsage, bytes: u64, has_address: bool) -> u64 {
     const ADDRESSED: u64 = 64 << 10;
     let by_rule = capabilities.range_alignment(usage);
@@ -63,15 +63,15 @@ pub type Texture<D> = Resource<D, Textures>;
 ///
 /// A drop only *retires* the resource, because the GPU may still use it. Once every submission that began before the
 /// drop is complete, the next [`Allocator::reclaim`](crate::Allocator::reclaim) destroys or recycles the resource (see
-/// [`Allocator::create_buffer`](crate::Allocator::create_buffer)). If many objects are retired, a later drop destroys
-/// them; if memory is short, a later request destroys them. A handle is two pointers.
+/// [`Allocator::create_buffer`](crate::Allocator::create_buffer)). If many objects are retired, a later drop also
+/// destroys some; if memory is short, a later request does. A handle is two pointers.
 pub struct Resource<D: Create<K> + Device, K: ResourceKind> {
     shared: ManuallyDrop<Arc<Shared<D>>>,
     bound: ManuallyDrop<Box<PlacedObject<D, K>>>,
 }
 
 impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
-    /// Creates a resource in `pool`; if it is `None`, in the allocator's own memory.
+    /// Creates a resource in `pool`; if `pool` is `None`, in the allocator's own memory.
     #[track_caller]
     pub(crate) fn create(
         shared: &Arc<Shared<D>>,
@@ -279,7 +279,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         is_same && self.bound.parts == K::parts_of(|| Create::<K>::parts(device, info))
     }
 
-    /// Returns `info` with the size rounded up, if the resource was created with that; otherwise, `None`.
+    /// Returns `info` with the size rounded up, if the resource was created with a rounded size. Otherwise, returns
+    /// `None`.
     pub(crate) fn rounded_info<'i>(&self, info: &<D as Create<K>>::Info<'i>) -> Option<<D as Create<K>>::Info<'i>> {
         if self.bound.added == 0 || self.is_made_as(info) {
             return None;
@@ -308,7 +309,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.shared.note_moved(from, &self.bound.place, self.bound.placed.mapped, || self.address());
     }
 
-    /// Returns the description that the resource was created with, if that is complete.
+    /// Returns the description that the resource was created with, if it describes the object completely.
     pub(crate) fn full_desc(&self) -> Option<&K::Desc> {
         self.bound.desc.as_ref().filter(|_| self.bound.is_desc_full)
     }
@@ -337,8 +338,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.content.get_or_init(|| content)
     }
 
-    /// Returns the resource as the destination of copies that a library gathers. The resource is not moved until the
-    /// copies are recorded or the returned value is dropped. `is_restaged` must be `true` if the library stages the
+    /// Returns the resource as the destination of copies that a library gathers. Until the copies are recorded or the
+    /// returned value is dropped, the resource is not moved. `is_restaged` must be `true` if the library stages the
     /// same bytes again after their frame was not submitted.
     pub fn destination(&self, is_restaged: bool) -> Target<Leak> {
         let described = |debug: &Debugger<Memory<D>>| debug.described(self.shared.key_of(&self.bound.place)?);
@@ -351,7 +352,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.content.get().is_some_and(|content| target.is_of(content))
     }
 
-    /// Returns the number of deliveries to this resource that are neither recorded nor dropped.
+    /// Returns the number of destinations ([`Resource::destination`]) of this resource whose copies are neither
+    /// recorded nor dropped.
     #[must_use]
     pub fn gathered_count(&self) -> u32 {
         self.bound.content.get().map_or(0, |content| content.gathered())
@@ -366,8 +368,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Arc::new(delivery).record();
     }
 
-    /// Records that `new` is filled from this resource and replaces it: copies that are lost to this resource, before or
-    /// after this call, are lost to `new` too.
+    /// Records that `new` is filled from this resource and replaces it: if copies to this resource are lost, before or
+    /// after this call, they are lost to `new` too.
     pub fn pass_losses_to(&self, new: &Self) {
         self.content().pass_losses_to(new.content());
     }
@@ -409,14 +411,15 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     }
 
     /// Returns the object for the API's own calls: `vk::Buffer`, `&ID3D12Resource`. Once this value is released and the
-    /// submissions that use it are complete, no copy or view of the object may be used: bytes and object may then
+    /// submissions that use it are complete, no copy or view of the object may be used. Bytes and object may then
     /// belong to another owner.
     #[must_use]
     pub fn raw(&self) -> <D as Create<K>>::Raw<'_> {
         <D as Create<K>>::raw(&self.bound.placed.object)
     }
 
-    /// Returns the size of a buffer in bytes, as described. For a texture, returns [`Resource::memory_bytes`].
+    /// Returns the size of a buffer in bytes. With [`AllocationDesc::may_be_larger`], it is the rounded size. For a
+    /// texture, or a buffer without a portable description, returns [`Resource::memory_bytes`].
     #[must_use]
     pub fn size(&self) -> u64 {
         self.bound.desc.as_ref().and_then(K::bytes).unwrap_or(self.bound.memory_bytes)
@@ -434,7 +437,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.location
     }
 
-    /// Returns the portable description of the resource; `None` if the device has none ([`Create::portable`]).
+    /// Returns the portable description of the resource. Returns `None` if the device has none ([`Create::portable`]).
     #[must_use]
     pub fn desc(&self) -> Option<&K::Desc> {
         self.bound.desc.as_ref()
@@ -457,7 +460,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.shared.memory_of(&self.bound.place)
     }
 
-    /// Returns the offset of its first byte in [`Resource::memory`].
+    /// Returns the offset of its first byte in [`Resource::memory`], in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.bound.place.offset
@@ -495,7 +498,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         }
     }
 
-    /// Returns `true` if a [`Defrag`](crate::defrag::Defrag) may move the resource.
+    /// Returns `true` if the resource can be moved by a [`Defrag`](crate::defrag::Defrag) and is not pinned.
     #[must_use]
     pub fn is_movable(&self) -> bool {
         self.bound.place.ticket().is_some_and(|ticket| !ticket.is_pinned())
@@ -524,8 +527,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     }
 
     /// Sets the residency priority of its dedicated memory, and returns `true`. If it has no dedicated memory, returns
-    /// `false` and changes nothing: a block has the priority of its [`Pool`]. The driver gets the new priority if the
-    /// device accepts one at any time ([`Capabilities::memory_priority`]).
+    /// `false` and changes nothing: a block has the priority of its [`Pool`]. The driver gets the new priority only if
+    /// the device accepts changes ([`Capabilities::memory_priority`]).
     pub fn set_priority(&self, priority: Priority) -> bool {
         let memory = self.held_memory();
         if self.is_dedicated() {
@@ -538,7 +541,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     }
 
     /// Replaces this resource with a new one, and retires the old one, because submissions under way may use it. The
-    /// contents of the new one are undefined. It is created in the same [`Pool`], unless that was dropped.
+    /// contents of the new one are undefined. It is created in the same [`Pool`], unless the pool was dropped.
     ///
     /// # Errors
     /// The new resource could not be created; nothing has changed then.
@@ -548,7 +551,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Ok(())
     }
 
-    /// Returns the pool in which a replacement is created; `None` without a pool, or if the pool was dropped.
+    /// Returns the pool in which a replacement is created. Returns `None` if the resource is in no pool, or if the pool
+    /// was dropped.
     pub(crate) fn pool(&self) -> Option<Arc<PoolState<D>>> {
         let ArenaRef::Pool(pool) = &self.bound.place.arena else { return None };
         (!pool.is_closed.load(Ordering::Acquire)).then(|| Arc::clone(pool))
@@ -631,17 +635,17 @@ impl<D: Device> Buffer<D> {
     }
 
     /// Replaces this buffer with one of another size, and returns the copy that preserves the first `keep_bytes`:
-    /// record it in `frame`, before any command that reads the new buffer. Returns `None` if there is nothing to copy.
-    /// The new buffer is created in the same [`Pool`], unless that was dropped.
+    /// record it in `frame`, before any command that reads the new buffer. Returns `None` if `keep_bytes` is 0. The new
+    /// buffer is created in the same [`Pool`], unless the pool was dropped.
     ///
     /// `frame` may belong to any queue; the program must order the copy after other queues' writes to the old buffer.
     /// Both buffers need the usages for copies. If the frame is not submitted, the bytes are lost
-    /// ([`Resource::take_content_lost`]). Record uploads that were gathered for this buffer before this call:
+    /// ([`Resource::take_content_lost`]). Before this call, record the uploads that were gathered for this buffer:
     /// afterwards recording them is refused, because they would write to the old buffer.
     ///
     /// # Errors
-    /// The frame belongs to another allocator, `keep_bytes` exceeds one of the two buffers, or the new buffer could not
-    /// be created. Nothing has changed then.
+    /// The frame belongs to another allocator, `keep_bytes` exceeds one of the two buffers, the old buffer could not be
+    /// made resident, or the new one could not be created. Nothing has changed then.
     #[track_caller]
     pub fn resize(
         &mut self,
@@ -653,10 +657,10 @@ impl<D: Device> Buffer<D> {
         replace::resize(self, frame, info, keep_bytes, desc)
     }
 
-    /// Copies bytes into the buffer and makes them visible to the device. No submission that is under way may use these
-    /// bytes. This is not checked: the device would read wrong bytes. In memory that is not coherent, the rule holds
-    /// for whole atoms (`Capabilities::non_coherent_atom_bytes`), and host writes to the rest of these atoms that were
-    /// not flushed are lost.
+    /// Copies bytes into the buffer and makes them visible to the device. No submission under way may use these bytes.
+    /// This is not checked: the device would read wrong bytes. In memory that is not coherent, the rule applies to
+    /// whole atoms (`Capabilities::non_coherent_atom_bytes`), and earlier host writes to the rest of these atoms are
+    /// lost if they were not flushed.
     ///
     /// # Errors
     /// The buffer is not mapped, or the bytes do not fit; no byte is written then. Or the driver failed.
@@ -674,8 +678,8 @@ impl<D: Device> Buffer<D> {
         self.write(offset, bytemuck::cast_slice(values))
     }
 
-    /// Copies bytes out of the buffer, and invalidates host caches if needed. Returns the writes of all submissions
-    /// that were complete before the call.
+    /// Copies bytes out of the buffer, and invalidates host caches if needed. The bytes include the writes of all
+    /// submissions that were complete before the call.
     ///
     /// # Errors
     /// The buffer is not mapped, or the bytes are outside of it; or the driver failed.
@@ -692,9 +696,9 @@ impl<D: Device> Buffer<D> {
         self.read(offset, bytemuck::cast_slice_mut(into))
     }
 
-    /// Calls `fill` with the mapped address of byte `offset`, so that it writes `size` bytes, and makes them visible to
-    /// the device. Submissions that are under way must not use these bytes, as for [`Buffer::write`]. In memory that is
-    /// not coherent, the rest of their atoms is flushed too, with the values that the host saw last.
+    /// Calls `fill` with the mapped address of byte `offset`. `fill` writes `size` bytes, which this function then
+    /// makes visible to the device. Submissions that are under way must not use these bytes, as for [`Buffer::write`].
+    /// In memory that is not coherent, the rest of their atoms is flushed too, with the values that the host saw last.
     ///
     /// # Errors
     /// [`AccessError::NotMapped`] or [`AccessError::OutOfRange`], without a call of `fill`; or the driver failed to
@@ -709,19 +713,23 @@ impl<D: Device> Buffer<D> {
 }
 
 impl<D: Device> Texture<D> {
-    /// Returns the extent, mips and layers, and the layout of the texels in a buffer; `None` for multi-planar formats.
+    /// Returns the extent, mips and layers, and the layout of the texels in a buffer. Returns `None` for multi-planar
+    /// formats, and if the device does not know the format.
     #[must_use]
     pub fn parts(&self) -> Option<&TextureParts> {
         self.bound.parts.as_ref()
     }
 
-    /// Replaces this texture with one of the same mip chain that has more or fewer mips, for streaming: the first mip
+    /// Replaces this texture with one of the same mip chain that has more or fewer mips, for streaming. The first mip
     /// of one of the two must be a mip of the other. Returns the copies to record in `frame`, and the mips that the
-    /// program must fill. The new texture is created in the same [`Pool`], unless that was dropped.
+    /// program must fill. The new texture is created in the same [`Pool`], unless the pool was dropped.
     ///
     /// # Errors
-    /// The frame belongs to another allocator, the two textures are not parts of one mip chain, this one has no
-    /// portable description ([`Texture::desc`]), or the new texture could not be created. Nothing has changed then.
+    /// An error changes nothing:
+    ///
+    /// - The frame belongs to another allocator.
+    /// - The two textures are not parts of one mip chain, or this one has no portable description ([`Texture::desc`]).
+    /// - This texture could not be made resident, or the new one could not be created.
     #[track_caller]
     pub fn swap_mips(
         &mut self,

@@ -51,7 +51,7 @@ impl Calls {
         self.0.add(Call::RoundedBytes as usize, bytes);
     }
 
-    /// Records that such a buffer was released.
+    /// Records that a buffer that is `bytes` larger than described was released.
     pub fn sub_rounded(&self, bytes: u64) {
         self.0.sub(Call::RoundedBytes as usize, bytes);
     }

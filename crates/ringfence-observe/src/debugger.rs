@@ -10,7 +10,8 @@
 //! ```
 //!
 //! One lock protects all of this, and is held while guards are compared. `released` waits for the lock before the bytes
-//! are free again, so a range cannot be reused while its guards are compared. Exists if a check is on.
+//! are free again, so a range cannot be reused while its guards are compared. The debugger exists only if a check is
+//! on.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::Location;
@@ -34,7 +35,7 @@ struct Entry<M: Watched> {
     memory: Weak<M>,
     /// Size of the guards. The range has room for them even if they could not be written.
     margins: Margins,
-    /// `Some` if the guards are intact, as far as is known.
+    /// The guards to compare. `None` if there are none, or if they could not be written or restored.
     guards: Option<Guards>,
     host: Option<Mapped>,
     device_address: Option<u64>,
@@ -57,8 +58,8 @@ impl<M: Watched> Entry<M> {
         }
     }
 
-    /// Compares the guards; returns `None` if the range has none, or the host cannot access them. If guards cannot be
-    /// restored, they are removed: each damage is reported once.
+    /// Compares the guards. Returns `None` if the range has none, or if the host cannot access them. If guards cannot
+    /// be restored, they are removed, so that each damage is reported once.
     fn check(&mut self, context: &M::Context, key: Key, at_release: bool) -> Option<Vec<Overrun>> {
         let (guards, memory) = (self.guards.as_ref()?, self.memory.upgrade()?);
         let base = memory.guards()?;
@@ -109,7 +110,7 @@ impl<M: Watched> Debugger<M> {
     pub(crate) fn new(desc: DebugDesc) -> Option<Box<Self>> {
         let state = State {
             live: BTreeMap::new(),
-            history: VecDeque::new(), // the program's limit may be any number
+            history: VecDeque::new(), // without capacity, because the program's limit may be any number
             findings: VecDeque::new(),
             operations: 0,
         };
@@ -177,13 +178,13 @@ impl<M: Watched> Debugger<M> {
         }
     }
 
-    /// Returns the size of the guards of a live range.
+    /// Returns the sizes of the guards of a live range, or 0 if the range is not live.
     pub fn margins_of(&self, key: Key) -> Margins {
         self.state.lock().live.get(&key).map_or_else(Margins::default, |entry| entry.margins)
     }
 
-    /// Moves an entry: the owner's bytes are now in another range of the same size, under the same name. The old range
-    /// keeps its entry until the device is done with it.
+    /// Adds the entry of a moved resource: its bytes are now in another range of the same size, under the same name.
+    /// The old range keeps its entry until the device is done with it.
     fn moved(&self, context: &M::Context, from: Key, to: Key, place: NewPlace<'_, M>) {
         let NewPlace { memory, host, device_address } = place;
         let entry = self.state.lock().live.get(&from).map(|old| Entry {
@@ -287,7 +288,8 @@ impl<M: Watched> Debugger<M> {
         let mut state = self.state.lock();
         let (mut leaks, mut small) = (Vec::new(), None);
         for (key, entry) in state.live.iter_mut().rev() {
-            // If a small buffer leaks, the buffer that it shares is not reported too. It comes before them.
+            // If a small buffer is live, the shared buffer that contains it is not reported. The shared buffer comes
+            // before its small buffers in the map, so it is visited after them.
             let end = key.offset + entry.size;
             let is_shared = small.is_some_and(|small: Key| small.block == key.block && small.offset < end);
             small = key.is_small.then_some(*key).or(small);
@@ -314,7 +316,8 @@ impl<M: Watched> Debugger<M> {
         std::mem::take(&mut self.state.lock().findings).into()
     }
 
-    /// Returns the last operations, oldest first; with an address, only those on the byte there. O(history).
+    /// Returns the last operations, oldest first. If `address` is given, returns only operations on ranges that contain
+    /// this byte. O(history).
     pub fn history(&self, address: Option<MemoryAddress>) -> Vec<Operation> {
         let state = self.state.lock();
         let wanted = |operation: &&Operation| address.is_none_or(|address| operation.concerns(address));

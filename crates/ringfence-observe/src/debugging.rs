@@ -14,16 +14,17 @@
 //! |---|---|
 //! | none | one comparison with null in each step: about 50 instructions for an allocation and its release |
 //! | any | one lock for all threads, an entry in a map for each live range |
-//! | margins | bytes of the margin on each side of every range in a block, in front at least its alignment; both sides are written when the range is created and read when it is released |
+//! | margins | a guard on each side of every range in a block; written when the range is created, read at its release |
 //! | fills | every mapped byte is written twice: when its range is created and when it is released |
 //! | history | host memory for each operation, up to the requested number |
 //!
 //! The host writes guards and fills, so they exist only in host-visible memory types. (Direct3D 12 maps resources and
-//! not heaps: there the host writes through a buffer over each heap.) In memory that only the device accesses, margins
-//! are bytes that no resource owns: an overrun damages no other resource, but it is not detected
-//! ([`GuardCheck::unchecked_count`] counts these ranges). Dedicated memory and pools of equal slots have no guards.
+//! not heaps: there the host writes guards through a buffer over each heap.) The front guard is rounded up to a
+//! multiple of the range's alignment. In memory that only the device accesses, margins are bytes that no resource owns.
+//! An overrun within the margin damages no other resource, but is not detected ([`GuardCheck::unchecked_count`] counts
+//! these ranges). Dedicated memory and pools of equal slots have no guards.
 //!
-//! # Misuse that is detected by name
+//! # Misuse that is detected
 //!
 //! Resources, allocations, frames and slots are values with one owner: freeing one twice does not compile. With or
 //! without debugging, an object of another allocator, or of a frame that has ended, is refused by a typed error
@@ -38,12 +39,13 @@ pub use ringfence_trace::{Finding, GuardCheck, Leak, MemoryAddress, Operation, O
 /// and the history contains the move. The old place is checked until it is free.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DebugDesc {
-    /// Size of the guard on each side of every range in a block, in bytes. It is rounded up to a multiple of 16, and of
-    /// the range's alignment if needed. 0 for no guards.
+    /// Size of the guard on each side of every range in a block, in bytes; 0 for no guards. The size is rounded up to a
+    /// multiple of 16 and of the atom in non-coherent memory, and in front also to a multiple of the range's alignment.
     pub margin_bytes: u32,
     /// Value that is written to every mapped byte of new memory; `None` to write nothing.
     pub fill_new: Option<u8>,
-    /// Value that is written to every mapped byte of released memory once the device is done with it, if any.
+    /// Value that is written to every mapped byte of released memory once the device is done with it; `None` to write
+    /// nothing. Memory that is shared with other processes is not written.
     pub fill_released: Option<u8>,
     /// `true` if `Allocator::shutdown` reports live ranges as leaks, with their names and lines.
     pub leaks: bool,

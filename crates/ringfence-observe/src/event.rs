@@ -26,7 +26,7 @@ pub struct Key {
 pub struct RangeId {
     /// The beginning of the owner's bytes.
     pub key: Key,
-    /// The beginning of the range itself, before its guard, if it has one.
+    /// The beginning of the range itself: before its front guard, if it has guards.
     pub begin: u64,
 }
 

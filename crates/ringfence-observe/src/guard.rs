@@ -1,4 +1,5 @@
-//! Guards: bytes on both sides of a range that no resource owns, written when the range is created and compared later.
+//! Guards: bytes before and after the bytes of a resource, in the same range. No resource owns them. They are written
+//! when the range is created, and compared later.
 //!
 //! ```text
 //!   offset of the range          offset of its owner's bytes                     end
@@ -6,7 +7,8 @@
 //!   │ alignment, at least margin │                                    │ margin    │
 //! ```
 //!
-//! The host accesses guards through the mapping of the whole memory object. A damaged guard is restored.
+//! The host accesses guards through the mapping of the whole memory object, or through a buffer over it
+//! ([`Watched::guards`]). A damaged guard is restored.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -62,7 +64,7 @@ pub(crate) struct Damage {
 }
 
 impl Guards {
-    /// Returns the guards of a range at `offset` whose owner has `size` bytes; `None` without margins.
+    /// Returns the guards around the owner's bytes: `size` bytes at `offset`. Returns `None` if there are no margins.
     pub(crate) fn around(margins: Margins, offset: u64, size: u64) -> Option<Self> {
         let Margins { front, back } = margins;
         let end = offset + size;
@@ -93,8 +95,9 @@ impl Guards {
         Ok(())
     }
 
-    /// Compares both guards, in the host's view and in the device's, and restores damaged ones. Returns the damages,
-    /// and `true` if the guards are intact now. If they are not, they must not be compared any more.
+    /// Compares both guards, in the host's view and in the device's view, and restores damaged ones. Returns the
+    /// damages, and `true` if both guards are now intact. If the result is `false`, the guards must not be compared any
+    /// more.
     ///
     /// # Safety
     /// As for [`Guards::write`].
@@ -145,7 +148,7 @@ pub(crate) unsafe fn fill<M: Watched>(
     flushed.unwrap_or(Err(DeviceError::Other(-1)))
 }
 
-/// Returns the bytes of a guard: the host's view; if that is intact, the device's view.
+/// Returns the bytes of a guard: in the host's view if that view shows a damage, otherwise in the device's view.
 ///
 /// # Safety
 /// As for [`fill`].
@@ -169,7 +172,7 @@ unsafe fn seen<M: Watched>(context: &M::Context, memory: &M, base: Mapped, range
     bytes
 }
 
-/// Returns the damage of a guard. Distances are measured from the range.
+/// Returns the damage of a guard. Distances are measured from the owner's bytes. Returns `None` if the guard is intact.
 fn damage(side: Side, bytes: &[u8]) -> Option<Damage> {
     let wrong = |byte: &&u8| **byte != GUARD;
     let damaged_bytes = bytes.iter().filter(wrong).count() as u64;

@@ -1,5 +1,5 @@
 //! Events of an allocator: one type of event, one sink for it, and its subscribers. The crate does not depend on the
-//! allocator: events contain numbers, names and bytes, and the trait [`Watched`] provides everything else.
+//! allocator: events contain numbers, names and addresses, and the trait [`Watched`] gives access to the bytes.
 //!
 //! ```text
 //!                                                              ┌─▶ Calls        counters, for statistics
@@ -13,7 +13,7 @@
 //! | an event that no subscriber takes | the loads of [`Observers::is_watching`] |
 //! | a call that is counted | an addition to a counter of this thread |
 //! | an event that is recorded | see [`trace`] |
-//! | an event that debugging records | one lock, a map of all live ranges |
+//! | an event that debugging records | one lock, and an access to a map of all live ranges |
 //!
 //! Programs use the modules [`debugging`] and [`trace`] through `ringfence`, which re-exports them. The other items are
 //! for the allocator of `ringfence-memory`, and may change in any release.

@@ -41,12 +41,13 @@ impl<M: Watched> Observers<M> {
         Self { calls: Calls::default(), trace: Trace::new(), debug: Debugger::new(debug), numbers }
     }
 
-    /// Passes an event to each subscriber. `context` gives access to the bytes of memory.
+    /// Passes an event to each subscriber that takes it. `context` gives access to the bytes of memory.
     ///
     /// # Safety
     /// `context` is that of every memory object that events name. A range is live from [`Event::Made`] to
-    /// [`Event::Released`] or [`Event::Freed`]: its memory is alive and mapped as the object reports, the range and its
-    /// guards are inside it, and no resource owns the guards. No other code uses the range's bytes during these events.
+    /// [`Event::Released`] or [`Event::Freed`]. During this time its memory is alive and mapped as the object reports,
+    /// the range and its guards are inside the memory, and no resource owns the guards. No other code uses the range's
+    /// bytes during these events.
     #[inline(always)]
     pub unsafe fn notify(&self, context: &M::Context, event: Event<'_, M>) {
         match &event {
@@ -94,7 +95,7 @@ impl<M: Watched> Observers<M> {
         self.debug.as_deref()
     }
 
-    /// Returns the size of the guard on each side of every range, in bytes.
+    /// Returns the requested size of the guards ([`DebugDesc::margin_bytes`]), in bytes; 0 for no guards.
     pub fn margin_bytes(&self) -> u32 {
         self.debug().map_or(0, Debugger::margin_bytes)
     }

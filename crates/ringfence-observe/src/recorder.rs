@@ -58,7 +58,7 @@ impl Trace {
         Ok(started.ok_or(StartTraceError::Recording)??)
     }
 
-    /// Ends the recording; returns `None` if there was none. Waits for a write that is under way on another thread.
+    /// Ends the recording. Returns `None` if there was none. Waits for a write that is under way on another thread.
     ///
     /// # Errors
     /// A part could not be written, or the call was made inside a write of the trace.
@@ -74,7 +74,7 @@ impl Trace {
         }
     }
 
-    /// Adds an event to the trace, if one is recorded.
+    /// Adds an event to the trace, if a trace is recorded.
     #[inline(always)]
     pub(crate) fn on<M: Watched>(&self, event: &Observed<'_, M>) {
         if self.is_on() {
@@ -103,7 +103,8 @@ impl Trace {
         });
     }
 
-    /// Records the end of a `reclaim`. `budgets` calls the driver, with no lock held.
+    /// Records the end of a `reclaim`. If a record of the budgets is due, calls `budgets` while no lock is held,
+    /// because `budgets` calls the driver.
     pub fn reclaimed(
         &self,
         completed: impl Iterator<Item = u64>,

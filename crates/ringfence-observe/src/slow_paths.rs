@@ -1,5 +1,5 @@
 //! Reports of slow paths to a subscriber of the crate `tracing`, if the feature of that name is on. Without the
-//! feature, no code is compiled in. Target: `ringfence`.
+//! feature, no code is compiled in. The target of the spans and events is `ringfence`.
 //!
 //! | span or event | level | when |
 //! |---|---|---|
@@ -7,9 +7,9 @@
 //! | `free_memory` | debug span | the driver frees a memory object |
 //! | `wait` | debug span | the host waits for the device |
 //! | `out of memory` | warning | a request failed: no memory type had room, or the driver refused the memory |
-//! | `debugging` | error | a guard was overwritten, or a leak was found at the end |
+//! | `debugging` | error | a guard was overwritten, copies were lost, or a leak was found at the end |
 //! | `device lost` | error | a `reclaim` found that the device is lost |
-//! | `… are leaked` | error | at the end of the allocator, if the device may still use an object and cannot be waited for |
+//! | `… are leaked` | error | the allocator ended, and cannot wait until the device no longer uses objects |
 //!
 //! A subscriber is the program's code: see [`ringfence_hal::lock`]. If the work is done under a lock, its span is
 //! entered and exited after the lock is released, and the span's field `took_ns` contains the duration.
@@ -34,7 +34,7 @@ pub enum SlowPath {
 
 /// A failure or a finding, which is reported as an event.
 pub enum Warning<'a> {
-    /// No memory type had room, or the driver refused.
+    /// No memory type had room, or the driver refused the memory.
     OutOfMemory { bytes: u64, location: &'a dyn fmt::Debug, tried_type_bits: u32, cause: &'a DeviceError },
     /// A finding of debugging.
     Found(&'a Finding),

@@ -1,4 +1,4 @@
-//! Traces: the events of an allocator in a compact file. It is readable however the recording ended.
+//! Traces: the events of an allocator in a compact file. The file is readable however the recording ended.
 //!
 //! ```text
 //!   allocator ── hooks: one load each while nothing is recorded
@@ -8,19 +8,19 @@
 //!                                                       │
 //!   Reader ◀────────────────────────────────────────────┘   event by event; an error says where it stopped
 //!       │
-//!   State: the memory as it was after any event, as a [`Snapshot`](ringfence_trace::Snapshot)
+//!   State: the memory as it was after any event, as a `Snapshot`
 //! ```
 //!
-//! A recording is started with `Recording::start`, on an allocator that has not created anything yet. It ends with
-//! `Recording::stop` or with the allocator. `Allocator::trace` returns the `Recording`. The crate `ringfence-trace`
-//! defines the format; tools that only read traces need no other crate. `docs/trace-format.md` describes the format
-//! byte by byte. `ringfence replay` and `ringfence report` read it.
+//! A recording is started with `Recording::start`, on an allocator that has not created anything yet. The recording
+//! ends with `Recording::stop` or with the allocator. `Allocator::trace` returns the `Recording`. The crate
+//! `ringfence-trace` defines the format; tools that only read traces need no other crate. `docs/trace-format.md`
+//! describes the format byte by byte. `ringfence replay` and `ringfence report` read it.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | a hook while nothing is recorded | one relaxed load |
 //! | an event | one short lock, 5 to 30 bytes; no system call, except one reading of the clock every 64 events |
-//! | `Allocator::reclaim` | one write, if 64 KiB have gathered or a quarter of a second has passed |
+//! | `Allocator::reclaim` | one write, if 64 KiB have gathered or the last write was at least 250 ms ago |
 //!
 //! An event is written before the bytes that it frees can be allocated again, and after the bytes that it allocates
 //! were allocated. So no prefix of a trace shows two overlapping ranges, even if many threads allocate.

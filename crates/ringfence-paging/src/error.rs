@@ -36,8 +36,8 @@ pub enum PagingError {
         /// The reason.
         reason: &'static str,
     },
-    /// A used resource is copied in another frame that is neither submitted nor discarded. Nothing has changed. End that
-    /// frame first.
+    /// A used resource is copied in another frame that is neither submitted nor discarded. The commit has recorded
+    /// nothing. Submit or discard that frame first.
     #[error("{name:?} is copied in the frame with {open}, which is still open: submit or discard that frame first")]
     OpenFrame {
         /// Name of the resource.
@@ -45,8 +45,8 @@ pub enum PagingError {
         /// The point of the open frame.
         open: SyncPoint,
     },
-    /// The device has no room for resources that the frame uses. The commit has recorded the copies of all other
-    /// resources. Wait until `waits_for` has passed, and commit again with the same frame, or use less.
+    /// The device has no room for resources that the frame uses. The commit has recorded the copies of the resources
+    /// that have room. Wait as `waits_for` describes and commit again, or use fewer resources.
     #[error(
         "{missing_bytes} bytes of {name:?} have no room on the device: paged resources have {device_bytes} of \
          {limit_bytes} bytes there{}{}",
@@ -56,20 +56,21 @@ pub enum PagingError {
     NoRoom {
         /// Name of the first resource without room.
         name: Box<str>,
-        /// Bytes that have no room.
+        /// Bytes of device memory that this resource needs, an estimate.
         missing_bytes: u64,
-        /// Bytes of paged resources on the device.
+        /// Bytes of paged resources on the device, with those that have left but are still in use.
         device_bytes: u64,
         /// Limit of these bytes at present.
         limit_bytes: u64,
-        /// The allocator's error, if it had less memory than the limit.
+        /// The allocator's error, if an allocation was tried and failed.
         cause: Option<Box<Error>>,
-        /// A point after which another resource can leave; `None` if waiting does not help. If it is the point of the frame
-        /// itself, the commit has recorded copies of written resources to the host: submit the frame without the missing
-        /// resource, wait for it, and commit the next frame.
+        /// A point after which other resources can leave, or `None` if waiting does not help. Wait for the point, and
+        /// commit again with the same frame.
+        /// If the point is that of the frame itself, the frame copies written resources to the host, which can leave
+        /// afterwards. Submit the frame without the missing resource, wait for the point, and commit the next frame.
         waits_for: Option<SyncPoint>,
     },
-    /// Memory could not be allocated on the host, or for another reason than room on the device.
+    /// Memory could not be allocated, for another reason than [`PagingError::NoRoom`].
     #[error(transparent)]
     Memory(#[from] Error),
     /// A copy was refused.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   PagedTexture, PagedBuffer ──▶ Key { paging, index, serial }     dropped: a flag, and the count of dropped handles
-//!   PageUses: [key, finest mip level, writes] …                     ──▶ Paging::commit
+//!   PageUses: [key, finest mip level, kind of use] …                ──▶ Paging::commit
 //! ```
 
 use std::fmt;
@@ -20,11 +20,11 @@ pub struct Key {
     pub(crate) serial: u64,
 }
 
-/// Flag of a handle that was dropped. The owner is the `Paging`.
+/// Flag that a handle sets when it is dropped. The `Paging` reads it.
 #[derive(Debug)]
 pub(crate) struct Alive {
     is_dropped: AtomicBool,
-    /// Number of handles of this `Paging` that were dropped and are not swept.
+    /// Number of handles of this `Paging` that were dropped since the last commit.
     dropped: Arc<AtomicUsize>,
 }
 
@@ -58,10 +58,10 @@ impl Drop for Handle {
     }
 }
 
-/// A texture of a [`Paging`](crate::Paging). Its drop retires the texture in the next commit.
+/// A texture of a [`Paging`](crate::Paging). After the handle is dropped, the next commit retires the texture.
 pub struct PagedTexture(pub(crate) Handle);
 
-/// A buffer of a [`Paging`](crate::Paging). Its drop retires the buffer in the next commit.
+/// A buffer of a [`Paging`](crate::Paging). After the handle is dropped, the next commit retires the buffer.
 pub struct PagedBuffer(pub(crate) Handle);
 
 mod sealed {
@@ -108,8 +108,8 @@ pub(crate) enum UseKind {
     Written,
 }
 
-/// The paged resources that a frame uses. The program keeps the value and clears it for the next frame, so that it
-/// allocates no host memory in steady state. A resource may be added several times.
+/// The paged resources that a frame uses. To allocate no host memory in a steady state, keep the value and clear it for
+/// the next frame. A resource may be added several times.
 #[derive(Default)]
 pub struct PageUses(pub(crate) Vec<Use>);
 
@@ -130,19 +130,21 @@ impl PageUses {
         self.0.push(Use { key: resource.key(), first_mip: 0, kind: UseKind::Read });
     }
 
-    /// Adds a texture of which the frame reads the mip levels from `first_mip` on. Finer levels leave the device first.
+    /// Adds a texture. The frame reads only its mip levels from `first_mip` on, so the finer levels may leave the
+    /// device.
     pub fn add_mips(&mut self, texture: &PagedTexture, first_mip: u32) {
         self.0.push(Use { key: texture.0.key, first_mip, kind: UseKind::Read });
     }
 
-    /// Adds a resource that a later frame may read. The commit brings it as one that [may be
-    /// away](crate::WhenAway::MayBeAway): within the bytes of a commit, and if there is room.
+    /// Adds a resource that a later frame may read. The commit treats it as one that [may be
+    /// away](crate::WhenAway::MayBeAway): it is brought if the bytes of a commit and the room on the device allow it.
     pub fn prefetch(&mut self, resource: &impl Paged) {
         self.0.push(Use { key: resource.key(), first_mip: 0, kind: UseKind::Soon });
     }
 
-    /// Adds a resource that the frame writes; of a texture, all mip levels. It is brought back whatever its
-    /// [`WhenAway`](crate::WhenAway) is. Its contents are copied to the host before it leaves the device.
+    /// Adds a resource that the frame writes; of a texture, all mip levels. If the resource is away, the commit does
+    /// not postpone it, even if its [`WhenAway`](crate::WhenAway) is `MayBeAway`. The contents are copied to the host
+    /// before the resource leaves the device.
     pub fn add_written(&mut self, resource: &impl Paged) {
         self.0.push(Use { key: resource.key(), first_mip: 0, kind: UseKind::Written });
     }

@@ -71,7 +71,7 @@ impl Layout {
         Self { levels, bytes, tight_bytes }
     }
 
-    /// Returns the contents with the padding of the layout. Copies nothing if there is none.
+    /// Returns the contents with the padding of the layout. If the layout has no padding, copies nothing.
     pub(crate) fn padded<'a>(&self, contents: &'a [u8]) -> std::borrow::Cow<'a, [u8]> {
         if self.bytes == self.tight_bytes {
             return contents.into();
@@ -94,24 +94,26 @@ impl Layout {
 /// The state of a host copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HostState {
-    /// It has the contents of the resource.
+    /// The host copy has the contents of the resource.
     Current,
-    /// It has the contents once the point has passed.
+    /// The host copy has the contents once the point has passed.
     Arriving(SyncPoint),
-    /// The device has written the resource since.
+    /// The host copy is older than the contents on the device, or does not exist.
     Stale,
 }
 
 /// The contents of a resource in host memory.
 pub(crate) struct HostCopy<D: Device> {
-    /// `None` until the first copy to the host, for resources without first contents.
+    /// `None` before the first copy to the host if the resource was added without contents, and if its memory is
+    /// evicted instead (Direct3D 12).
     pub(crate) buffer: Option<Buffer<D>>,
     pub(crate) state: HostState,
-    /// `true` if the device can write the buffer. That of the first contents is in upload memory, which it only reads.
+    /// `true` if the device can write the buffer. The buffer with the first contents is in upload memory, which the
+    /// device only reads.
     pub(crate) is_writable: bool,
 }
 
-/// Returns the memory types that are not on the device, one bit each; 0 if host and device have the same memory.
+/// Returns the memory types that are not device-local, one bit each. Returns 0 if all types are device-local.
 pub(crate) fn host_types(capabilities: &Capabilities) -> u32 {
     let types = (0..).zip(&capabilities.memory_types);
     let on_host = types.filter(|(_, held)| !held.properties.contains(MemoryProperties::DEVICE_LOCAL));

@@ -3,7 +3,7 @@
 //! ```text
 //!               ┌───────────── bring ─────────────┐        all mip levels, or those from a level on
 //!   away: host copy only                      present: host copy, and an object on the device
-//!               └─ leave, once its uses passed ───┘        the device writes it: the host copy is stale, it cannot leave
+//!               └─ leave, once its uses passed ───┘        the device writes it: the host copy is stale, so it stays
 //!                                                          write_back: the host copy is current again
 //! ```
 
@@ -25,7 +25,7 @@ use crate::handle::{Alive, UseKind};
 use crate::host_copy::{HostCopy, HostState, Layout};
 use crate::policy::Rhythm;
 
-/// The kind of a paged resource, with the usages that copies need.
+/// The description of a paged resource, with the usages that copies need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
     Buffer(BufferDesc),
@@ -95,7 +95,7 @@ impl<D: Device> Present<D> {
     }
 }
 
-/// Where a resource is created.
+/// The memory and the mip levels with which a resource is created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) first_mip: u32,
@@ -122,7 +122,7 @@ pub(crate) struct Item<D: Device> {
     pub(crate) host: HostCopy<D>,
     pub(crate) present: Option<Present<D>>,
     pub(crate) rhythm: Rhythm,
-    /// The finest mip level that the last commit with a use of this resource needs.
+    /// The finest mip level that the last commit with a use of this resource needed.
     pub(crate) demand: u32,
     /// The strongest use in that commit.
     pub(crate) used_as: UseKind,
@@ -134,11 +134,11 @@ pub(crate) struct Item<D: Device> {
     pub(crate) copied_at: Option<SyncPoint>,
     /// Number of times that the resource got or lost an object.
     pub(crate) generation: u64,
-    /// `true` if the program has not taken note of the last change.
+    /// `true` if the resource is in the list of changed resources.
     pub(crate) is_changed: bool,
     /// `true` if it is in the list of written resources.
     pub(crate) is_listed_stale: bool,
-    /// `true` if it waits for the mip levels that stay on the device.
+    /// `true` if it is in the list of resources that lack the mip levels which stay on the device.
     pub(crate) wants_kept: bool,
 }
 
@@ -156,7 +156,8 @@ impl<D: Device> Item<D> {
         self.uses.iter().copied().find(|point| !has_passed(passed, *point))
     }
 
-    /// Returns the coarsest level that has all texels of `first_mip` and that textures can start at.
+    /// Returns the coarsest level from 0 to `first_mip` at which a texture can start: its size is a multiple of the
+    /// block size.
     pub(crate) fn start_of(&self, first_mip: u32) -> u32 {
         let Shape::Texture(desc, parts) = &self.shape else { return 0 };
         let [across, down] = parts.format.block();
@@ -167,7 +168,8 @@ impl<D: Device> Item<D> {
         (0..=first_mip.min(desc.mips - 1)).rev().find(|mip| *mip == 0 || fits(*mip)).unwrap_or(0)
     }
 
-    /// Returns the level that stays on the device when the resource leaves, if one does.
+    /// Returns the finest mip level that stays on the device when the resource leaves. Returns `None` if no level
+    /// stays.
     pub(crate) fn kept_level(&self) -> Option<u32> {
         let Shape::Texture(desc, _) = &self.shape else { return None };
         match self.when_away {
@@ -178,8 +180,7 @@ impl<D: Device> Item<D> {
         }
     }
 
-    /// Returns an estimate of the bytes of its memory from a level on: those of its texels, and what its last object had
-    /// beyond them.
+    /// Returns an estimate of the bytes of its memory from a level on: the bytes of its texels, and `extra_bytes`.
     pub(crate) fn bytes_from(&self, first_mip: u32) -> u64 {
         self.tight_from(first_mip) + self.extra_bytes
     }
@@ -198,15 +199,16 @@ impl<D: Device> Item<D> {
         self.host.state == HostState::Current
     }
 
-    /// Returns `true` if the resource has the mip level.
+    /// Returns `true` if the resource has an object with the mip level.
     pub(crate) fn has(&self, first_mip: u32) -> bool {
         self.present.as_ref().is_some_and(|present| present.first_mip <= first_mip)
     }
 
-    /// Takes note of copies whose frames have ended. Drops an object whose filling was lost with its frame; a lost copy to
-    /// the host counts as not made.
+    /// Takes note of copies whose frames have ended. If the frame that fills the object was lost, drops the object. If
+    /// a copy to the host was lost, the host copy is stale again.
     pub(crate) fn settle(&mut self, shared: &Shared<D>, passed: &Passed) -> Settled {
-        // A frame can be open although a later one has passed; what it copies is not known yet.
+        // A frame can be open although a later one has passed. It is not known yet if the copies of the open frame are
+        // made.
         let is_over = |point| shared.open_frame(point).is_none() && has_passed(passed, point);
         if let HostState::Arriving(point) = self.host.state {
             let is_over = is_over(point);
@@ -221,7 +223,7 @@ impl<D: Device> Item<D> {
         if lost.is_some() {
             self.generation += 1;
             if self.host.buffer.is_some() {
-                // What the lost frame wrote on the device is lost too.
+                // Writes of the lost frame on the device are lost too, so the host copy has the contents.
                 self.host.state = HostState::Current;
             }
         }
@@ -229,7 +231,7 @@ impl<D: Device> Item<D> {
         Settled { is_settled, lost_bytes: lost.map(|present| present.device_bytes()) }
     }
 
-    /// Creates the object on the device and records the copies that fill it. Returns the bytes that are copied.
+    /// Creates the object and records the copies that fill it. Returns the bytes that are copied from the host.
     pub(crate) fn bring<R: Transfer<D>>(
         &mut self,
         memory: &Allocator<D>,
@@ -304,7 +306,8 @@ impl<D: Device> Item<D> {
         Ok(commands.copy_buffer((host, 0), (buffer, 0), buffer.size())?)
     }
 
-    /// Records copies of the levels `to_fill` of `texture`, whose finest level is level `first_mip` of the whole texture.
+    /// Records copies from the host to the levels `to_fill` of `texture`, and returns their bytes. Level 0 of `texture`
+    /// is level `first_mip` of the whole texture.
     fn fill_texture<R: Transfer<D>>(
         &self,
         commands: &mut Commands<'_, D, R>,
@@ -325,7 +328,8 @@ impl<D: Device> Item<D> {
         Ok(copied)
     }
 
-    /// Records copies of the whole contents to the host, after which the resource can leave. Returns the copied bytes.
+    /// Records copies of the whole contents to the host, after which the resource can leave. Returns the copied bytes:
+    /// 0 if the resource does not have all mip levels.
     pub(crate) fn write_back<R: Transfer<D>>(
         &mut self,
         memory: &Allocator<D>,
@@ -361,7 +365,7 @@ impl<D: Device> Item<D> {
         Ok(self.layout.tight_bytes)
     }
 
-    /// Creates a buffer in host memory that the device reads and writes. It is not mapped.
+    /// Creates a buffer in host memory that only the device reads and writes.
     fn host_buffer(&self, memory: &Allocator<D>, host_types: u32) -> Result<Buffer<D>, Error> {
         let desc = BufferDesc { size: self.layout.bytes, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
         let memory_types = if host_types == 0 { u32::MAX } else { host_types };
@@ -369,8 +373,8 @@ impl<D: Device> Item<D> {
         memory.create_buffer(&desc, request)
     }
 
-    /// Moves the object in a pass of a defragmentation, if the pass has a move of it and a copy of its contents is on the
-    /// host. Returns `false` if it stays.
+    /// Moves the object in a pass of a defragmentation. Returns `false` if the object stays: the pass has no move of
+    /// it, its host copy is stale, or the frame uses it already.
     pub(crate) fn move_in(&mut self, pass: &mut DefragPass<'_, D>, frame: &Frame) -> Result<bool, MoveError> {
         // Commands of the frame that are recorded already may use the object.
         let is_current = self.is_current() && !self.uses.contains(&frame.point());
@@ -387,8 +391,8 @@ impl<D: Device> Item<D> {
         Ok(true)
     }
 
-    /// Removes the object, which is destroyed once all uses of the resource have passed. Uses in the frame `open` do not
-    /// count, if there is one: the commit of that frame removes the object. Returns the bytes of its memory on the device.
+    /// Removes the object, which is destroyed once all uses of the resource have passed. Uses in the frame `open` do
+    /// not count, because the commit of that frame removes the object. Returns the bytes of its memory on the device.
     ///
     /// # Safety
     /// `uses` has all submissions that use the object, except those of the frame `open`, which do not use it.
@@ -408,7 +412,7 @@ impl<D: Device> Item<D> {
 pub(crate) struct Settled {
     /// `true` if no copy of the resource is under way.
     pub(crate) is_settled: bool,
-    /// Bytes on the device of an object whose contents were lost.
+    /// Bytes on the device of an object that lost its contents, or `None` if no contents were lost.
     pub(crate) lost_bytes: Option<u64>,
 }
 
@@ -423,7 +427,7 @@ fn level_desc(desc: &TextureDesc, parts: &TextureParts, first_mip: u32) -> Textu
     TextureDesc { width, height, depth, mips: desc.mips - first_mip, ..*desc }
 }
 
-/// Returns an error of memory as such.
+/// Converts the error of a copy. An error of memory inside it becomes [`PagingError::Memory`].
 fn made(error: CommandError) -> PagingError {
     match error {
         CommandError::Replace(ringfence_memory::lifetime::ReplaceError::Make(error)) => error.into(),
@@ -432,7 +436,7 @@ fn made(error: CommandError) -> PagingError {
     }
 }
 
-/// Returns `true` if device memory is short, so that it may help if other resources leave.
+/// Returns `true` if memory is short, so that other resources should leave.
 pub(crate) fn is_shortage(error: &Error) -> bool {
     match error {
         Error::OverBudget { .. } => true,

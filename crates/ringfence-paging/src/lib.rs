@@ -1,4 +1,4 @@
-//! More resources than the device has memory.
+//! Resources that need more memory than the device has.
 //!
 //! ```text
 //!   host memory                                     device memory, at most the limit
@@ -9,8 +9,9 @@
 //!                                       ──▶ leaves  └─────────────────────┘
 //! ```
 //!
-//! [`Paging`] has the resources. [`PageUses`] lists those that a frame uses, and [`Paging::commit`] records copies for
-//! those that are away. The order in which others leave is that of their priority and of their expected next use.
+//! [`Paging`] owns the resources. [`PageUses`] lists those that a frame uses, and [`Paging::commit`] records copies for
+//! those that are away (not on the device). If there is no room, others leave: the lowest priority first, then the
+//! latest expected next use.
 #![warn(missing_docs)]
 
 mod desc;

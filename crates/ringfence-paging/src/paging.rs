@@ -35,7 +35,7 @@ use crate::host_copy::{HostCopy, HostState, Layout, host_types};
 use crate::item::{Body, Item, Shape, is_shortage};
 use crate::policy::{Candidate, Rhythm, enough};
 
-/// Buffers and textures that leave the device while they are not used, and come back before their next use. See the
+/// Buffers and textures that can leave the device while they are not used, and come back before their next use. See the
 /// [crate](crate) documentation.
 pub struct Paging<D: Device> {
     memory: Allocator<D>,
@@ -49,7 +49,7 @@ pub struct Paging<D: Device> {
     dropped: Arc<AtomicUsize>,
     /// Memory types that are not on the device, one bit each.
     host_types: u32,
-    /// Where the program controls residency (Direct3D 12): resources stay, and their memory is evicted.
+    /// `Some` if the program controls residency (Direct3D 12). Resources then stay, and their memory is evicted.
     residency: Option<(Residency<D>, UseList<D>)>,
     /// The memory heap of the resources on the device.
     heap: Option<u32>,
@@ -57,11 +57,11 @@ pub struct Paging<D: Device> {
     now: u64,
     /// Bytes of the resources on the device.
     device_bytes: u64,
-    /// Number of commits in a row in which the heap was beyond its limit, and the bytes by which the limit of paged
-    /// resources is lower because of it: their blocks are not empty yet.
+    /// Number of commits in a row in which the heap was beyond its limit.
     excess_commits: u64,
+    /// Bytes by which the limit of paged resources is lowered, because resources that left have not emptied blocks yet.
     squeezed_bytes: u64,
-    /// Bytes that the heap had beyond its limit when the limit of paged resources was lowered last.
+    /// Bytes by which the heap was beyond its limit after the last trim.
     squeezed_at: u64,
     /// Bytes of the largest resource so far.
     largest_bytes: u64,
@@ -73,14 +73,15 @@ pub struct Paging<D: Device> {
     without_kept: Vec<u32>,
     /// The resources that the last commit used.
     used: Vec<u32>,
-    /// Resources that got another object, or lost it, since the program took note of it.
+    /// Resources that got or lost an object since the last call of [`Paging::take_changed`].
     changed: Vec<u32>,
-    /// Resources that were written, and have no copy on the host yet.
+    /// Resources that were written, and have no current copy on the host yet.
     stale: Vec<u32>,
     /// The values that the timelines have reached.
     passed: Passed,
-    /// The frame of the last commit, and `true` if that commit repeated an earlier one of the same frame.
+    /// The frame of the last commit.
     committed: Option<SyncPoint>,
+    /// `true` if the last commit repeated an earlier one of the same frame.
     is_repeated: bool,
     /// Points of other timelines that the last frame must wait for.
     waits: SyncSet,
@@ -100,11 +101,11 @@ pub struct PagingStep {
     pub brought_bytes: u64,
     /// Number of resources that left the device or gave up mip levels.
     pub left_count: u32,
-    /// Bytes of device memory that they had.
+    /// Bytes of device memory that they gave up.
     pub left_bytes: u64,
     /// Bytes that the frame copies to the host, so that written resources can leave later.
     pub written_back_bytes: u64,
-    /// Number of used resources that do not have all used mip levels on the device.
+    /// Number of used resources that lack some of the used mip levels, or all of them.
     pub away_count: u32,
     /// Number of used resources in host memory.
     pub on_host_count: u32,
@@ -121,7 +122,7 @@ pub struct PagingTotals {
     pub resource_count: u64,
     /// Bytes of their contents.
     pub content_bytes: u64,
-    /// Bytes of those on the device.
+    /// Bytes of the memory of resources on the device.
     pub device_bytes: u64,
     /// Bytes that were copied from the host.
     pub brought_bytes: u64,
@@ -135,8 +136,9 @@ impl<D: Device> Paging<D> {
     /// Creates a paging without resources.
     ///
     /// # Safety
-    /// Each submission that uses a paged resource is committed before it ([`Paging::commit`]) with that resource in its uses. On
-    /// Direct3D 12, all other evictable resources are committed as for [`Allocator::residency`].
+    /// Before each submission that uses paged resources, its frame is committed ([`Paging::commit`]) with these
+    /// resources in its uses. On Direct3D 12, all other evictable resources are committed as for
+    /// [`Allocator::residency`].
     #[must_use]
     pub unsafe fn new(memory: &Allocator<D>, desc: PagingDesc) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(1);
@@ -181,13 +183,15 @@ impl<D: Device> Paging<D> {
         }
     }
 
-    /// Adds a texture with these contents: each mip level with all its layers, the finest first, without padding. They
-    /// are kept in host memory; the texture is created on the device when a commit uses it. The usages for copies are
-    /// added.
+    /// Adds a texture with these contents: each mip level with all its layers, the finest first, without padding. The
+    /// contents are copied to host memory, and the texture is created on the device when a commit uses it. The usages
+    /// for copies are added to the description.
     ///
     /// # Errors
-    /// The contents have another size; the format has depth, stencil or several planes; the texture is multisampled; no
-    /// memory type supports it; or host memory is short.
+    /// - The contents have another size than the texture.
+    /// - The texture is multisampled, or its format has several planes or both depth and stencil.
+    /// - The description is invalid, or the device does not support it.
+    /// - Host memory is short.
     pub fn add_texture(
         &mut self,
         desc: &TextureDesc,
@@ -209,7 +213,7 @@ impl<D: Device> Paging<D> {
     /// Adds a buffer with these contents, as [`Paging::add_texture`] does.
     ///
     /// # Errors
-    /// The contents have another size, or host memory is short.
+    /// The contents have another size, the device does not support the description, or host memory is short.
     pub fn add_buffer(
         &mut self,
         desc: &BufferDesc,
@@ -274,7 +278,7 @@ impl<D: Device> Paging<D> {
             layout,
             name: page.name.into(),
             priority: page.priority,
-            // Where memory is evicted as a whole, a resource is always there.
+            // If memory is evicted instead of copied, a resource keeps its object, so it is never away again.
             when_away: if self.residency.is_some() { WhenAway::BringBack } else { page.when_away },
             user_data: page.user_data,
             is_pinned: false,
@@ -312,8 +316,9 @@ impl<D: Device> Paging<D> {
         Ok(buffer)
     }
 
-    /// Returns the texture and the finest mip level of the description that it has, which is its mip level 0; `None` while it
-    /// is away. Commands may use it in the frame of the last commit, if it is among the uses of that commit.
+    /// Returns the texture that is present, and a mip level of the description: this level is mip level 0 of the
+    /// returned texture. Returns `None` while the paged texture is away. Commands may use the returned texture in the
+    /// frame of the last commit, if the uses of that commit contain the paged texture.
     ///
     /// # Panics
     /// If the texture belongs to another `Paging`.
@@ -326,8 +331,8 @@ impl<D: Device> Paging<D> {
         }
     }
 
-    /// Returns the buffer; `None` while it is away. Commands may use it in the frame of the last commit, if it is among the
-    /// uses of that commit.
+    /// Returns the buffer that is present. Returns `None` while the paged buffer is away. Commands may use the returned
+    /// buffer in the frame of the last commit, if the uses of that commit contain the paged buffer.
     ///
     /// # Panics
     /// If the buffer belongs to another `Paging`.
@@ -339,8 +344,8 @@ impl<D: Device> Paging<D> {
         }
     }
 
-    /// Returns a number that changes with each object that the resource gets or loses: views and descriptors of an
-    /// earlier number are stale.
+    /// Returns a number that changes when the resource gets or loses an object. After a change, views and descriptors
+    /// of the resource must be created again.
     ///
     /// # Panics
     /// If the resource belongs to another `Paging`.
@@ -349,7 +354,7 @@ impl<D: Device> Paging<D> {
         self.item(resource.key()).generation
     }
 
-    /// Keeps a resource on the device, once a commit has brought it there.
+    /// If `is_pinned` is `true`, keeps a resource on the device once a commit has brought it there. `false` ends this.
     ///
     /// # Panics
     /// If the resource belongs to another `Paging`.
@@ -365,14 +370,14 @@ impl<D: Device> Paging<D> {
         self.item_mut(resource.key()).priority = priority;
     }
 
-    /// Sets the maximum number of bytes of paged resources on the device. If there are more, resources leave in the next
-    /// commits, as soon as the device has completed their uses.
+    /// Sets the maximum number of bytes of paged resources on the device. If there are more, resources leave in the
+    /// next commits, as soon as the device has completed their uses.
     pub fn set_device_bytes_max(&mut self, bytes: u64) {
         self.desc.device_bytes_max = bytes;
     }
 
-    /// Returns the user data of the resources whose object was created, exchanged or retired since the last call, each once.
-    /// Commits that failed and [`Paging::move_resource`] count too.
+    /// Returns the user data of the resources whose object was created, exchanged or retired since the last call, each
+    /// once. Commits that failed and [`Paging::move_resource`] count too.
     #[must_use = "each change is reported once"]
     pub fn take_changed(&mut self) -> Vec<u64> {
         let changed = std::mem::take(&mut self.changed);
@@ -392,7 +397,7 @@ impl<D: Device> Paging<D> {
         }
     }
 
-    /// Queues a resource for the mip levels that stay on the device, if it has none there.
+    /// If a resource lacks the mip levels that stay on the device, adds it to the list of such resources.
     fn want_kept(&mut self, index: u32) {
         let Some(item) = &mut self.items[index as usize] else { return };
         let lacks = item.kept_level().is_some_and(|level| !item.has(level));
@@ -401,8 +406,8 @@ impl<D: Device> Paging<D> {
         }
     }
 
-    /// Returns the points of other timelines that the submission of the last committed frame must wait for: its resources
-    /// are filled there.
+    /// Returns the points of other timelines that the submission of the last committed frame must wait for, because its
+    /// resources are filled or used there.
     #[must_use]
     pub fn waits(&self) -> &SyncSet {
         &self.waits
@@ -414,9 +419,14 @@ impl<D: Device> Paging<D> {
         PagingTotals { device_bytes: self.device_bytes, ..self.totals }
     }
 
-    /// Returns the bytes of paged resources that fit on the device at present: the rest of the heap's budget, the free
-    /// bytes of the allocator's blocks, and the bytes that paged resources have, less the reserve. O(memory types +
-    /// recycled objects).
+    /// Returns the bytes of paged resources that fit on the device at present, at most
+    /// [`PagingDesc::device_bytes_max`]. The value is this sum, less the reserve and the bytes beyond the budget:
+    ///
+    /// - the rest of the heap's budget,
+    /// - the free bytes of the allocator's blocks,
+    /// - the bytes that paged resources have.
+    ///
+    /// O(memory types + recycled objects).
     #[must_use]
     pub fn limit_bytes(&self) -> u64 {
         let Some(heap) = self.heap else { return self.desc.device_bytes_max };
@@ -432,7 +442,7 @@ impl<D: Device> Paging<D> {
         limit.min(self.desc.device_bytes_max)
     }
 
-    /// Returns the limit, which is computed again only if resources are away or the figures of the heap have changed.
+    /// Returns the limit. Computes it again only if resources are away or the figures of the heap have changed.
     fn limit_now(&mut self, is_missing: bool) -> u64 {
         let budget = self.heap.map(|heap| self.memory.budgets().heap(heap)).unwrap_or_default();
         let ringfence_memory::Budget { usage_bytes, budget_bytes, limit_bytes, .. } = budget;
@@ -455,8 +465,9 @@ impl<D: Device> Paging<D> {
         beyond_budget.max(budget.reserved_bytes.saturating_sub(budget.limit_bytes))
     }
 
-    /// Returns the user data of the resources that leave the device in the next commit because it has more bytes than
-    /// [`Paging::limit_bytes`], in this order, if that commit does not use them. O(resources log resources).
+    /// Returns the user data of the resources that leave the device in the next commit, in order, because paged
+    /// resources have more bytes than [`Paging::limit_bytes`]. Resources that the next commit uses do not leave.
+    /// O(resources log resources).
     #[must_use]
     pub fn to_leave(&mut self) -> Vec<u64> {
         self.read_timelines();
@@ -467,9 +478,10 @@ impl<D: Device> Paging<D> {
         items.map(|item| item.user_data).collect()
     }
 
-    /// Makes a move of a defragmentation if the moved resource is a paged one: with
-    /// [`PagingDesc::movable`], call it from the function of a `Compactor` before all other owners. Returns `false` if the
-    /// resource is not a paged one, or stays because it was written. `frame` is the frame of the pass.
+    /// Makes a move of a defragmentation if the moved resource is a paged one. With [`PagingDesc::movable`], call it
+    /// from the function of a `Compactor` before all other owners. `frame` is the frame of the pass.
+    /// Returns `false` if the resource is not a paged one, or must stay: its copy on the host is stale, or the frame
+    /// uses it already.
     ///
     /// # Errors
     /// As [`DefragPass::copy_texture`].
@@ -520,7 +532,7 @@ fn device_heap<D: Device>(memory: &Allocator<D>) -> Option<u32> {
     Some(capabilities.memory_types[memory_type as usize].heap)
 }
 
-/// Returns the error of a request, unless memory is only short at present.
+/// Returns the error of a plan, unless memory is only short at present.
 fn planned(plan: Result<Plan, Error>) -> Result<(), Error> {
     match plan {
         Err(error) if is_shortage(&error) => Ok(()),
@@ -528,7 +540,7 @@ fn planned(plan: Result<Plan, Error>) -> Result<(), Error> {
     }
 }
 
-/// Returns the subresources of a texture that can be paged.
+/// Returns the subresources of a texture, or an error if it cannot be paged.
 fn checked_parts(desc: &TextureDesc) -> Result<TextureParts, PagingError> {
     let refused = |reason| PagingError::Unsupported { format: desc.format, samples: desc.samples, reason };
     let parts = Textures::parts(desc).ok_or_else(|| refused("its subresources are unknown"))?;

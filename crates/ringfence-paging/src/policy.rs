@@ -3,13 +3,13 @@
 //! ```text
 //!   uses of a resource, in commits:   ■■■■·········■■■■·········■■■■·····?
 //!                                         └─ gap ──┘    └─ gap ──┘    └ idle
-//!   the gaps repeat  ─▶ the next use is expected one gap after the last one
+//!   the gaps repeat  ─▶ the next use is expected one gap after the last use
 //!   they do not      ─▶ the longer a resource was not used, the later its next use is expected
 //! ```
 //!
-//! The resource whose next use is expected last leaves first, as in the optimal policy (Belady), which knows the next
-//! uses. A camera on a closed path and a camera that goes back and forth both have gaps that repeat: each gap is compared
-//! with the last one but one. Resources of a lower [`Priority`] leave before all others.
+//! The resource with the latest expected next use leaves first. Belady's optimal policy does the same with the actual
+//! next uses. A camera on a closed path and a camera that goes back and forth both have gaps that repeat: each gap is
+//! compared with the two gaps before it. Resources of a lower [`Priority`] leave before those of a higher one.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -20,7 +20,7 @@ use std::cmp::Reverse;
 
 use ringfence_hal::Priority;
 
-/// Two gaps are equal if they differ by at most this part of the longer one.
+/// Two gaps are equal if they differ by at most 1 / `TOLERANCE` of the longer one.
 const TOLERANCE: u64 = 4;
 
 /// The commits that used a resource: the last one, and the gaps between uses.
@@ -28,9 +28,9 @@ const TOLERANCE: u64 = 4;
 pub(crate) struct Rhythm {
     /// The last commit that used the resource; 0 before the first use.
     last: u64,
-    /// Lengths of the last gaps in commits, the latest first; 0 if there was none.
+    /// Lengths of the last two gaps, in commits, the latest first; 0 if there was none.
     gaps: [u64; 2],
-    /// `true` if the last gap was as long as expected.
+    /// `true` if the last gap was as long as one of the two gaps before it.
     is_regular: bool,
 }
 
@@ -53,7 +53,8 @@ impl Rhythm {
     /// Returns the number of commits after `now` until the next use is expected.
     pub(crate) fn next_use(self, now: u64) -> u64 {
         let idle = now - self.last;
-        // The gap before the last one is the next one on a path there and back; on a closed path they are equal.
+        // On a path there and back, two gaps alternate, so the next gap equals the one before the last. On a closed
+        // path, all gaps are equal.
         let expected = if self.gaps[1] == 0 { self.gaps[0] } else { self.gaps[1] };
         let is_due = idle > expected + expected / TOLERANCE;
         if self.is_regular && !is_due { expected.saturating_sub(idle) } else { idle }
@@ -84,7 +85,8 @@ pub(crate) fn order(candidates: &mut [Candidate]) {
     });
 }
 
-/// Returns the number of candidates from the first one on that free at least `bytes`, and the bytes that these free.
+/// Returns the smallest number of candidates, from the first one on, that free at least `bytes`, and the bytes that
+/// these free. If all candidates free less, returns the number and the bytes of all.
 pub(crate) fn enough(candidates: &[Candidate], bytes: u64) -> (usize, u64) {
     let mut freed = 0;
     let needed = candidates.iter().take_while(|candidate| {

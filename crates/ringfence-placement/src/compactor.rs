@@ -7,8 +7,8 @@
 //!                                                                                    the next step plans anew
 //! ```
 //!
-//! The *waste* of a memory type is the free part of its blocks. The size of one average block is subtracted, because the
-//! last block of each memory type is partly free in any program.
+//! The *waste* of a memory type is the free part of its blocks. The size of one average block is subtracted, because
+//! the last block of each memory type is partly free in any program.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -27,21 +27,22 @@ use ringfence_memory::{Allocator, Frame};
 /// Maximum number of times that the rest is doubled.
 const DOUBLINGS_MAX: u32 = 4;
 
-/// When a [`Compactor`] moves resources, and how much in a frame.
+/// Conditions and limits of the moves of a [`Compactor`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CompactorDesc {
-    /// Limits of the moves of a frame: 16 MiB and 64 moves by default. Blocks that cannot be emptied are not compacted by
-    /// default, because that frees no memory.
+    /// Limits of the moves of a frame: 16 MiB and 64 moves by default. Blocks that cannot be emptied are not compacted
+    /// by default, because that frees no memory.
     pub defrag: DefragDesc,
-    /// Host time for the moves of a frame. After it, the remaining moves are planned again in a later frame. At least one
-    /// move is made. Default: 1 ms.
+    /// Host time for the moves of a frame. After it, the remaining moves are planned again in a later frame. At least
+    /// one move is tried. Default: 1 ms.
     pub time_max: Duration,
-    /// Waste of a memory type, from 0 to 1, from which resources are moved. Default: 0.1.
+    /// Smallest waste of a memory type at which resources are moved, as a part of its blocks (0 to 1). Default: 0.1.
     pub waste_min: f64,
-    /// Waste of a memory type, in bytes, from which resources are moved. Default: 32 MiB.
+    /// Smallest waste of a memory type at which resources are moved, in bytes. Both limits must be reached. Default: 32
+    /// MiB.
     pub waste_bytes_min: u64,
-    /// Number of steps after a run before the next one begins. Each run that frees no block doubles it, up to 16 times this
-    /// number. Default: 10.
+    /// Number of steps after a run before the next one begins. Each run that frees no block doubles this number, at
+    /// most to its 16-fold. A run that frees a block resets the number. Default: 10.
     pub rest_steps: u32,
 }
 
@@ -99,17 +100,17 @@ impl<D: Device> Compactor<D> {
         Self { memory: memory.clone(), desc, run: None, rest: 0, doublings: 0, finished }
     }
 
-    /// Moves some resources, if a memory type wastes too much. Calls `move_one` with the pass and the index of a move, for
-    /// each move until the time is over: the function finds the resource by the move's `user_data`, and passes it to
-    /// [`DefragPass::copy_buffer`] or [`DefragPass::copy_texture`]. It may leave the resource in place. Then records the
+    /// If a memory type wastes too much, moves some resources. Until the time is over, calls `move_one` for each move,
+    /// with the pass and the index of the move. The function finds the resource by the move's `user_data`, and passes
+    /// it to [`DefragPass::copy_buffer`] or [`DefragPass::copy_texture`], or leaves it in place. Then records the
     /// copies, even if the function panics. Does nothing while the device has to complete earlier moves first.
     ///
     /// # Errors
     /// The frame belongs to another allocator. Nothing has changed.
     ///
     /// # Safety
-    /// As for [`DefragPass::record`]: the recorder's command list is submitted as `frame`, and its commands before this call
-    /// do not use the moved resources.
+    /// As for [`DefragPass::record`]: the recorder's command list is submitted as `frame`, and its commands before this
+    /// call do not use the moved resources.
     pub unsafe fn step(
         &mut self,
         frame: &Frame,
@@ -159,8 +160,8 @@ impl<D: Device> Compactor<D> {
         self.run.is_some()
     }
 
-    /// Returns the results of all runs. Its fields about the current blocks are those of the run under way; 0 while none
-    /// is. O(blocks) while a run is under way.
+    /// Returns the results of all runs. The fields about the current blocks are those of the run under way, and 0 while
+    /// no run is. O(blocks) while a run is under way.
     #[must_use]
     pub fn statistics(&self) -> DefragStatistics {
         let now = self.run.as_ref().map_or_else(DefragStatistics::default, Defrag::statistics);
@@ -186,8 +187,8 @@ impl<D: Device> Compactor<D> {
         })
     }
 
-    /// Ends the run if it is done, and begins the rest. A run whose moves were left for lack of time ends too, without a
-    /// rest: the next one plans the remaining moves of the same block first.
+    /// Ends the run if it is done, and begins the rest. A run that left moves for lack of time ends too, without a
+    /// rest: the next run plans the remaining moves of the same block first.
     fn end_if_over(&mut self, is_late: bool) {
         let Some(run) = self.run.take_if(|run| is_late || run.state() == DefragState::Done) else { return };
         let statistics = run.statistics();

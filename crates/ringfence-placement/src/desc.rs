@@ -6,7 +6,7 @@ use crate::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
 /// sizes are common in engines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlacementDesc {
-    /// Largest size of an upload that gets a range of a buddy, in bytes.
+    /// Largest size of an upload that gets a range of a buddy (a driver buffer with a buddy allocator), in bytes.
     pub small_upload_bytes_max: u64,
     /// Largest size of an upload that gets a range of the pool, in bytes. Each larger upload gets its own driver
     /// buffer.
@@ -15,8 +15,8 @@ pub struct PlacementDesc {
     pub default_buffer_bytes_max: u64,
     /// Largest size of a texture in a pool, in bytes. A larger texture gets dedicated memory.
     pub texture_bytes_max: u64,
-    /// Largest size of a sampled texture in the pool of small textures, in bytes. Small textures need a small
-    /// alignment.
+    /// Largest size of a sampled texture in the pool of small textures, in bytes. On Direct3D 12, small textures need
+    /// only a small alignment.
     pub small_texture_bytes_max: u64,
     /// Size of a page of fast constants, in bytes; a power of two.
     pub fast_page_bytes: u64,

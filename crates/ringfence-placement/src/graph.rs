@@ -3,7 +3,7 @@
 //! ```text
 //!   texture ┬ a pass of a graph is given ── its transient allocator
 //!           └ none ─────────────────────── the policy: [`Placement::create_texture`]
-//!   buffer ─┬ dynamic ──────────────────── the upload heap, in either case
+//!   buffer ─┬ dynamic ──────────────────── the policy: upload memory
 //!           └ else ────────────────────── as a texture
 //! ```
 //!
@@ -27,7 +27,7 @@ pub type ProvidedBuffer<D> = Provided<BufferLocation<D>, TransientBuffer>;
 pub type ProvidedTexture<D> = Provided<TextureLocation<D>, TransientTexture>;
 
 impl<P, T> Provided<P, T> {
-    /// Returns the location from the policy; `None` if a transient allocator created the resource.
+    /// Returns the location from the policy. Returns `None` if a transient allocator created the resource.
     #[must_use]
     pub fn placed(self) -> Option<P> {
         match self {
@@ -36,7 +36,7 @@ impl<P, T> Provided<P, T> {
         }
     }
 
-    /// Returns the handle from a transient allocator; `None` if the policy created the resource.
+    /// Returns the handle from a transient allocator. Returns `None` if the policy created the resource.
     #[must_use]
     pub fn transient(self) -> Option<T> {
         match self {

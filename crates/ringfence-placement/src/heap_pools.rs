@@ -1,7 +1,7 @@
 //! Pools in which each request gets a separate driver object, placed in a heap of the pool.
 //!
-//! The memory type and the class of an object are known only after the driver has measured it, so a pool has a part for
-//! each combination; on most devices only one part is used. Objects that need a larger alignment than
+//! The memory type and the class of an object are known only after the driver has measured it. A pool therefore has a
+//! part for each combination. On most devices only one part is used. Objects that need a larger alignment than
 //! [`COMMON_ALIGNMENT`] have separate parts, because on Direct3D 12 the heap itself must be aligned for multisampled
 //! objects.
 

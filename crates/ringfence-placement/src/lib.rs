@@ -12,10 +12,11 @@
 //!   fast constants ───── 64 KiB pages from separate buddies: [`FastConstants`](crate::FastConstants)
 //! ```
 //!
-//! The thresholds are the defaults of [`PlacementDesc`]. A location records the part of the policy that serves it
-//! ([`Route`]), and its [`LocationKind`] determines how it is released. A release is deferred by sync points, not by a
-//! number of frames: the location is kept until all submissions that had begun are complete. [`Placement::end_frame`]
-//! reclaims, and destroys blocks that were empty for [`PlacementDesc::idle_frames`].
+//! A *buddy* is a driver buffer that a buddy allocator divides into ranges. The thresholds are the defaults of
+//! [`PlacementDesc`]. A location records the part of the policy that serves it ([`Route`]), and its [`LocationKind`]
+//! determines how it is released. A release is deferred by sync points, not by a number of frames: the location is kept
+//! until all submissions that had begun are complete. [`Placement::end_frame`] reclaims, and destroys blocks that were
+//! empty for [`PlacementDesc::idle_frames`].
 //!
 //! [`Allocator::create_buffer`](ringfence_memory::Allocator::create_buffer) chooses the memory itself and requires
 //! fewer decisions of the caller. This policy is for programs that separate resources by use, as engines do, or that

@@ -145,7 +145,8 @@ impl<D: Device> BufferLocation<D> {
         self.buffer.is_mapped()
     }
 
-    /// Returns a pointer to the first byte if the host can write to the location without flushes; otherwise `None`.
+    /// If the host can write to the location without flushes, returns a pointer to the first byte. Otherwise returns
+    /// `None`.
     pub(crate) fn plainly_mapped(&self) -> Option<Mapped> {
         let capabilities = self.buffer.shared().device.capabilities();
         self.buffer.mapped_base().filter(|_| !capabilities.needs_flush(self.memory_type()))
@@ -244,7 +245,7 @@ impl<D: Device> TextureLocation<D> {
         &self.texture
     }
 
-    /// Returns the texture by value. Dropping it releases it as dropping the location does.
+    /// Returns the texture by value. The drop of the texture releases it, like the drop of the location.
     #[must_use]
     pub fn into_texture(self) -> Texture<D> {
         self.texture

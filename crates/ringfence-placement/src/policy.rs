@@ -151,7 +151,8 @@ impl<D: Device> Placement<D> {
     /// Creates a texture in the pool of its kind.
     ///
     /// # Errors
-    /// As [`Placement::create_buffer`].
+    /// The description is invalid or not supported, there is no memory, or the driver failed. After an error, nothing
+    /// has changed.
     #[track_caller]
     pub fn create_texture(&self, desc: &TextureDesc, name: &str) -> Result<TextureLocation<D>, Error> {
         self.inner.create_texture(desc, name)
@@ -160,7 +161,7 @@ impl<D: Device> Placement<D> {
     /// As [`Placement::create_texture`], from the API's own description (which may have a clear value).
     ///
     /// # Errors
-    /// As [`Placement::create_buffer`].
+    /// As [`Placement::create_texture`].
     #[track_caller]
     pub fn create_texture_as(
         &self,
@@ -175,7 +176,8 @@ impl<D: Device> Placement<D> {
     /// row pitch that the device requires. Also returns the regions to copy, one for each subresource.
     ///
     /// # Errors
-    /// As [`Placement::create_buffer`].
+    /// The errors of [`Placement::create_texture`]. The texture is multisampled, has both depth and stencil, or has too
+    /// many subresources.
     #[track_caller]
     pub fn create_readback_texture(
         &self,
@@ -260,9 +262,9 @@ impl<D: Device> Placement<D> {
         AliasedHeap::new(self.shared(), like, bytes, name)
     }
 
-    /// Ends a frame: frees retired resources that the device no longer uses, then destroys blocks of the upload,
-    /// texture and default-buffer allocators that were empty for [`PlacementDesc::idle_frames`]. Never waits for the
-    /// GPU.
+    /// Ends a frame: frees at most [`PlacementDesc::reclaim_objects_max`] retired resources that the device no longer
+    /// uses, then destroys blocks of the upload, texture and default-buffer allocators that were empty for
+    /// [`PlacementDesc::idle_frames`]. Never waits for the GPU.
     pub fn end_frame(&self) -> Reclaimed {
         let (inner, shared) = (&*self.inner, self.shared());
         let mut reclaimed = shared.reclaim(inner.desc.reclaim_objects_max);

@@ -40,9 +40,9 @@ pub(super) struct Block<D: Device> {
     /// Offset of the block's first byte in the memory, in bytes.
     pub(super) base: u64,
     pub(super) mapped: Option<Mapped>,
-    /// Device address of the block's first byte; `None` for a heap, or for a buffer without an address.
+    /// Device address of the block's first byte, or `None` for a heap and for a buffer without an address.
     pub(super) address: Option<u64>,
-    /// Description of the block's buffer; `None` for a heap.
+    /// Description of the block's buffer, or `None` for a heap.
     pub(super) desc: Option<BufferDesc>,
 }
 
@@ -78,13 +78,13 @@ pub(super) struct InPool<D: Device> {
     pub(super) place: Place<D>,
     /// Offset of the first byte in the block, in bytes.
     pub(super) offset: u64,
-    /// The buffer of the block; `None` for a heap.
+    /// The buffer of the block, or `None` for a heap.
     pub(super) shared_buffer: Option<RawBuffer<D>>,
     /// Host pointer to the first byte, if the block is mapped.
     pub(super) mapped: Option<Mapped>,
     /// Device address of the first byte, if the block has one.
     pub(super) address: Option<u64>,
-    /// Description of the block's buffer; `None` for a heap.
+    /// Description of the block's buffer, or `None` for a heap.
     pub(super) desc: Option<BufferDesc>,
 }
 

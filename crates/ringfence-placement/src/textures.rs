@@ -130,7 +130,8 @@ impl<D: Device> Inner<D> {
     }
 }
 
-/// Returns the next common multiple of an alignment and of the size of a block, in bytes; `u64::MAX` on overflow.
+/// Returns the next common multiple of an alignment and of the size of a block, in bytes. Returns `u64::MAX` on
+/// overflow.
 fn next_multiple(bytes: u64, alignment: u64, block: u64) -> u64 {
     bytes.checked_next_multiple_of(common_alignment(alignment.max(1), block.max(1))).unwrap_or(u64::MAX)
 }

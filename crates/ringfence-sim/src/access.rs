@@ -22,8 +22,8 @@ pub(super) struct Placed {
     pub(super) space_label: Label,
 }
 
-/// Returns the rule that this use of a buffer breaks; `None` if it breaks none. Does not check the location of the
-/// buffer.
+/// Returns the rule that this use of a buffer breaks. Returns `None` if it breaks none. Does not check the location of
+/// the buffer.
 fn misused(desc: BufferDesc, range: BufferRange, usage: Option<BufferUsage>) -> Option<(HazardKind, &'static str)> {
     if range.size == 0 {
         Some((HazardKind::Misuse, "a range of size 0"))
@@ -44,8 +44,8 @@ impl State {
         self.report(hazard.detail("a slot that does not exist or is empty"));
     }
 
-    /// Returns a buffer or texture with its location. Reports a hazard and returns `None` if the resource or its memory
-    /// is not alive.
+    /// Returns a buffer or texture with its location. Reports a hazard and returns `None` unless the resource is alive
+    /// and placed and its memory is alive.
     pub(super) fn placed(&mut self, what: What, id: u64) -> Option<Placed> {
         let held = self.resources.get(&id).filter(|held| held.label.what == what);
         let Some((held, (memory, base))) = held.and_then(|held| Some((held, held.location?))) else {
@@ -60,8 +60,11 @@ impl State {
         Some(Placed { shape, memory, base, label, space_label: object.label.clone() })
     }
 
-    /// Returns the bytes of a buffer range. Reports a hazard and returns `None` unless the buffer is alive, placed,
-    /// large enough, and has `usage`.
+    /// Returns the bytes of a buffer range. Reports a hazard and returns `None` unless:
+    ///
+    /// - the buffer is alive and placed, and its memory is alive;
+    /// - the range is not empty and is inside the buffer, and for a sparse buffer, inside one bound page;
+    /// - the buffer has `usage`, if this is not `None`.
     pub(super) fn buffer_access(
         &mut self,
         range: BufferRange,
@@ -108,8 +111,8 @@ impl State {
         Some(vec![slot, Access { writes: used.writes, ..shown }])
     }
 
-    /// Returns the label of the resource or memory of a descriptor if it is no longer alive; otherwise `None`. Samplers
-    /// have neither.
+    /// Returns the label of the resource or memory of a descriptor if that resource or memory is no longer alive.
+    /// Returns `None` otherwise, and for samplers.
     fn dead_behind(&self, shown: &Access) -> Option<Label> {
         let Label { what, id, .. } = shown.label;
         if what == What::DescriptorHeap {
@@ -138,8 +141,7 @@ impl State {
         Some(step)
     }
 
-    /// Returns the bytes of a range of a sparse buffer. The range must be inside one page. Otherwise like
-    /// [`State::buffer_access`].
+    /// Returns the bytes of a range of a sparse buffer, like [`State::buffer_access`].
     pub(super) fn sparse_access(
         &mut self,
         range: BufferRange,
@@ -167,7 +169,7 @@ impl State {
         self.refuse(wrong.0, label, wrong.1)
     }
 
-    /// Checks the layout of texels in a buffer. Reports an invalid layout and returns `None`.
+    /// Checks the layout of texels in a buffer. If the layout is invalid, reports a hazard and returns `None`.
     pub(super) fn check_layout(
         &mut self,
         buffer: Buffer,

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 /// Way in which a command uses bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum How {
-    /// By a kernel. A kernel is not ordered with other commands.
+    /// By a kernel. Only barriers order a kernel with other commands.
     Kernel,
     /// By a copy or a fill. Copies and fills of one resource run in the order of their commands.
     Copy,
@@ -31,7 +31,8 @@ pub(super) enum How {
 struct Past {
     access: Access,
     how: How,
-    /// `true` if it is separated from later kernels that use the same resource.
+    /// `true` if it is separated from later kernels that use the same resource. Has an effect only if this use is by a
+    /// kernel.
     is_flushed: bool,
     /// `true` if it is separated from every later use of the same resource.
     is_changed: bool,
@@ -81,15 +82,17 @@ impl Overlaps {
         }
     }
 
-    /// Returns the indices of the uses that end before `access` begins: each use that a barrier separates from
-    /// `access`, and all uses that had ended before such a use began.
+    /// Returns the indices of the uses that end before `access` begins:
+    ///
+    /// - each use that is separated from `access`, by a barrier or because both are copies or fills of one resource;
+    /// - all uses that had ended before such a use began.
     fn behind(&self, access: &Access, how: How) -> BTreeSet<usize> {
         let apart = self.0.iter().enumerate().filter(|(_, past)| past.is_apart_from(access, how));
         apart.flat_map(|(at, past)| past.behind.iter().copied().chain([at])).collect()
     }
 
-    /// Returns an earlier use of the same bytes that conflicts with `access`; `None` if barriers separate all of them.
-    /// `behind` has the uses that end before `access` begins.
+    /// Returns an earlier use of the same bytes that conflicts with `access`. Returns `None` if there is none. `behind`
+    /// has the uses that end before `access` begins.
     fn clash(&self, access: &Access, behind: &BTreeSet<usize>) -> Option<&Access> {
         let clash = |(at, past): &(usize, &Past)| {
             let other = &past.access;

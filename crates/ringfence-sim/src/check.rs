@@ -10,8 +10,8 @@ use super::texels::{Part, TexelCopy};
 use ringfence_hal::record::TexelRegion;
 
 impl State {
-    /// Returns the steps of a command. Copies and fills of sparse resources have one step per page, copies of texels
-    /// one per slice, and most other commands one step.
+    /// Returns the steps of a command. Commands on several pages, slices or subresources have several steps. Invalid
+    /// commands, and commands that take effect at submission, have none.
     pub(super) fn steps(&mut self, command: Command, uses: &mut Uses) -> Vec<Step> {
         let layout = |region: &TexelRegion| BufferLayout { offset: region.buffer_offset, row_bytes: region.row_bytes };
         match command {
@@ -59,7 +59,8 @@ impl State {
         }
     }
 
-    /// Returns the step of a kernel and adds its accesses to `uses`. Reports an invalid kernel and returns `None`.
+    /// Returns the step of a kernel and adds its accesses to `uses`. If the kernel is invalid, reports a hazard and
+    /// returns `None`.
     fn check_kernel(&mut self, kernel: Kernel, uses: &mut Uses) -> Option<Step> {
         let Kernel { reads, writes, descriptors, run } = kernel;
         let reads: Option<Vec<_>> = reads.into_iter().map(|range| self.buffer_access(range, None, false)).collect();

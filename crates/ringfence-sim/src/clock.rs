@@ -2,9 +2,10 @@
 //! work of different queues.
 //!
 //! ```text
-//!   submit, completed, each step of wait ──▶ a tick: visits every queue, in random order;
-//!                                            a selected queue runs some or all commands of its next submission,
-//!                                            if its waits are reached; the last command signals
+//!   submit, completed, advance, each step of wait ──▶ a tick: visits every queue, from a random one on;
+//!                                                     a selected queue runs some or all steps of its next
+//!                                                     submission, if the waits of the submission are reached;
+//!                                                     after the last step, the submission signals its fence
 //! ```
 
 use super::barrier::{How, Overlaps};
@@ -229,7 +230,7 @@ impl State {
         bytes
     }
 
-    /// Writes the result of a kernel to the range that the kernel declared. Further bytes are dropped.
+    /// Writes the result of a kernel to the range that the kernel declared. Bytes beyond the range are dropped.
     fn store(&mut self, access: &Access, bytes: &[u8]) {
         let size = (access.range.end - access.range.start).min(bytes.len() as u64);
         if let Some(object) = self.memories.get_mut(&access.space) {

@@ -7,11 +7,11 @@ use ringfence_hal::transfer::{ClearTexel, SubresourceRange, TextureBoxCopy, Text
 use std::fmt;
 
 /// A command of a submission. Its ranges are checked at submission. If they are invalid, the device reports a hazard
-/// and skips the command.
+/// and skips the command (in a sparse buffer, only the invalid pages).
 ///
 /// Buffers and textures are resolved to memory addresses at submission, as in a real command list. (Descriptors of
-/// kernels are resolved at execution.) If the memory is freed or reused before the command executes, the command
-/// accesses the new contents.
+/// kernels are resolved at execution.) If the memory is reused before the command executes, the command accesses the
+/// new contents. If the memory is freed, reads return poison and writes have no effect.
 #[derive(Debug)]
 pub enum Command {
     /// Copies bytes between buffers.
@@ -101,7 +101,7 @@ pub enum Command {
         /// The array layer.
         layer: u32,
     },
-    /// Clears a whole render target or depth buffer: sets every byte to one value, as a clear of its view does.
+    /// Sets every byte of a render target or depth buffer to one value. Stands for a clear of its view.
     Clear {
         /// The texture.
         texture: Texture,
@@ -114,7 +114,8 @@ pub enum Command {
         /// The texture.
         texture: Texture,
     },
-    /// Clears subresources of a texture to a value. On a strict device, the texture must be a target.
+    /// Clears subresources of a texture to a value. On a strict device ([`Profile::strict`](super::Profile::strict)),
+    /// the texture must be a target.
     ClearTexels {
         /// The texture.
         texture: Texture,
@@ -125,7 +126,8 @@ pub enum Command {
     },
     /// Copies a box of texels of one aspect between textures.
     CopyTexels(TextureBoxCopy<Texture>),
-    /// Resolves layers of a multisampled texture: to the average of the samples, or to the first one of integers.
+    /// Resolves layers of a multisampled texture: to the average of the samples, or for integer formats, to the first
+    /// sample.
     ResolveTexels(TextureResolve<Texture>),
     /// Makes a mip level from the previous one in all layers, by linear filtering.
     BlitMip {
@@ -136,7 +138,10 @@ pub enum Command {
     },
     /// Runs a host closure instead of a shader.
     Kernel(Kernel),
-    /// Orders the commands before it and after it. Has an effect only if the device checks barriers.
+    /// Orders the commands before it and after it. Without
+    /// [`SimOptions::watches_barriers`](super::SimOptions::watches_barriers), only an aliasing barrier has an effect:
+    /// its `after` resource counts as written, and if this is a target on a strict device, it must be initialised
+    /// again.
     Barrier(Barrier),
     /// Releases resources to another queue family. They keep their contents.
     Release {
@@ -147,8 +152,8 @@ pub enum Command {
         /// The queue family that will acquire the resources.
         to: u32,
     },
-    /// Acquires resources that a queue of another family has released. The submission must wait for the one with the
-    /// release.
+    /// Acquires resources that a queue of another family has released. The submission must wait for the submission with
+    /// the release.
     Acquire {
         /// The buffers.
         buffers: Vec<Buffer>,
@@ -195,7 +200,8 @@ impl From<Texture> for Resource {
 pub enum Barrier {
     /// Separates all commands (a memory barrier of Vulkan for all stages).
     All,
-    /// Separates kernels that use this resource. If `None`, separates all kernels (`D3D12_RESOURCE_BARRIER_TYPE_UAV`).
+    /// Separates the kernels that use this resource (`D3D12_RESOURCE_BARRIER_TYPE_UAV`). With `None`, does so for each
+    /// resource.
     UnorderedAccess(Option<Resource>),
     /// Separates earlier uses of `before` from later uses of `after` (`D3D12_RESOURCE_BARRIER_TYPE_ALIASING`).
     Aliasing {
@@ -217,8 +223,8 @@ pub struct BufferLayout {
     pub row_bytes: u64,
 }
 
-/// A rectangle of texels in one mip level of one array layer. Of a texture with several aspects or depth slices, it
-/// refers to the first.
+/// A rectangle of texels in one mip level of one array layer. If the texture has several aspects or depth slices, the
+/// rectangle is in the first one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextureRegion {
     /// The mip level.
@@ -313,7 +319,8 @@ impl fmt::Debug for Kernel {
 }
 
 /// Memory of a running [`Kernel`]: a copy of each range, in the order of declaration. When the kernel ends, the bytes
-/// in `writes` are copied back, and so are the bytes in `descriptors` for each [`DescriptorUse::writes`].
+/// in `writes` are copied back, and so are the bytes in `descriptors` of each use that writes
+/// ([`DescriptorUse::writes`]).
 #[derive(Debug)]
 pub struct KernelMemory {
     /// The bytes of [`Kernel::reads`].

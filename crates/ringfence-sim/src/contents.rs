@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Only ranges of memory in which resources may share bytes are tracked, and only accesses by queues. The state has two
-//! parts: for each byte, the resource that wrote it last; for each resource, the bytes that it wrote and another
+//! parts: for each byte, the resource that wrote it last; for each resource, the bytes that it wrote and that another
 //! resource has overwritten since then.
 //!
 //! A resource that was never written may be read without a hazard: it may be an alias that intentionally reads the
@@ -92,7 +92,7 @@ fn cut<T: Ranged>(list: &mut Vec<T>, range: &Range<u64>, wanted: impl Fn(&T) -> 
 
 impl Contents {
     /// Records that resource `by` has written `range` in submission `when`. `is_before(a, b)` returns `true` if
-    /// submission `a` ended before `b` began.
+    /// submission `a` is `b` or ended before `b` began.
     fn take(&mut self, range: &Range<u64>, by: &Label, when: Key, is_before: impl Fn(Key, Key) -> bool) {
         cut(&mut self.lost, range, |lost| lost.of == by.id);
         for over in cut(&mut self.written, range, |_| true) {
@@ -109,8 +109,8 @@ impl Contents {
         }
     }
 
-    /// Returns a resource that has overwritten contents of resource `of` inside `range`, and the overwritten range;
-    /// `None` if all contents are intact.
+    /// Returns a resource that has overwritten contents of resource `of` inside `range`, in submission `when` or in one
+    /// that ended before it. Also returns the overwritten range. Returns `None` if there is no such resource.
     fn lost(
         &self,
         range: &Range<u64>,
@@ -140,7 +140,7 @@ impl Contents {
 pub(super) struct SharedUses(Vec<Access>);
 
 impl SharedUses {
-    /// Adds the accesses of one command, reads before writes.
+    /// Adds the accesses of one command to shared bytes, reads before writes.
     pub(super) fn add(&mut self, state: &State, uses: &[Access]) {
         for writes in [false, true] {
             let of = uses.iter().filter(|access| access.writes == writes && state.shares_bytes(access));

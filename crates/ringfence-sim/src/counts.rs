@@ -5,7 +5,7 @@
 pub struct CallCounts {
     /// Allocations of memory objects. Includes calls of `dedicate`, imports and failed attempts.
     pub allocate_memory: u64,
-    /// Memory objects freed.
+    /// Calls that free memory objects, imports or handles. Includes invalid calls.
     pub free_memory: u64,
     /// Calls of `prepare` and `make_sparse` for buffers.
     pub create_buffer: u64,
@@ -15,7 +15,7 @@ pub struct CallCounts {
     pub create_texture: u64,
     /// Textures destroyed or discarded.
     pub destroy_texture: u64,
-    /// Resources bound to memory. Includes calls of `dedicate`.
+    /// Calls of `place`, also by `dedicate`. Includes failed calls.
     pub place: u64,
     /// Buffers and textures that were recycled: passed to a new owner instead of destroyed.
     pub recycle: u64,

@@ -1,5 +1,5 @@
 //! Descriptor heaps. Each slot refers to a range of memory for kernels. As on real devices, a slot contains an address,
-//! which is resolved when the kernel runs. If the slot was overwritten too early, the kernel uses wrong bytes, and a
+//! and a kernel reads the slot when it runs. If the slot was overwritten too early, the kernel uses wrong bytes, and a
 //! hazard is reported.
 //!
 //! ```text
@@ -60,7 +60,8 @@ impl Device {
         self.with(|state| state.add_heap(None, slots, name))
     }
 
-    /// Writes a buffer range to a slot; `None` clears the slot. Reports a hazard if pending work uses the slot.
+    /// Writes a buffer range to a slot; `None` clears the slot. An invalid range is reported as a hazard, and clears
+    /// the slot. Also reports a hazard if pending work uses the slot.
     pub fn write_descriptor(&self, heap: DescriptorHeap, slot: u32, view: Option<BufferRange>) {
         self.with(|state| {
             let view = view.and_then(|range| state.buffer_access(range, None, true));
@@ -207,7 +208,8 @@ impl State {
         DescriptorHeap(id)
     }
 
-    /// Returns the bytes that a view refers to. If they do not exist, reports a hazard and returns `None`.
+    /// Returns the bytes that a view refers to. If the resource is not alive or the range is invalid, reports a hazard
+    /// and returns `None`.
     fn view_access(&mut self, heap: DescriptorHeap, slot: u32, view: &View) -> Option<Access> {
         match *view {
             View::Buffer(range) => self.buffer_access(range, None, true),
@@ -221,8 +223,8 @@ impl State {
         }
     }
 
-    /// Returns the bytes of a range with a kind of view. Reports a hazard if an offset is not aligned for this kind:
-    /// the offset in the buffer (Vulkan's rule) or in the memory (Direct3D 12's rule).
+    /// Returns the bytes of a range with a kind of view. If the offset in the buffer (Vulkan's rule) or in the memory
+    /// (Direct3D 12's rule) is not aligned for this kind, reports a hazard and returns `None`.
     fn shown_access(&mut self, range: BufferRange, kind: BufferViewKind) -> Option<Access> {
         let access = self.buffer_access(range, None, true)?;
         let Capabilities { constant_alignment, storage_alignment, texel_alignment, .. } = self.profile.capabilities;

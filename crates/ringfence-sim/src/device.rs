@@ -66,8 +66,8 @@ impl Device {
         self.with(|state| state.submit(queue, waits, commands, signal))
     }
 
-    /// Advances the clock, so that work may run. The host does not learn this: the work stays pending until a fence is
-    /// read.
+    /// Advances the clock by `ticks` ticks, so that work may run. The work stays pending until the host reads a fence,
+    /// because until then the host does not know that the work has run.
     pub fn advance(&self, ticks: u64) {
         self.with(|state| (0..ticks).for_each(|_| state.tick()));
     }
@@ -90,12 +90,13 @@ impl Device {
 
     /// Sets the queue family of a queue; the default is 0. Resources that the queue's work uses belong to that family
     /// until they are released ([`Command::Release`]), as with Vulkan's exclusive sharing mode. A use by another family
-    /// is reported as [`HazardKind::NotOwned`](super::HazardKind::NotOwned).
+    /// is reported as [`HazardKind::NotOwned`](super::HazardKind::NotOwned), unless it overwrites the whole resource.
     pub fn set_family(&self, queue: usize, family: u32) {
         self.with(|state| state.queues.set_family(queue, family));
     }
 
-    /// Loses the device. Its pending work is discarded, and all calls that can fail return [`DeviceError::Lost`].
+    /// Loses the device. Its pending work is discarded. Later submissions, and later calls of the driver's traits that
+    /// wait, access memory, or create or place an object, return [`DeviceError::Lost`].
     pub fn lose_device(&self) {
         self.with(State::lose);
     }
@@ -134,19 +135,20 @@ impl Device {
         });
     }
 
-    /// Returns `true` if the memory is evicted, `false` if it is resident; `None` if it does not exist.
+    /// Returns `true` if the memory is evicted, and `false` if it is resident. Returns `None` if the memory does not
+    /// exist.
     #[must_use]
     pub fn is_evicted(&self, memory: &Memory) -> Option<bool> {
         self.with(|state| state.memories.get(&memory.0).map(|object| object.is_evicted))
     }
 
-    /// Returns the priority of memory; `None` if the memory does not exist.
+    /// Returns the priority of memory. Returns `None` if the memory does not exist.
     #[must_use]
     pub fn priority(&self, memory: &Memory) -> Option<Priority> {
         self.with(|state| state.memories.get(&memory.0).map(|object| object.priority))
     }
 
-    /// Returns the description of a buffer; `None` if the buffer is not alive.
+    /// Returns the description of a buffer. Returns `None` if the buffer is not alive.
     #[must_use]
     pub fn buffer_desc(&self, buffer: Buffer) -> Option<BufferDesc> {
         self.with(|state| match state.resources.get(&buffer.0)?.shape {
@@ -155,7 +157,7 @@ impl Device {
         })
     }
 
-    /// Returns the description of a texture, including its clear value; `None` if the texture is not alive. For
+    /// Returns the description of a texture, including its clear value. Returns `None` if the texture is not alive. For
     /// assertions: the call is not counted in [`Device::calls`].
     #[must_use]
     pub fn texture_desc(&self, texture: &Texture) -> Option<TextureDesc> {
@@ -188,7 +190,8 @@ impl Device {
     }
 }
 
-/// Waits for this time: sleeps while the system's timer is exact enough, and spins for the rest.
+/// Waits for this time: sleeps for all but the last 100 µs, which the system's timer could exceed, and spins for the
+/// rest.
 fn spend(time: Duration) {
     const SLEEP_ERROR: Duration = Duration::from_micros(100);
     let start = Instant::now();

@@ -1,7 +1,9 @@
-//! The driver calls of the simulated device: each call takes the lock, does its work and reports hazards.
+//! The driver calls of the simulated device: each call that uses the device's state takes the lock, does its work and
+//! reports hazards.
 //!
 //! The functions of the traits are `unsafe`, because real drivers trust their callers. This device checks its arguments
-//! instead and reports each mistake as a hazard. Callers are responsible only for their accesses to mapped memory.
+//! instead, and reports each mistake as a hazard or returns an error. Callers are responsible only for their accesses
+//! to mapped memory.
 
 use super::device::Device;
 use super::hazard::HazardKind;
@@ -188,8 +190,8 @@ unsafe impl Create<Buffers> for Device {
         info.usage.contains(BufferUsage::DEVICE_ADDRESS)
     }
 
-    /// Returns the number of the memory above 40 bits of offset. Live resources at different locations therefore have
-    /// different addresses.
+    /// Returns the number of the memory, shifted left by 40 bits, plus the offset. Live resources at different
+    /// locations therefore have different addresses.
     unsafe fn address(&self, object: &Buffer) -> u64 {
         self.with(|state| {
             let location = state.resources.get(&object.0).and_then(|held| held.location);

@@ -8,8 +8,8 @@
 //!
 //! All queues are in family 0 until [`Device::set_family`](super::Device::set_family) changes that. Ownership follows
 //! the order of submission, so a release must be submitted before its acquire. The release must also execute before the
-//! acquire. As with all work on different queues, a fence must order the two, and the hazard finder checks that. Uses
-//! through descriptors are not checked.
+//! acquire: a fence must order the two. A missing fence is found only if other commands of both queues use the same
+//! bytes (see `QueueConflict`). The ownership of resources that are used through descriptors is not checked.
 
 use super::command::{BufferRange, Command};
 use super::hazard::{Hazard, HazardKind};
@@ -137,7 +137,7 @@ impl State {
     }
 
     /// Returns `Overwrite` if the command writes all of a texture that has one subresource. A write to a texture with
-    /// several leaves the contents of the others, which must be kept.
+    /// several subresources leaves the contents of the others, which must be kept.
     fn texture_write(&self, texture: Texture, part: Option<Part>) -> Use {
         let is_all = self.texture_desc(texture).zip(part).is_some_and(|(desc, part)| part.is_all_of(&desc));
         if is_all { Use::Overwrite } else { Use::Content }

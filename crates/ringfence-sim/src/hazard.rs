@@ -14,13 +14,13 @@ pub struct Hazard {
     pub resource: Label,
     /// The second object, if two objects conflict.
     pub other: Option<Label>,
-    /// The memory of the object; `None` if it has none.
+    /// The memory or descriptor heap that is affected; `None` if the hazard is not about a range.
     pub memory: Option<Label>,
-    /// Affected range of that memory, in bytes (of a descriptor heap, in slots).
+    /// Affected range of `memory`, in bytes (of a descriptor heap, in slots). Empty if `memory` is `None`.
     pub range: Range<u64>,
     /// The pending work that still uses the object.
     pub pending: Option<PendingWork>,
-    /// The queue of the new work, if new work caused the conflict.
+    /// The queue of the work that caused the hazard; `None` if the host caused it.
     pub queue: Option<usize>,
     /// Further explanation; empty if the kind says enough.
     pub detail: &'static str,
@@ -33,7 +33,7 @@ pub struct PendingWork {
     pub queue: usize,
     /// The fence that the work signals.
     pub fence: Fence,
-    /// The value that the work signals. The program had to wait until `fence` reaches `value`.
+    /// The value that the work signals. The program must wait until `fence` reaches this value.
     pub value: u64,
     /// `true` if the work writes the object.
     pub writes: bool,
@@ -45,7 +45,7 @@ pub struct PendingWork {
 pub enum HazardKind {
     /// Memory was freed, which also unmaps it, while pending work uses it.
     FreedWhilePending,
-    /// An object was destroyed while pending work uses it.
+    /// An object was destroyed or recycled while pending work uses it.
     DestroyedWhilePending,
     /// The host wrote bytes that pending work reads or writes.
     HostWriteWhilePending,
@@ -71,9 +71,9 @@ pub enum HazardKind {
     TooClose,
     /// Memory was freed while it still contains a resource.
     FreedUnderResource,
-    /// An object was used that is destroyed, freed, or was never created.
+    /// An object was used that is destroyed, freed, not placed, or was never created.
     Stale,
-    /// A range extends beyond the end of its object.
+    /// A range extends beyond the end of its object, or a descriptor slot does not exist or is empty.
     OutOfRange,
     /// An offset, a size or a row does not have the alignment that the device requires.
     Unaligned,

@@ -52,8 +52,8 @@ pub(super) fn texture_requirements(profile: &Profile, desc: &TextureDesc) -> Res
     })
 }
 
-/// Returns the uses of a format. Textures are checked as at their creation; every colour format without blocks can be in
-/// buffers.
+/// Returns the uses of a format. Textures are checked as at their creation. Every colour format that is not
+/// block-compressed can be in buffers.
 pub(super) fn format_support(format: Format) -> FormatSupport {
     let (width, height) = (64, 64);
     let mut found = FormatSupport::of_textures(format, |usage, samples| {
@@ -141,7 +141,8 @@ impl Subresource {
     }
 }
 
-/// Returns the location of one aspect of a mip level of an array layer; `None` if the texture has no such subresource.
+/// Returns the location of one aspect of a mip level of an array layer. Returns `None` if the texture has no such
+/// subresource.
 pub(super) fn subresource(
     profile: &Profile,
     desc: &TextureDesc,

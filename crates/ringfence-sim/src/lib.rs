@@ -1,24 +1,24 @@
-//! A simulated GPU. Its queues run work late and in an order of their own. It reports mistakes of the program that uses
-//! it.
+//! A simulated GPU. Each queue runs its work in order but late, so work of different queues may run in any order. The
+//! GPU reports mistakes of the program that uses it.
 //!
 //! ```text
 //!   your program ──▶ ringfence ──▶ Device ──▶ hazards(): the object that was reused too early, the work that uses
-//!        │                           ▲                    it, and the sync point that should have been waited for
+//!        │                           ▲                    it, and the sync point that the program must wait for
 //!        └──── submit(queue, waits, commands, signal)
 //!
 //!   host view ──flush──▶ device view ◀──copies, fills, kernels── queue 0   under one seeded clock: the same seed
 //!   (mapped memory)      (GPU bytes)  ◀─────────────────────────── queue 1   and calls give the same bytes and hazards
 //! ```
 //!
-//! - *Late execution*: the seeded clock decides when work runs, at each submission, poll or wait. If memory is reused
+//! - *Late execution*: at each submission, poll or wait, the seeded clock decides which work runs. If memory is reused
 //!   too early, it therefore contains wrong bytes, as on a real GPU.
 //! - *Simulated time*: a wait advances simulated time until its fence is reached. If no more work can run, the wait
 //!   ends early, so a wait for a value that is never signalled does not hang. Calls take real time only with
 //!   [`SimOptions::spends_time`].
-//! - *Hazards*: work counts as pending until the host has read a fence value that proves its end. A mistake is
-//!   therefore found even if the work has already run. [`HazardKind`] lists the kinds of mistakes.
+//! - *Hazards*: work counts as pending until the host has read a fence value that proves that the work has ended. A
+//!   mistake is therefore found even if the work has already run. [`HazardKind`] lists the kinds of mistakes.
 //! - *Profiles*: [`Profile`] has memory heaps, memory types, limits and alignments of five devices, and the costs of
-//!   their driver calls ([`Device::calls`]).
+//!   their driver calls ([`Device::calls`] adds up the costs).
 //!
 //! Memory is allocated through [`ringfence_hal`]. Work is submitted through this crate:
 //!

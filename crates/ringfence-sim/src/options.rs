@@ -5,7 +5,7 @@
 pub struct SimOptions {
     /// Seed of the clock's random numbers.
     pub seed: u64,
-    /// Number of queues, at least 1.
+    /// Number of queues; 0 counts as 1.
     pub queues: usize,
     /// Average number of ticks until a queue runs next. With 1, every ready queue runs at every tick.
     pub lateness: u32,
@@ -15,8 +15,9 @@ pub struct SimOptions {
     pub poison: u8,
     /// `true` if calls take the time that the profile defines; `false` if this time is only counted.
     pub spends_time: bool,
-    /// `true` if the device checks barriers: two commands of one submission that use the same bytes must then be
-    /// separated by [`Command::Barrier`](super::Command::Barrier).
+    /// `true` if the device checks barriers: if two commands of one submission use the same bytes and one of them
+    /// writes, a [`Command::Barrier`](super::Command::Barrier) must then separate them. Copies and fills of one
+    /// resource need no barrier between them.
     pub watches_barriers: bool,
 }
 

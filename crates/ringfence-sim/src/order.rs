@@ -6,9 +6,10 @@
 //!   queue 1   t1 ───────── t2 waits (f, 5)                 s3 and t2 are not ordered
 //! ```
 //!
-//! The host has a clock too, which `completed` and `wait` advance. Work after the host's clock is *pending*, even if
-//! the simulation has already run it, because the program cannot know that it has run. The reported hazards therefore
-//! do not depend on the timing of the simulation.
+//! The host has a clock too, which `completed`, `wait` and `run_until_idle` advance. Work after the host's clock is
+//! *pending*, even if the simulation has already run it, because the program cannot know that it has run. The reported
+//! hazards therefore depend on the fence values that the host has read, not on the time at which the simulation ran the
+//! work.
 //!
 //! A wait may be submitted before the signal that it waits for, as with timeline semaphores. Until the signal is
 //! submitted, the waiting work is *unsettled*: its clock is unknown, and it is not compared with other work.
@@ -94,13 +95,13 @@ impl Accesses {
     }
 }
 
-/// A conflict: two submissions use the same bytes, and no fence orders them.
+/// A conflict: two submissions use the same bytes, at least one of them writes, and no fence orders them.
 #[derive(Debug)]
 pub(super) struct Conflict {
-    /// The access of the earlier submission.
+    /// The access of the submission that was settled first, reduced to the common bytes.
     pub(super) access: Access,
     pub(super) pending: PendingWork,
-    /// The queue of the later submission.
+    /// The queue of the submission that was settled last.
     pub(super) queue: usize,
 }
 
@@ -162,7 +163,7 @@ impl Order {
     }
 
     /// Returns the clock of a submission: the work that has ended before it begins. Returns `None` if the submission
-    /// waits for a signal that is not submitted.
+    /// waits for a signal that is not submitted, or if a submission that must end before it is unsettled.
     fn clock_of(&self, key: Key) -> Option<Clock> {
         let work = self.works.get(&key)?;
         let mut clock = work.clock.clone();
@@ -181,7 +182,7 @@ impl Order {
     /// Adds a submission, and all work that had ended before it, to `clock`. Returns `None` if the submission is
     /// unsettled.
     fn join_end_of(&self, key: Key, clock: &mut Clock) -> Option<()> {
-        // A submission that is not in `works` ended before the host's clock, which every clock includes.
+        // The host knows that a submission that is not in `works` has ended, so no later comparison needs it.
         if let Some(work) = self.works.get(&key) {
             if !work.settled {
                 return None;
@@ -213,18 +214,18 @@ impl Order {
         }
     }
 
-    /// Returns `true` if `one` and `other` are the same submission, or if fences ensure that `one` has ended before
-    /// `other` begins.
+    /// Returns `true` if `one` and `other` are the same submission, or if their queue or fences ensure that `one` has
+    /// ended before `other` begins. `other` must be the latest submission.
     pub(super) fn is_before(&self, one: Key, other: Key) -> bool {
         if one.0 == other.0 {
             return one.1 <= other.1;
         }
-        // A submission that is not in `works` ended before the host's clock, which every clock includes.
+        // A submission that is not in `works` ended before the host's clock, which the latest submission includes.
         let covers = |work: &Work| work.settled && work.clock.covers(one);
         !self.works.contains_key(&one) || self.works.get(&other).is_some_and(covers)
     }
 
-    /// For each submission that `wanted` selects, returns its first pending access to the range.
+    /// For each pending submission, returns its first access that overlaps the range and that `wanted` selects.
     pub(super) fn pending(
         &self,
         space: u64,

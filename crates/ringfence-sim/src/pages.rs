@@ -1,12 +1,14 @@
-//! Copies and fills of sparse buffers. They are split into parts; each part uses only one page of each buffer.
+//! Copies and fills of sparse buffers. They are split into parts; each part uses only one page of each buffer. An
+//! invalid part is skipped, the others are executed.
 //!
 //! ```text
 //!   buffer #9, pages   │ memory 3 + 64 Ki │ none │ memory 3 │
 //!   a copy of 100 KiB at 32 KiB ──▶ one part per page ──▶ steps over addresses, like other copies
 //! ```
 //!
-//! Pages are resolved at submission, because their binds precede the work in its queue. The resulting addresses stay in
-//! the steps if a page is unbound later. If its memory is reused too early, this is detected.
+//! Pages are resolved at submission, because the binds of the pages were submitted before the work. The resulting
+//! addresses stay in the steps if a page is unbound later. If the memory of the page is reused too early, this is
+//! detected.
 
 use super::command::BufferRange;
 use super::state::State;

@@ -21,8 +21,14 @@ pub struct Profile {
     pub name: &'static str,
     /// Capabilities that the device reports to the library.
     pub capabilities: Capabilities,
-    /// `true` if the device enforces resource classes and the alignments of texture copies, as Direct3D 12 does.
-    /// `false` if these are only recommendations, as on Vulkan.
+    /// `true` if the device has the rules of Direct3D 12:
+    ///
+    /// - Resource classes, the alignment of memory objects, and the alignments of texture copies are enforced.
+    /// - Targets must be initialised before other uses, and only targets can be cleared.
+    /// - [`TransferSupport`](ringfence_hal::transfer::TransferSupport) reports no fills, no blits, and no copies
+    ///   between formats of different families.
+    ///
+    /// On other devices, the alignments of texture copies are only recommendations, as on Vulkan.
     pub strict: bool,
     /// `true` if the driver reports budgets (`VK_EXT_memory_budget`, DXGI).
     pub reports_budgets: bool,
@@ -34,14 +40,15 @@ pub struct Profile {
     pub target_types: u32,
     /// Alignment of buffers, in bytes. The size of a buffer is rounded up to a multiple of it.
     pub buffer_alignment: u64,
-    /// Alignment of textures, in bytes. The size of a texture is rounded up to a multiple of it.
+    /// Alignment of textures, in bytes, except for small and multisampled textures. The size of each texture is rounded
+    /// up to a multiple of its alignment.
     pub texture_alignment: u64,
-    /// `texture_alignment` for small textures: at most `texture_alignment` bytes, and no render target or depth-stencil
-    /// target.
+    /// Alignment of small textures, in bytes. A texture is small if it has at most `texture_alignment` bytes and one
+    /// sample per texel, and is neither a render target nor a depth-stencil target.
     pub small_texture_alignment: u64,
-    /// `texture_alignment` for multisampled textures.
+    /// Alignment of multisampled textures, in bytes.
     pub multisampled_alignment: u64,
-    /// Alignment of each mip level inside its texture, in bytes.
+    /// Alignment of each aspect of each mip level inside its texture, in bytes.
     pub mip_alignment: u64,
     /// Size from which render targets and depth-stencil targets prefer dedicated memory, in bytes.
     pub dedicated_preferred_bytes: u64,
@@ -232,7 +239,7 @@ impl Profile {
         [Self::h200(), Self::lavapipe(), Self::d3d12_tier1(), Self::d3d12_modern(), Self::non_coherent()]
     }
 
-    /// Returns the built-in profile with this [`Profile::name`].
+    /// Returns the built-in profile with this [`Profile::name`]. Returns `None` if there is none.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::all().into_iter().find(|profile| profile.name == name)
@@ -311,17 +318,18 @@ pub struct Costs {
     pub completed_ns: u64,
     /// Cost of a submission.
     pub submit_ns: u64,
-    /// Cost of a wait for a value that is already reached.
+    /// Fixed cost of a wait. The simulated time until the end of the wait is added.
     pub wait_ns: u64,
-    /// Cost of a flush, for any number of bytes.
+    /// Fixed cost of a flush or a read-back. The time to copy the bytes is added.
     pub flush_ns: u64,
-    /// Number of bytes that the host copies per microsecond.
+    /// Number of bytes that the host copies per microsecond; 0 if copies cost nothing.
     pub host_bytes_per_us: u64,
 }
 
 impl Costs {
-    /// Returns costs that were measured on an H200 (medians of 20 runs). For the cached type, only 64 MiB was measured;
-    /// for 64 KiB, it has the value of the coherent type.
+    /// Returns the costs of a device like an H200. The costs of allocating and freeing memory were measured (medians of
+    /// 20 runs). The others are those of `card`, which were not measured. The cached type was measured for 64 MiB only;
+    /// its costs for 64 KiB are those of the coherent type.
     fn h200() -> Self {
         let curve = |points: &[(u64, u64)]| CostCurve(points.iter().map(|&(size, us)| (size, us * 1000)).collect());
         let host = curve(&[(64 * KIB, 421), (64 * MIB, 15_869), (256 * MIB, 61_462)]);
@@ -345,7 +353,7 @@ impl Costs {
         }
     }
 
-    /// Returns plausible costs for a graphics card; not measured.
+    /// Returns plausible costs for a graphics card, which were not measured.
     fn card() -> Self {
         Self {
             allocate: vec![CostCurve(vec![(64 * KIB, 100_000), (64 * MIB, 1_500_000)])],
@@ -361,7 +369,7 @@ impl Costs {
         }
     }
 
-    /// Returns plausible costs for a software driver, which allocates memory with `mmap`; not measured.
+    /// Returns plausible costs for a software driver that allocates memory with `mmap`. They were not measured.
     fn software() -> Self {
         Self {
             allocate: vec![CostCurve(vec![(64 * KIB, 4_000), (64 * MIB, 12_000)])],

@@ -1,4 +1,5 @@
-//! Recording of copies into a list of commands. Commands of a queue run one after the other, so no barrier is needed.
+//! Recording of copies into a list of commands. Commands of a queue run one after the other, so no barriers are
+//! recorded.
 
 use super::command::Command;
 use super::device::Device;

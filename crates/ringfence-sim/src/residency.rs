@@ -1,8 +1,9 @@
 //! Eviction of memory, and reports of uses of evicted memory.
 //!
-//! Evicted memory keeps its contents and does not count as usage of its heap. Two things are hazards: submitting work
-//! that uses evicted memory, and evicting memory that pending work uses. On a real device, the first sometimes loses
-//! work or removes the device; here it is always reported.
+//! Evicted memory keeps its contents and does not count as usage of its heap. Three mistakes are hazards: submitting
+//! work that uses evicted memory, evicting memory that pending work uses, and evicting memory or making it resident
+//! twice in a row. On a real device, work that uses evicted memory is sometimes lost or removes the device. Here it is
+//! always reported.
 
 use super::hazard::{Hazard, HazardKind};
 use super::ids::Memory;

@@ -166,8 +166,8 @@ impl State {
         }
     }
 
-    /// Returns `true` if a page of the resource may be bound to this range of the memory. Reports a violation and
-    /// returns `false`.
+    /// Returns `true` if a page of the resource may be bound to this range of the memory. Otherwise, reports a hazard
+    /// and returns `false`.
     fn check_page(&mut self, resource: &Resource, memory: u64, range: &Range<u64>) -> bool {
         let Some(object) = self.memories.get(&memory) else {
             self.report_stale(What::Memory, memory, "bound to a page");

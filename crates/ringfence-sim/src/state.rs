@@ -94,7 +94,7 @@ impl State {
         None
     }
 
-    /// Returns the label of a resource. The resource may be destroyed.
+    /// Returns the label of a resource. If the resource is not alive, the label has no name.
     pub(super) fn label_of(&self, what: What, id: u64) -> Label {
         self.resources.get(&id).map_or(Label::unnamed(what, id), |held| held.label.clone())
     }
@@ -111,7 +111,7 @@ impl State {
         self.destroyed.push_back(label);
     }
 
-    /// Reports the use of an object that is destroyed or was never created.
+    /// Reports the use of an object that is destroyed, not placed, or was never created.
     pub(super) fn report_stale(&mut self, what: What, id: u64, detail: &'static str) {
         let label = self.dead_label(what, id);
         self.report(Hazard::about(HazardKind::Stale, label).detail(detail));
@@ -123,7 +123,7 @@ impl State {
         known.cloned().unwrap_or(Label::unnamed(what, id))
     }
 
-    /// For each pending submission that `wanted` selects, reports its use of the range, if it uses the range.
+    /// For each pending submission, reports its first access that overlaps the range and that `wanted` selects.
     pub(super) fn report_pending(
         &mut self,
         kind: HazardKind,
@@ -252,8 +252,9 @@ impl State {
 
     // ---- host access ----
 
-    /// Returns the flushed range. Reports a range that is not inside mapped memory, and a range in non-coherent memory
-    /// that contains a partial atom.
+    /// Returns the flushed range. If the range is not inside mapped memory, reports a hazard and returns `None`. Also
+    /// reports a range of non-coherent memory with a partial atom, except at the end of the memory object, but returns
+    /// the range.
     pub(super) fn check_flush(&mut self, id: u64, offset: u64, size: u64) -> Option<Range<u64>> {
         let range = self.check_mapped(id, offset, size)?;
         let object = &self.memories[&id];
@@ -268,7 +269,7 @@ impl State {
         Some(range)
     }
 
-    /// Returns a range of mapped memory. Reports a range that is not inside mapped memory, and returns `None`.
+    /// Returns a range of mapped memory. If the range is not inside mapped memory, reports a hazard and returns `None`.
     pub(super) fn check_mapped(&mut self, id: u64, offset: u64, size: u64) -> Option<Range<u64>> {
         let Some(object) = self.memories.get(&id) else {
             self.report_stale(What::Memory, id, "accessed by the host");
@@ -340,8 +341,8 @@ impl State {
         Ok(mapped)
     }
 
-    /// Returns the first rule that forbids placing a resource, or one of its pages, at this location; `None` if it is
-    /// allowed.
+    /// Returns the first rule that forbids placing a resource, or one of its pages, at this location. Returns `None` if
+    /// it is allowed.
     pub(super) fn check_location(
         &self,
         resource: &Resource,
@@ -379,7 +380,8 @@ impl State {
         rules.into_iter().find(|rule| rule.0).map(|(_, kind, detail, numbers)| (kind, detail, numbers))
     }
 
-    /// Reports each conflict of a new resource with other resources, and with pending work, in the same memory.
+    /// Reports each conflict of a new resource with other resources, and with pending work, in the same memory. In
+    /// ranges that resources may share, overlaps and pending work are permitted.
     pub(super) fn report_conflicts(&mut self, resource: &Resource, memory: u64, range: &Range<u64>) {
         let object = &self.memories[&memory];
         let label = |id| self.label_of(What::Buffer, id);

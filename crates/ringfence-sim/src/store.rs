@@ -8,13 +8,13 @@
 //! ```
 //!
 //! There are two views to detect programs that rely on behaviour that is not guaranteed: without a flush, the device
-//! does not see the host's writes, and bytes that were never written are not zero. The device view is safe Rust behind
-//! the device's lock, so late work causes no data race.
+//! does not see the host's writes, and bytes that the device never received are not zero. The device view is safe Rust
+//! behind the device's lock, so late work causes no data race.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
-/// Alignment of the first mapped byte, in bytes; larger than any `minMemoryMapAlignment`.
+/// Alignment of the first mapped byte, in bytes; at least the `minMemoryMapAlignment` of real devices.
 const MAP_ALIGNMENT: usize = 4096;
 
 /// The host view of a mapped memory object.
@@ -33,7 +33,7 @@ pub(super) struct HostView {
 unsafe impl Send for HostView {}
 
 impl HostView {
-    /// Returns a view of `size` zero bytes; `None` if the host is out of memory.
+    /// Returns a view of `size` zero bytes. Returns `None` if the host is out of memory.
     pub(super) fn new(size: u64) -> Option<Self> {
         let size = usize::try_from(size).ok()?;
         // The address is aligned here: for large alignments, the standard allocator writes the zeros itself, which
@@ -47,14 +47,14 @@ impl HostView {
         Some(Self { allocation, layout, first, size })
     }
 
-    /// Returns the address of byte `offset`; `None` if `offset` is not inside the view.
+    /// Returns the address of byte `offset`. Returns `None` if `offset` is not inside the view.
     pub(super) fn at(&self, offset: u64) -> Option<NonNull<u8>> {
         let offset = usize::try_from(offset).ok().filter(|&offset| offset < self.size)?;
         // SAFETY: `offset < size`, and `size` bytes follow `first` in its allocation.
         Some(unsafe { self.first.add(offset) })
     }
 
-    /// Copies `into.len()` bytes from `offset` on out of the view. Copies nothing if they are not all inside the view.
+    /// Copies the `into.len()` bytes at `offset` to `into`. Copies nothing if they are not all inside the view.
     ///
     /// # Safety
     /// No thread writes these bytes during the call.
@@ -87,7 +87,7 @@ pub(super) struct DeviceView {
 }
 
 impl DeviceView {
-    /// Returns a view of `size` bytes of poison; `None` if the host has no memory for the list of pages.
+    /// Returns a view of `size` bytes of poison. Returns `None` if the host has no memory for the list of pages.
     pub(super) fn new(size: u64, poison: u8) -> Option<Self> {
         let count = usize::try_from(size.div_ceil(PAGE as u64)).ok()?;
         let mut pages = Vec::new();
@@ -101,7 +101,7 @@ impl DeviceView {
         offset.checked_add(size).is_some_and(|end| end <= self.size)
     }
 
-    /// Copies bytes out of the view. Bytes beyond the end read as poison.
+    /// Copies bytes out of the view. Bytes beyond the last page read as poison.
     pub(super) fn read(&self, offset: u64, into: &mut [u8]) {
         let poison = self.poison;
         for_pages(offset, into.len(), |page, inside, part| match self.pages.get(page) {
@@ -110,7 +110,7 @@ impl DeviceView {
         });
     }
 
-    /// Copies bytes into the view. Bytes beyond the end are dropped.
+    /// Copies bytes into the view. Bytes beyond the last page are dropped.
     pub(super) fn write(&mut self, offset: u64, from: &[u8]) {
         self.write_with(offset, from.len(), |part, bytes| bytes.copy_from_slice(&from[part]));
     }

@@ -5,8 +5,8 @@
 //!                                                    └──any other use: a hazard
 //! ```
 //!
-//! This is a rule of Direct3D 12, because memory that is not zeroed may contain metadata that no driver wrote. Only
-//! strict profiles check it. Here, clears and discards are commands for a whole texture.
+//! This is a rule of Direct3D 12, because memory that is not zeroed may contain invalid metadata of a target. Only
+//! strict profiles check it. The commands `Clear` and `Discard` initialise a whole texture.
 
 use super::access::Placed;
 use super::command::{Barrier, Resource};
@@ -30,8 +30,8 @@ fn subresources(desc: &TextureDesc) -> impl Iterator<Item = Part> + use<> {
 }
 
 impl State {
-    /// Returns the initialised subresources of a render target or depth buffer; `None` for other resources and on
-    /// devices without this rule.
+    /// Returns the initialised subresources of a render target or depth buffer. Returns `None` for other resources, for
+    /// sparse textures, and on devices without this rule.
     fn initialized(&mut self, texture: u64) -> Option<&mut Vec<Part>> {
         let is_strict = self.profile.strict;
         let held = self.resources.get_mut(&texture)?;
@@ -67,7 +67,7 @@ impl State {
         }
     }
 
-    /// Marks a target as not initialised if an aliasing barrier gives it bytes of another resource.
+    /// If an aliasing barrier activates a target, marks the target as not initialised.
     pub(super) fn note_activated(&mut self, barrier: Barrier) {
         if let Barrier::Aliasing { after: Resource::Texture(texture), .. } = barrier
             && let Some(held) = self.initialized(texture.0)
@@ -76,8 +76,8 @@ impl State {
         }
     }
 
-    /// Returns the step that clears a whole target to `value`, or discards it by filling it with poison if `value` is
-    /// `None`. Reports an invalid command and returns `None`.
+    /// Returns the step that fills a whole target with `value`, or if `value` is `None`, with poison. If the command is
+    /// invalid, reports a hazard and returns `None`.
     pub(super) fn clear_step(&mut self, texture: Texture, value: Option<u8>, uses: &mut Uses) -> Option<Step> {
         let Placed { shape, memory, base, label, space_label } = self.placed(What::Texture, texture.0)?;
         let Shape::Texture(desc) = shape else { return None };

@@ -36,8 +36,8 @@ pub(super) struct TexelCodec {
 }
 
 impl TexelCodec {
-    /// Returns the channels of a format, from its name; `None` for depth, stencil, block-compressed formats, and formats
-    /// with a shared exponent.
+    /// Returns the channels of a format, from its name. Returns `None` for depth, stencil, block-compressed formats,
+    /// and formats with a shared exponent.
     pub(super) fn of(format: Format) -> Option<Self> {
         if format.is_depth_stencil() || format.texels().is_compressed() {
             return None;
@@ -89,7 +89,7 @@ impl TexelCodec {
         each.fold(0, |word, channel| word | channel).to_le_bytes()[..self.bytes].to_vec()
     }
 
-    /// Returns the texel that several samples are resolved to: their average, or the first one of integers.
+    /// Returns the texel that several samples are resolved to: their average, or for integer formats, the first sample.
     pub(super) fn resolve(&self, samples: &[u8]) -> Vec<u8> {
         if matches!(self.channels[0].kind, Kind::Integer { .. }) {
             return samples[..self.bytes].to_vec();
@@ -148,7 +148,8 @@ fn taps(at: u32, from: u32, to: u32) -> [(u32, f64); 2] {
     [(inside(first), 1.0 - weight), (inside(first + 1.0), weight)]
 }
 
-/// Returns the channels of a name: each group of letters is followed by the bits of each of its channels.
+/// Returns the channels of a name: each group of letters is followed by the bits of each of its channels. Returns
+/// `None` for a shared exponent.
 fn channels(name: &str, kind: Kind) -> Option<Vec<Channel>> {
     let (mut channels, mut group, mut bits, mut shift) = (Vec::new(), Vec::new(), 0, 0);
     for letter in name.chars() {
@@ -240,7 +241,7 @@ fn real_to_half(value: f64) -> u16 {
     if size.is_nan() {
         return sign | 0x7e00;
     }
-    // Values in one binade have equal distances; the smallest binade is that of the subnormal numbers.
+    // Representable values between two powers of two have equal distances. Below 2⁻¹⁴, all are subnormal.
     let exponent = (size.log2().floor().max(-14.0) as i32).min(16);
     let steps = (size * 2_f64.powi(10 - exponent)).round_ties_even();
     let bits = ((exponent + 14) as f64) * 1024.0 + steps;

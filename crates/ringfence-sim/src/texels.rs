@@ -1,4 +1,4 @@
-//! Copies of texels on the simulated device, slice by slice. The distance between rows of blocks differs between the
+//! Copies of texels on the simulated device, slice by slice. The distance between rows of blocks can differ between the
 //! buffer and the texture.
 //!
 //! ```text
@@ -6,7 +6,7 @@
 //!                       texture   · · │ row │ · · │ row │ · · · · · │ row │ · · │ row │ · ·
 //! ```
 //!
-//! The size and format of a texture come from its own description. A command with other values is reported.
+//! The size and format of a texture come from its own description. The format in a region is ignored.
 
 use super::access::Placed;
 use super::command::{BufferLayout, BufferRange, TextureRegion};
@@ -37,7 +37,7 @@ impl Part {
         Self { mip, layer, aspect, first: [0; 3], extent }
     }
 
-    /// Returns `true` if the box contains all texels of the texture.
+    /// Returns `true` if the texture has only one subresource, and the box contains all its texels.
     pub(super) fn is_all_of(&self, desc: &TextureDesc) -> bool {
         let is_single = desc.mips == 1 && desc.layers == 1 && desc.format.texels().aspects().bits().count_ones() == 1;
         is_single && *self == Self::whole(desc, 0, 0, desc.format.texels().first_aspect())
@@ -104,7 +104,7 @@ pub(super) struct TexelCopy {
 }
 
 impl State {
-    /// Returns the steps of a copy between a buffer and a texture. `part` is `None` if the texture is destroyed, which
+    /// Returns the steps of a copy between a buffer and a texture. If `part` is `None`, the texture is destroyed; this
     /// is reported.
     pub(super) fn texel_copy_steps(&mut self, copy: &TexelCopy, part: Option<Part>, uses: &mut Uses) -> Vec<Step> {
         let Some(part) = part else {
@@ -117,7 +117,7 @@ impl State {
         steps.unwrap_or_default()
     }
 
-    /// Returns the steps of a copy. Reports an invalid copy and returns `None`.
+    /// Returns the steps of a copy. If the copy is invalid, reports a hazard and returns `None`.
     fn texel_steps(&mut self, copy: &TexelCopy, part: Part, uses: &mut Uses) -> Option<Vec<Step>> {
         let (usage, buffer_usage) = if copy.into_texture {
             (TextureUsage::COPY_DST, BufferUsage::COPY_SRC)
@@ -151,8 +151,8 @@ impl State {
         Some(steps)
     }
 
-    /// Returns the steps that copy a mip level of an array layer from one texture to another. Reports an invalid copy
-    /// and returns `None`.
+    /// Returns the steps that copy a mip level of an array layer from one texture to another. If the copy is invalid,
+    /// reports a hazard and returns `None`.
     pub(super) fn texture_copy_steps(
         &mut self,
         (src, dst): (Texture, Texture),
@@ -185,7 +185,8 @@ impl State {
         Some(steps)
     }
 
-    /// Returns the location of the texels of a part in their texture.
+    /// Returns the location of the texels of a part in their texture. If the part or the usage is invalid, reports a
+    /// hazard and returns `None`.
     pub(super) fn texel_rows(&mut self, texture: Texture, part: Part, usage: TextureUsage) -> Option<TexelRows> {
         let Placed { shape, memory, base, label, space_label } = self.placed(What::Texture, texture.0)?;
         let Shape::Texture(desc) = shape else { return None };
@@ -223,7 +224,8 @@ impl State {
         })
     }
 
-    /// Reports a copy between a multisampled texture and a buffer, which no device supports, and returns `None`.
+    /// If the texture is multisampled, reports its copy to or from a buffer, which no device supports, and returns
+    /// `None`.
     fn check_single_sample(&mut self, texture: Texture) -> Option<()> {
         if self.texture_desc(texture)?.samples == 1 {
             return Some(());
@@ -233,7 +235,8 @@ impl State {
     }
 
     /// Checks Vulkan's rules for texels in a buffer: offsets are multiples of the block size (for depth and stencil, of
-    /// 4 bytes), and rows have whole blocks. Reports a violation and returns `None`.
+    /// 4 bytes), and rows have whole blocks. If a rule is broken, reports a hazard and returns `None`. Strict devices
+    /// do not have these rules.
     fn check_blocks(&mut self, buffer: Buffer, layout: BufferLayout, texels: &TexelRows) -> Option<()> {
         let unit = if texels.aspect == TextureAspect::Color { texels.block_bytes } else { 4 };
         // Vulkan measures rows and offsets in texels; Direct3D 12 measures them in bytes.

@@ -70,7 +70,8 @@ fn mip_bytes(tiling: &TextureTiling, desc: &TextureDesc, mip: u32) -> u64 {
     u64::from(across) * u64::from(down) * desc.format.texel_bytes()
 }
 
-/// Returns the locations of the texels of a region, one piece for each page. The region must be inside the texture.
+/// Returns the locations of the texels of a region: one piece for each tile, or in a mip tail, for each page of each
+/// row. The region must be inside the texture.
 fn pieces(tiling: &TextureTiling, desc: &TextureDesc, region: &TextureRegion) -> Vec<Piece> {
     if region.mip < tiling.tail_first_mip {
         tile_pieces(tiling, desc, region)
@@ -130,8 +131,8 @@ fn tail_pieces(tiling: &TextureTiling, desc: &TextureDesc, region: &TextureRegio
 }
 
 impl State {
-    /// Returns the steps of a copy of texels in the first slice of a sparse texture. Reports an invalid copy and
-    /// returns `None`.
+    /// Returns the steps of a copy of texels in the first slice of a sparse texture. If the copy is invalid, reports a
+    /// hazard and returns `None`.
     pub(super) fn tile_steps(&mut self, copy: &TexelCopy, part: &Part, uses: &mut Uses) -> Option<Vec<Step>> {
         let resource = self.resources.get(&copy.texture.0)?;
         let Shape::Texture(desc) = resource.shape.clone() else { return None };
@@ -214,8 +215,8 @@ mod tests {
         assert_eq!(of(Format::Rgba16Float, 512, 512, 1).1.tile, [128, 64]);
     }
 
-    /// Each texel has its own bytes in its page and in a row of the copied region, even if a page does not contain a
-    /// whole number of texels (with 12 bytes per texel).
+    /// Each texel has its own bytes in its page and in a row of the copied region. This also holds if a page does not
+    /// contain a whole number of texels (of 12 bytes).
     #[test]
     fn pieces_cover_each_texel_once() {
         for (format, width, height, mips, tail) in [

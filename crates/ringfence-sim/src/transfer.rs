@@ -149,7 +149,7 @@ impl Transfer<Device> for Vec<Command> {
 }
 
 impl State {
-    /// Returns the step that fills one page of a buffer with words.
+    /// Returns the step that fills a range of a buffer with words. In a sparse buffer, the range is inside one page.
     pub(super) fn word_step(&mut self, dst: BufferRange, value: u32, uses: &mut Uses) -> Option<Step> {
         if self.is_unbound(dst) {
             return None;
@@ -163,7 +163,7 @@ impl State {
         Some(Step::filled(access, value.to_le_bytes().to_vec()))
     }
 
-    /// Returns the steps of a clear. Reports an invalid clear and returns `None`.
+    /// Returns the steps of a clear. If the clear is invalid, reports a hazard and returns `None`.
     pub(super) fn clear_texel_steps(
         &mut self,
         texture: Texture,
@@ -195,7 +195,7 @@ impl State {
         Some(steps)
     }
 
-    /// Returns the steps of a copy between textures. Reports an invalid copy and returns `None`.
+    /// Returns the steps of a copy between textures. If the copy is invalid, reports a hazard and returns `None`.
     pub(super) fn box_steps(&mut self, copy: &TextureBoxCopy<Texture>, uses: &mut Uses) -> Option<Vec<Step>> {
         let mut steps = Vec::new();
         for layer in 0..copy.layers {
@@ -225,7 +225,7 @@ impl State {
         Some(steps)
     }
 
-    /// Returns the steps of a resolve. Reports an invalid resolve and returns `None`.
+    /// Returns the steps of a resolve. If the resolve is invalid, reports a hazard and returns `None`.
     pub(super) fn resolve_steps(&mut self, resolve: &TextureResolve<Texture>, uses: &mut Uses) -> Option<Vec<Step>> {
         let (from, to) = (self.desc_of(resolve.src)?, self.desc_of(resolve.dst)?);
         let Some(codec) = TexelCodec::of(from.format).filter(|_| from.samples > 1 && to.samples == 1) else {
@@ -254,7 +254,8 @@ impl State {
         Some(steps)
     }
 
-    /// Returns the steps that make a mip level from the previous one. Reports an invalid command and returns `None`.
+    /// Returns the steps that make a mip level from the previous one. If the command is invalid, reports a hazard and
+    /// returns `None`.
     pub(super) fn blit_steps(&mut self, texture: Texture, mip: u32, uses: &mut Uses) -> Option<Vec<Step>> {
         let desc = self.desc_of(texture)?;
         let Some(codec) = TexelCodec::of(desc.format).filter(|_| desc.samples == 1 && mip > 0) else {
@@ -275,7 +276,8 @@ impl State {
         Some(steps)
     }
 
-    /// Marks the part as written. If it is a part of its subresource only, the subresource must be initialised.
+    /// Marks the subresource of the part as initialised. If the part does not contain the whole subresource, the
+    /// subresource must be initialised already.
     fn write_part(&mut self, texture: Texture, part: Part, rows: &TexelRows) -> Option<()> {
         let place = (part.mip, part.layer, part.aspect);
         if !rows.is_whole {
@@ -306,7 +308,7 @@ impl State {
     }
 }
 
-/// Returns the bytes of one aspect of a cleared texel; `None` if the format has other values.
+/// Returns the bytes of one aspect of a cleared texel. Returns `None` if the value does not fit the format.
 fn texel(desc: &TextureDesc, aspect: TextureAspect, value: ClearTexel) -> Option<Vec<u8>> {
     desc.format.texels().block_bytes(aspect)?;
     match (value, aspect) {

@@ -4,7 +4,7 @@ use ringfence_memory::Error;
 
 use crate::device::TexelBox;
 
-/// The reason why pages were not bound. Nothing has changed.
+/// The reason why pages were not bound or unbound. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SparseError {

@@ -24,7 +24,7 @@
 //! |---|---|
 //! | bind | an allocation for each page (O(1), lock-free when pages of 64 KiB are common) |
 //! | unbind | O(log batch) for each page |
-//! | submit | O(batch), one driver call; on Direct3D 12, one for each run of pages |
+//! | submit | O(batch), one driver call; on Direct3D 12, one for each run of pages, wait and signal |
 //!
 //! Reads of pages without memory return a value that depends on the device ([`UnboundReads`]); writes to them are lost.
 //! Sparse textures are two-dimensional, with one sample per texel.

@@ -230,8 +230,8 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
         self.table.bound_count()
     }
 
-    /// Returns the memory of a page that a submission has bound: the object and the offset in bytes. `None` for other
-    /// pages.
+    /// Returns the memory of a page that a submission has bound: the object and the offset in bytes. Returns `None` for
+    /// other pages.
     #[must_use]
     pub fn behind(&self, page: K::Page) -> Option<(&D::Memory, u64)> {
         self.table.behind(K::number(&self.layout, page))
@@ -357,15 +357,17 @@ impl<D: Device> SparseTexture<D> {
 
 impl<D: Sparse + Create<K>, K: SparseKind> SparseResource<D, K> {
     /// Submits the pending binds and unbinds to a queue. The queue executes them after `waits` and its earlier work,
-    /// then signals `signal`. Memory of unbound pages is retired. Without changes, it only waits and signals.
+    /// then signals `signal`. Memory of unbound pages is retired. If no changes are pending, the queue only waits and
+    /// signals.
     ///
     /// # Errors
     /// The device is lost or out of memory. The changes stay pending.
     ///
     /// # Safety
-    /// - `signal` is the fence of a timeline and the value of one of its open frames: the call is between the
-    ///   [`begin`](ringfence_memory::Timeline::begin) and the [`submitted`](ringfence_memory::Timeline::submitted) of that frame. The queue
-    ///   belongs to the device and supports binding. No other thread uses the queue during the call.
+    /// - `signal` is the fence of a timeline and the value of one of its open frames: the call is made between the
+    ///   [`begin`](ringfence_memory::Timeline::begin) and the [`submitted`](ringfence_memory::Timeline::submitted) of
+    ///   that frame. The queue belongs to the device and supports binding. No other thread uses the queue during the
+    ///   call.
     /// - Work that uses unbound pages is ordered before the submission, on this queue or through `waits`; work that
     ///   uses newly bound pages is ordered after it.
     pub unsafe fn submit(

@@ -154,7 +154,7 @@ impl<D: Device> PageTable<D> {
         for (page, change) in take(&mut self.changes) {
             match change {
                 Some(allocation) => _ = self.table.insert(page, allocation),
-                // Dropped, which retires it.
+                // The drop of the allocation retires it.
                 None => _ = self.table.remove(&page),
             }
         }

@@ -8,11 +8,14 @@ use ringfence_lockfree::clock::{Clock, Watch};
 
 /// A submission that is being recorded, with the value that it will signal.
 ///
-/// A frame ends in one of three ways. [`Timeline::submitted`](crate::Timeline::submitted) declares that it was submitted. [`Frame::discard`]
-/// declares that it was not submitted and will not be. Dropping the frame declares neither, because an error or a panic
-/// may drop it before or after the submission. Objects that were in use while the frame was open, and all objects that
-/// are retired later, are then kept until the fence has reached the frame's value or a later one, or until
-/// [`Timeline::discard_dropped`](crate::Timeline::discard_dropped) is called.
+/// A frame ends in one of three ways:
+///
+/// - [`Timeline::submitted`](crate::Timeline::submitted) declares that it was submitted.
+/// - [`Frame::discard`] declares that it was not submitted and will not be.
+/// - Dropping the frame declares neither, because an error or a panic may drop it before or after the submission.
+///   Objects that were in use while the frame was open, and objects that are retired later, are kept until the fence
+///   has reached the frame's value or a later one. [`Timeline::discard_dropped`](crate::Timeline::discard_dropped) ends
+///   this wait.
 #[must_use = "a dropped frame keeps its objects alive until a later frame is complete: submit or discard it"]
 pub struct Frame {
     pub(crate) clock: Arc<Clock>,
@@ -41,8 +44,8 @@ impl Frame {
         self.clock.at(self.value)
     }
 
-    /// Ends the frame as one that was not submitted and never will be: objects no longer wait for it. Its value is not
-    /// used again.
+    /// Ends the frame as one that was not submitted and never will be: objects no longer wait for it. No later frame
+    /// gets its value.
     ///
     /// The caller of `Allocator::timeline` promised that this is true. If the program does not know it, for example
     /// after a submission that failed with an unspecific error, it must drop the frame instead.
@@ -63,8 +66,8 @@ impl Drop for Frame {
     }
 }
 
-/// Checks if a frame is still open, for each write that belongs to the frame. The check is one atomic read if no frame
-/// of the timeline was submitted or dropped since the previous check.
+/// A check if a frame is still open, made for each write that belongs to the frame. The check is one atomic read if no
+/// frame of the timeline has ended since the previous check.
 #[derive(Clone)]
 pub struct OpenFrame {
     pub(crate) clock: Arc<Clock>,
@@ -95,13 +98,14 @@ impl OpenFrame {
         self.clock.watch(self.value)
     }
 
-    /// Returns `true` if no frame was closed since this frame was last seen to be open. One atomic read.
+    /// Returns `true` if no frame of the timeline has ended since this frame was last seen to be open. One atomic read.
     #[inline]
     pub fn nothing_closed(&self) -> bool {
         self.clock.closes() == self.closes
     }
 
-    /// Returns `true` if the frame is still open. O(1) if no frame was closed since the previous call.
+    /// Returns `true` if the frame is still open. O(1) if no frame of the timeline has ended since this frame was last
+    /// seen to be open; otherwise O(open frames).
     #[inline]
     pub fn is_open(&mut self) -> bool {
         let closes = self.clock.closes();

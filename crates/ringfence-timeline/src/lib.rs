@@ -1,4 +1,5 @@
-//! Timelines: a queue's progress and pending submissions. A [bin](RetireBin) contains items that wait for them.
+//! Timelines: a queue's progress and pending submissions. A [bin](RetireBin) contains items that wait for points on
+//! timelines.
 //!
 //! ```text
 //!            completed          submitted       begun
@@ -7,8 +8,9 @@
 //!                                            └ open frames
 //! ```
 //!
-//! `completed ≤ submitted ≤ begun`. An object that is retired now may be used by any submission that has begun, so it
-//! waits for `begun`. If a timeline has completed every submission that was begun, no object waits for it.
+//! `completed ≤ submitted ≤ begun`. Any submission that has begun may use an object that is retired now. So the object
+//! waits until the timeline has reached `begun`. If a timeline has completed every submission that was begun, no object
+//! waits for this timeline.
 //!
 //! # How a frame ends
 //!
@@ -16,18 +18,19 @@
 //! |---|---|---|
 //! | [`Timeline::submitted`] | the value will be signalled | wait for its value |
 //! | [`Frame::discard`] | it was not and will not be submitted | do not wait for it |
-//! | dropped | nothing: an early return or a panic may have come before or after the submission | wait until its value or a later one is reached, as do all objects that are retired before that |
+//! | dropped | nothing | wait until its value or a later one is reached, like all objects retired before that |
 //!
-//! Two frames never get the same value. Objects that wait for the value of a discarded frame are released with the next
-//! value that is signalled, or as soon as all earlier submissions are complete. A dropped frame is *unresolved* until
-//! the fence has reached its value. Submissions of one timeline complete in order, so the signal of a later frame
-//! resolves the dropped frame too. Every wait for an unresolved frame has a limit, because its value may never be
-//! signalled.
+//! Two frames never get the same value. Objects that wait for the value of a discarded frame are released when a later
+//! value is signalled. If no later frame was submitted or dropped and no earlier frame is open, they are released as
+//! soon as all earlier frames are complete. An early return or a panic drops a frame, before or after the submission. A
+//! dropped frame is *unresolved* until the fence has reached its value. Submissions of one timeline complete in order,
+//! so the signal of a later frame resolves the dropped frame too. Every wait for an unresolved frame has a limit,
+//! because its value may never be signalled.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | begin, submitted, discard, drop of a frame | O(open frames), one short lock of this timeline |
-//! | the set of points that a release waits for | O(timelines), one atomic read each |
+//! | the set of points that a release waits for | O(timelines), two atomic reads each |
 //! | reading progress | O(timelines), one driver call each |
 //!
 //! Programs use this crate through `ringfence`, as `ringfence::lifetime`. [`Lifetimes`], [`Timed`], [`OpenFrame`],
@@ -50,7 +53,7 @@ pub use lifetimes::{Lifetimes, Passed, WaitError};
 pub use ringfence_lockfree::retire_bin::RetireBin;
 pub use timeline::{Timed, Timeline};
 
-/// The example of the README, compiled as a test.
+/// The README, with its examples compiled as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

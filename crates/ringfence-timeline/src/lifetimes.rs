@@ -18,8 +18,8 @@ pub struct Lifetimes<D: Device> {
     /// The number of the allocator, which is part of the ids of its timelines.
     owner: u32,
     entries: RwLock<Vec<(Arc<Clock>, D::Fence)>>,
-    /// A number that changes after each frame that has begun, unique among allocators. Until it changes, all retired
-    /// objects wait for the same set of points.
+    /// A number, unique among allocators, that changes after each frame that has begun. While it is unchanged, a set of
+    /// points that was computed for it remains sufficient.
     turn: AtomicU64,
 }
 
@@ -71,19 +71,25 @@ impl<D: Device> Lifetimes<D> {
     /// Adds a timeline for the queue that signals `fence`.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`]; [`DeviceError::InvalidInfo`] if the fence's value is 2⁶³ or more.
+    /// The driver's error if the value of the fence cannot be read, [`DeviceError::Lost`] if the value is [`u64::MAX`],
+    /// or [`DeviceError::InvalidInfo`] if it is another value of 2⁶³ or more.
     ///
     /// # Safety
-    /// The fence belongs to the owner's device, and outlives the owner and every object that waits for the timeline. The
-    /// program keeps the rules of `Allocator::timeline`.
+    /// The fence belongs to the owner's device, and outlives the owner and every object that waits for the timeline.
+    /// The program follows the rules of `Allocator::timeline`.
     pub unsafe fn timeline(owner: Arc<dyn Timed<D>>, fence: D::Fence) -> Result<Timeline<D>, DeviceError> {
         // SAFETY: the caller promises the same.
         let clock = unsafe { owner.lifetimes().register(owner.device(), fence) }?;
         Ok(Timeline { shared: owner, clock })
     }
 
+    /// Adds the clock of a timeline, and returns it.
+    ///
+    /// # Errors
+    /// The errors of [`Lifetimes::timeline`].
+    ///
     /// # Safety
-    /// As [`Lifetimes::timeline`].
+    /// The requirements of [`Lifetimes::timeline`].
     pub(crate) unsafe fn register(&self, device: &D, fence: D::Fence) -> Result<Arc<Clock>, DeviceError> {
         // SAFETY: the caller promises that the fence belongs to this device and is alive.
         let completed = unsafe { device.completed(&fence) }?;
@@ -111,15 +117,15 @@ impl<D: Device> Lifetimes<D> {
     /// Begins a frame and returns its value.
     pub(crate) fn begin(&self, clock: &Clock) -> u64 {
         let value = clock.open();
-        // The turn changes after the new value can be read, so a set that is cached for this turn contains the value.
-        // If several frames begin at the same time, the thread that draws the highest turn draws last, so its set has
-        // all their values.
+        // The turn changes after the new value can be read, so each set that is computed for the new turn contains the
+        // value. If several frames begin at the same time, the highest turn is drawn last, when all their values can be
+        // read.
         self.turn.fetch_max(next_turn(), Ordering::SeqCst);
         value
     }
 
-    /// Sets `set` to the points that an object retired now must wait for: the latest begun value of each timeline that
-    /// was not seen to have reached it.
+    /// Sets `set` to the points that an object retired now must wait for: the latest begun value of each timeline,
+    /// unless the timeline was seen to have reached it.
     pub fn begun(&self, set: &mut SyncSet) {
         set.clear();
         for (clock, _) in self.entries.read_recursive().iter() {
@@ -130,7 +136,7 @@ impl<D: Device> Lifetimes<D> {
         }
     }
 
-    /// Returns the number that [`RetireBin::retire_tagged`] needs: it changes after each frame that has begun.
+    /// Returns the `turn` for [`RetireBin::retire_tagged`]: a number that changes after each frame that has begun.
     #[inline]
     #[must_use]
     pub fn turn(&self) -> u64 {
@@ -174,7 +180,7 @@ impl<D: Device> Lifetimes<D> {
         }
     }
 
-    /// Returns the frame of a point, if the frame is open.
+    /// Returns the frame of a point. Returns `None` if the frame is not open, or if it belongs to another allocator.
     pub fn open_frame(&self, point: SyncPoint) -> Option<OpenFrame> {
         let entries = self.entries.read_recursive();
         let (clock, _) = entries.get(point.timeline.index_of(self.owner)?)?;
@@ -183,23 +189,25 @@ impl<D: Device> Lifetimes<D> {
         clock.is_open(point.value).then(|| OpenFrame { clock: Arc::clone(clock), value: point.value, closes })
     }
 
-    /// Returns `true` if the timeline belongs to this allocator. A point on another timeline would never pass here.
+    /// Returns `true` if the timeline belongs to this allocator. Points on other timelines never pass for this
+    /// allocator.
     pub fn owns_timeline(&self, timeline: TimelineId) -> bool {
         timeline.index_of(self.owner).is_some_and(|index| index < self.entries.read_recursive().len())
     }
 
-    /// Returns the last value that a timeline was seen to reach; 0 for a foreign timeline. No driver call.
+    /// Returns the last value that a timeline was seen to reach, or 0 for a timeline of another allocator. No driver
+    /// call.
     pub fn seen(&self, timeline: TimelineId) -> u64 {
         let entries = self.entries.read_recursive();
         let entry = timeline.index_of(self.owner).and_then(|index| entries.get(index));
         entry.map_or(0, |(clock, _)| clock.seen())
     }
 
-    /// Reads each timeline once into `progress`. If a timeline cannot be read, its last seen value is used; the last
-    /// such error is returned, device loss before all others.
+    /// Reads each timeline once, and sets `progress` to the values. If a timeline cannot be read, uses its last seen
+    /// value, and returns an error after all timelines were read.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`] if a timeline reports it, otherwise the driver's last error.
+    /// [`DeviceError::Lost`] if a timeline reports it; otherwise, the last error.
     ///
     /// # Safety
     /// `device` is that of the fences.
@@ -208,8 +216,8 @@ impl<D: Device> Lifetimes<D> {
         progress.values.clear();
         let mut result = Ok(());
         for (clock, fence) in self.entries.read_recursive().iter() {
-            // SAFETY: the fence's owner promised at `Lifetimes::timeline` that it outlives the allocator, and the caller
-            // that it belongs to the device.
+            // SAFETY: the caller of `Lifetimes::timeline` promised that the fence outlives the allocator, and the
+            // caller of this function that the fence belongs to the device.
             let completed = unsafe { device.completed(fence) }.unwrap_or_else(|error| {
                 if result != Err(DeviceError::Lost) {
                     result = Err(error);
@@ -227,6 +235,8 @@ impl<D: Device> Lifetimes<D> {
         self.entries.read_recursive()[index].clone()
     }
 
+    /// Returns the value that the GPU has reached, and records it. One driver call.
+    ///
     /// # Safety
     /// As [`Lifetimes::read`].
     pub(crate) unsafe fn completed(&self, device: &D, timeline: TimelineId) -> Result<u64, DeviceError> {
@@ -237,6 +247,8 @@ impl<D: Device> Lifetimes<D> {
         Ok(completed)
     }
 
+    /// Waits until the GPU has reached `point`, at most for `timeout`. Returns `true` if it has.
+    ///
     /// # Safety
     /// As [`Lifetimes::read`].
     pub(crate) unsafe fn wait_point(
@@ -254,11 +266,14 @@ impl<D: Device> Lifetimes<D> {
         Ok(reached)
     }
 
-    /// Waits for every point of the set, at most until `deadline`. Returns an error at once if the frame of a point is
-    /// not submitted. Without a deadline, a point whose frame was dropped is only checked, not waited for.
+    /// Waits for every point of the set, at most until `deadline`. If the frame of a point is not submitted, returns an
+    /// error at once. Without a deadline, checks a point with a dropped frame and does not wait for it.
     ///
     /// # Errors
     /// The reason why a point was not reached.
+    ///
+    /// # Panics
+    /// If a timeline does not belong to this allocator.
     ///
     /// # Safety
     /// As [`Lifetimes::read`].
@@ -311,7 +326,7 @@ impl<D: Device> Lifetimes<D> {
         Ok(point.value <= clock.passed(completed))
     }
 
-    /// Returns every point that was submitted and was not seen to be complete.
+    /// Returns the latest submitted point of each timeline that was not seen to have reached this point.
     pub fn submitted(&self) -> SyncSet {
         let entries = self.entries.read_recursive();
         let points = entries.iter().map(|(clock, _)| (clock, clock.submitted()));
@@ -319,7 +334,8 @@ impl<D: Device> Lifetimes<D> {
         behind.map(|(clock, submitted)| clock.at(submitted)).collect()
     }
 
-    /// Returns the oldest open frame of the first timeline that has one, and the number of all open frames.
+    /// Returns the oldest open frame of the first timeline that has one, and the number of all open frames. Returns
+    /// `None` if no frame is open.
     pub fn open_frames(&self) -> Option<(SyncPoint, usize)> {
         let (mut first, mut count) = (None, 0);
         for (clock, _) in self.entries.read_recursive().iter() {
@@ -330,7 +346,8 @@ impl<D: Device> Lifetimes<D> {
         Some((first?, count))
     }
 
-    /// Returns, for each timeline, the latest frame that was dropped, unless the GPU was seen to have reached it.
+    /// Returns the latest dropped frame of each timeline, unless the GPU was seen to have reached it or a later frame
+    /// was submitted.
     pub fn unresolved(&self) -> SyncSet {
         let entries = self.entries.read_recursive();
         let dropped = |clock: &Clock| Some(clock.at(clock.unresolved()?));
@@ -355,7 +372,8 @@ impl Passed {
 }
 
 impl Progress for Passed {
-    /// Returns the value that a timeline has reached; 0 for a foreign timeline, or one that was added later.
+    /// Returns the value that a timeline has reached, or 0 for a timeline of another allocator or one that was added
+    /// later.
     #[inline]
     fn completed(&self, timeline: TimelineId) -> u64 {
         let value = timeline.index_of(self.owner).and_then(|index| self.values.get(index));

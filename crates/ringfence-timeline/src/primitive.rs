@@ -1,7 +1,7 @@
-//! The synchronisation primitives of this crate: those of the processor, or of `loom`.
+//! The synchronisation primitives of this crate: atomics and a lock, or those of `loom` in models.
 //!
 //! ```text
-//!   lifetimes ─▶ primitive ──┬─ the core's primitives: std's atomics, or `loom`'s
+//!   lifetimes ─▶ primitive ──┬─ `ringfence_lockfree::primitive`: core's atomics, or `loom`'s
 //!                            └─ parking_lot's lock, or `loom`'s      --cfg loom: the models
 //! ```
 //!
@@ -10,12 +10,12 @@
 //! | part | role | evidence |
 //! |---|---|---|
 //! | `ringfence_lockfree::pin` | pins and released ranges: hazard pointers over ranges | models |
-//! | `ringfence_lockfree::clock`, `lifetimes` | turn and begun values: the points that a release waits for; closes: tells if a frame is open | models |
-//! | `ringfence_lockfree`: `try_cell`, `thread_slot`, `spsc_queue`, `retire_bin`, `thread_cache`, `pool_chain` | retired objects, caches, slots of size classes | the models of that crate |
-//! | memory objects, kinds of bound heaps | a count or bits that one read-modify-write changes | exact by construction |
-//! | figures: calls, bytes, waits, uses of budgets | relaxed counters: they order nothing, and no decision depends on their order | – |
+//! | `lifetimes`, `clock` of `ringfence_lockfree` | points that a release waits for, ended frames | models |
+//! | other modules of `ringfence_lockfree` | retired objects, caches, slots of size classes | models there |
+//! | memory objects, kinds of bound heaps | a count or bits; one operation changes them | exact by construction |
+//! | figures: calls, bytes, waits, uses of budgets | relaxed counters: no decision depends on their order | – |
 //! | closed, gone, lost, stop, on | flags that are set once, or under a lock, and only reduce the work to do | – |
-//! | generations of a ring's buffers, demand of a class, wanted blocks | hints: a thread that reads an old value does more work, not different work | – |
+//! | generations of a ring's buffers, demand of a class, wanted blocks | hints: an old value causes more work | – |
 //!
 //! A lock is defined here only if a model uses it.
 

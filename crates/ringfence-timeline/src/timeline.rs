@@ -1,4 +1,4 @@
-//! A timeline: begins frames, and reads the progress of its queue.
+//! A timeline, which begins frames and reads the progress of its queue.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::lifetimes::Lifetimes;
 
 /// A queue's progress, read from its fence. Created by `Allocator::timeline`.
 ///
-/// Any number of frames may be open at once; they are submitted in the order of their values. Cheap to clone; every
-/// clone is the same timeline.
+/// Any number of frames may be open at once. They must be submitted in the order of their values. A clone is cheap, and
+/// is the same timeline.
 pub struct Timeline<D: Device> {
     pub(crate) shared: Arc<dyn Timed<D>>,
     pub(crate) clock: Arc<Clock>,
 }
 
-/// The owner of timelines, which keep it alive.
+/// The owner of timelines: an allocator. The timelines keep it alive.
 ///
 /// # Safety
 /// Each function returns the same device and the same lifetimes in every call, and the fences of these lifetimes belong
@@ -36,7 +36,7 @@ pub unsafe trait Timed<D: Device>: Send + Sync {
     /// Records an event, if a trace is recorded.
     fn record(&self, event: Event<&str>);
 
-    /// Returns a reference to the allocator, for an open frame to hold.
+    /// Returns a reference with which an open frame keeps the allocator alive.
     fn keep(self: Arc<Self>) -> Arc<dyn Send + Sync>;
 }
 
@@ -47,8 +47,8 @@ impl<D: Device> Timeline<D> {
         self.clock.id()
     }
 
-    /// Begins a frame, which is one submission: objects that are written or retired from now on are kept until the
-    /// submission is complete. O(open frames).
+    /// Begins a frame, which is one submission. Objects that are written or retired while the frame is open are kept
+    /// until the submission is complete. O(open frames).
     ///
     /// # Panics
     /// If the fence has no value left, because it was signalled with a value near [`u64::MAX`].
@@ -61,7 +61,7 @@ impl<D: Device> Timeline<D> {
     /// Declares that the work of `frame` is submitted and will signal [`Frame::value`].
     ///
     /// # Errors
-    /// The frame belongs to another timeline, or a later frame was submitted before it. The error contains the frame,
+    /// The frame belongs to another timeline, or a later frame was submitted already. The error contains the frame,
     /// which is still open.
     pub fn submitted(&self, frame: Frame) -> Result<SyncPoint, FrameError> {
         let point = frame.point();
@@ -78,13 +78,13 @@ impl<D: Device> Timeline<D> {
     }
 
     /// Submits a frame: calls `submit` with [`Frame::value`], then declares the frame as submitted. If `submit` fails,
-    /// discards the frame, so that its value is not waited for. So `submit` must fail only if no work that signals the
-    /// value was submitted; the caller of `Allocator::timeline` promised that this is true. If `submit` panics, the frame
+    /// discards the frame, so that its value is not waited for. Therefore `submit` must fail only if no work that
+    /// signals the value was submitted, as the caller of `Allocator::timeline` promised. If `submit` panics, the frame
     /// is dropped.
     ///
     /// # Errors
-    /// The error of `submit`; or those of [`Timeline::submitted`]. If the frame belongs to another timeline, `submit` is
-    /// not called.
+    /// The error of `submit`, or an error of [`Timeline::submitted`]. If the frame belongs to another timeline,
+    /// `submit` is not called.
     pub fn submit<E: From<FrameError>>(
         &self,
         frame: Frame,
@@ -102,9 +102,9 @@ impl<D: Device> Timeline<D> {
         }
     }
 
-    /// Declares that no work of the frames that were dropped on this timeline is under way or will be: each was never
-    /// submitted, or its work is complete. A program calls it when it ends, after it has waited until its queue is
-    /// idle, and submits no further frame. Open frames are not affected.
+    /// Declares that the dropped frames of this timeline have no pending work: each was never submitted, or its work is
+    /// complete. A program calls this function at its end, after it has waited until the queue is idle, and submits no
+    /// further frame. Open frames are not affected.
     ///
     /// The caller of `Allocator::timeline` promised that this is true.
     pub fn discard_dropped(&self) {
@@ -126,11 +126,12 @@ impl<D: Device> Timeline<D> {
         self.clock.submitted()
     }
 
-    /// Waits until the GPU has reached `value`, at most for `timeout`, and returns `true` if it has. The value of a
-    /// frame that was discarded counts as reached once all frames that were begun before it are complete.
+    /// Waits until the GPU has reached `value`, at most for `timeout`, and returns `true` if it has. If the frame of
+    /// `value` was discarded, the wait ends when a later value is reached. If no later frame was submitted or dropped
+    /// and no earlier frame is open, the wait ends as soon as all earlier frames are complete.
     ///
-    /// It also waits for a value that is not submitted yet, because another thread may submit it: if no thread does,
-    /// the wait ends with the timeout.
+    /// A value that is not submitted yet is also waited for, because another thread may submit it. If no thread submits
+    /// it, the wait ends with the timeout.
     ///
     /// # Errors
     /// [`DeviceError::Lost`], or the driver is out of memory.
@@ -140,11 +141,11 @@ impl<D: Device> Timeline<D> {
         unsafe { self.shared.lifetimes().wait_point(self.shared.device(), self.clock.at(value), timeout) }
     }
 
-    /// Waits until the GPU has reached `point`, which [`Timeline::submitted`] or [`Timeline::submit`] returned, at most for
-    /// `timeout`: see [`Timeline::wait`].
+    /// Waits until the GPU has reached `point`, at most for `timeout`, like [`Timeline::wait`]. [`Timeline::submitted`]
+    /// and [`Timeline::submit`] return such a point.
     ///
     /// # Errors
-    /// As [`Timeline::wait`]; [`DeviceError::InvalidInfo`] if the point belongs to another timeline.
+    /// The errors of [`Timeline::wait`], or [`DeviceError::InvalidInfo`] if the point belongs to another timeline.
     pub fn wait_for(&self, point: SyncPoint, timeout: Duration) -> Result<bool, DeviceError> {
         if point.timeline != self.id() {
             return Err(DeviceError::invalid("a wait of a timeline for a point of another timeline"));

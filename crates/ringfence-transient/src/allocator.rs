@@ -22,7 +22,7 @@ use crate::device::descriptors::PlacedTexture;
 use crate::device::{Buffers, Create, Describe, Device, RawBuffer, RawTexture, Textures};
 use ringfence_memory::{Allocator, Error, RawObject};
 
-/// Allocates aliased memory for the resources of graph executions. See the [module](super).
+/// An allocator of aliased memory for the resources of graph executions. See the [crate](super).
 pub struct TransientAllocator<D: Device>(State<D>);
 
 impl<D: Device> TransientAllocator<D> {
@@ -42,16 +42,23 @@ impl<D: Device> TransientAllocator<D> {
 
     /// Begins an execution whose resources are all known up front. Plans their offsets, or reuses the plan of an
     /// earlier frame of the same shape, and acquires the resources. [`TransientAllocator::planned`] returns the
-    /// handles, [`TransientAllocator::frame_pass`] the passes. Resources need not be discarded.
+    /// handles, [`TransientAllocator::frame_pass`] the passes. Do not discard these resources: their bytes are free
+    /// after their last passes.
     ///
     /// While a new shape is planned and its plan is not proven to be optimal, `go_on` is called as in
-    /// [`plan`](ringfence_alias::plan). A frame of the same shape as the previous one costs a lookup: no driver call,
-    /// no host allocation.
+    /// [`plan`](ringfence_alias::plan). If the shape is known, and the heaps and objects of its plan are cached and
+    /// free, this function makes no driver call and allocates no host memory.
     ///
     /// # Errors
-    /// An index is out of range for the lists, a last use is not ordered after the first use, there is no memory, or
-    /// the driver fails. If the error occurs after this call has begun the execution, the execution ends.
-    /// Objects that this call has created stay in the caches.
+    /// - [`TransientError::NotPlanned`]: an index is out of range for the lists, or a pass waits for itself or a later
+    ///   pass.
+    /// - [`TransientError::NotAfter`]: a last use is not ordered after the first use.
+    /// - The errors of [`Execution::pass`].
+    /// - [`TransientError::Passes`] or [`TransientError::Resources`]: a table of the planner would be too large.
+    /// - [`TransientError::Memory`]: there is no memory, or the driver failed.
+    ///
+    /// If the error occurs after this call has begun the execution, the execution ends. Objects that this call has
+    /// created stay in the caches.
     pub fn plan(
         &mut self,
         passes: &[FramePass<'_>],
@@ -75,8 +82,8 @@ impl<D: Device> TransientAllocator<D> {
     /// - Passes are given by their index in the present order, `0..pass_count`.
     /// - Each resource needs at least one use; the order of the list does not matter. The use by the earliest pass
     ///   counts as a write.
-    /// - `order` contains further pairs *(before, after)* of passes that must keep their order, beyond those that the
-    ///   uses imply: for example if a pass writes a buffer of another allocator.
+    /// - `order` contains further pairs *(before, after)* of passes that must keep their order, although no use of a
+    ///   resource requires it. An example are two passes that write a buffer of another allocator.
     /// - `go_on` is called before each pass that is tried at another position, with the load reached so far, in bytes.
     ///   If it returns `false`, the search stops.
     ///
@@ -87,8 +94,9 @@ impl<D: Device> TransientAllocator<D> {
     /// # Errors
     /// - [`TransientError::NotPlanned`]: a pass does not exist, a resource has no use, or the passes of a pair are not
     ///   in order at present.
-    /// - [`TransientError::Passes`]: there are more than 92,680 passes, and their table would exceed 1 GiB.
-    /// - The driver rejects a description.
+    /// - [`TransientError::Passes`]: there are more than 92,680 passes, so their table would exceed 1 GiB.
+    /// - [`TransientError::Memory`]: the driver rejects a description, a resource is larger than any memory object, or
+    ///   the sizes sum up to 2^63 bytes or more.
     ///
     /// # Example
     /// ```
@@ -130,11 +138,11 @@ impl<D: Device> TransientAllocator<D> {
     ///
     /// # Errors
     /// - [`TransientError::Stale`].
-    /// - [`TransientError::Taken`] if the texture was discarded, and another resource was acquired over its bytes after
-    ///   that.
+    /// - [`TransientError::Taken`] if the texture was discarded, and after that another resource was acquired over its
+    ///   bytes, or its object was acquired again.
     ///
-    /// If a program records its passes only after all of them have acquired and discarded their resources, it must get
-    /// the objects before it discards the resources, use [`TransientAllocator::raw`], or plan the frame.
+    /// A program that records a pass after the discard of its resources must get the objects before the discard, use
+    /// [`TransientAllocator::raw`], or plan the frame.
     pub fn texture(&self, handle: Transient<Textures>) -> Result<&RawTexture<D>, TransientError> {
         self.0.own_object_of(handle)?.texture().ok_or(TransientError::Stale { id: handle.id() })
     }
@@ -186,9 +194,11 @@ impl<D: Device> TransientAllocator<D> {
     /// Continues a suspended execution.
     ///
     /// # Errors
-    /// [`TransientError::NotSuspended`] if the execution belongs to another transient allocator. Also if it has ended,
-    /// because another execution began or [`TransientAllocator::trim`] released everything; it has then ended as if it
-    /// had been dropped.
+    /// [`TransientError::NotSuspended`] in these cases:
+    ///
+    /// - The execution belongs to another transient allocator.
+    /// - The execution has ended as if it had been dropped, because another execution began, or because of
+    ///   [`TransientAllocator::trim`].
     pub fn resume(&mut self, suspended: Suspended) -> Result<Execution<'_, D>, TransientError> {
         let Suspended { owner, execution } = suspended;
         let state = &self.0;
@@ -212,8 +222,8 @@ impl<D: Device> TransientAllocator<D> {
         Ok(Transient { owner, object, execution, acquire, generation, kind: PhantomData })
     }
 
-    /// Returns the pass at index `place` of the list that the frame was planned from; `None` if the index is out of
-    /// range.
+    /// Returns the pass at index `place` of the list that the frame was planned from. Returns `None` if the index is
+    /// out of range.
     #[must_use]
     pub fn frame_pass(&self, place: usize) -> Option<Pass> {
         self.0.plans.passes.get(place).copied()
@@ -225,22 +235,24 @@ impl<D: Device> TransientAllocator<D> {
         self.0.barriers.list()
     }
 
-    /// Returns the statistics of the allocator, and the quality of the layout of a planned frame. O(heaps + barriers).
+    /// Returns the statistics of the allocator, and the quality of the layout of a planned frame. O(heaps + objects +
+    /// barriers).
     #[must_use]
     pub fn figures(&self) -> TransientFigures {
         self.0.figures()
     }
 
-    /// Ends a frame: releases heaps that were in the cache for too long, and returns their number. Call it once a
-    /// frame, in addition to [`Allocator::reclaim`](ringfence_memory::Allocator::reclaim): the age of objects is
-    /// counted in calls of this function.
+    /// Ends a frame: releases heaps that were in the cache for too long, and returns their number. Call this function
+    /// once a frame, in addition to [`Allocator::reclaim`](ringfence_memory::Allocator::reclaim): the age of objects is
+    /// counted in these calls.
     pub fn end_frame(&mut self) -> usize {
         self.0.end_frame()
     }
 
-    /// Releases every object and heap that is not in use, regardless of number and age, and returns the number of
-    /// objects. Use it when memory is short or after the window was resized. A suspended execution ends as if it had
-    /// been dropped: [`TransientAllocator::resume`] then returns [`TransientError::NotSuspended`].
+    /// Releases all objects and heaps, regardless of number and age, and returns the number of objects. They are
+    /// destroyed once the device has finished with them. All handles become stale. Use this function when memory is
+    /// short or after the window was resized. A suspended execution ends as if it had been dropped:
+    /// [`TransientAllocator::resume`] then returns [`TransientError::NotSuspended`].
     pub fn trim(&mut self) -> usize {
         self.0.trim()
     }
@@ -272,8 +284,8 @@ impl<D: Device> fmt::Debug for TransientAllocator<D> {
 }
 
 /// A graph execution that was suspended by [`Execution::suspend`], so that the allocator is not borrowed while passes
-/// are recorded. If this value is dropped, the execution ends when the next execution begins, as if the [`Execution`]
-/// had been dropped.
+/// are recorded. If this value is dropped, the execution ends when the next execution begins (or at a `trim`), as if
+/// the [`Execution`] had been dropped.
 #[derive(PartialEq, Eq, Debug)]
 #[must_use = "continue the execution with `TransientAllocator::resume`, and end it with `Execution::finish`"]
 pub struct Suspended {
@@ -285,8 +297,9 @@ pub struct Suspended {
 /// passes count as not submitted. Their waits are ignored when later passes are ordered, so later passes can reuse
 /// fewer bytes.
 ///
-/// It dereferences to [`TransientAllocator`], for the methods that read, and borrows it exclusively. If a renderer owns
-/// both its passes and the allocator, it suspends the execution while it records: [`Execution::suspend`].
+/// An execution dereferences to [`TransientAllocator`], for the methods that read, and borrows the allocator
+/// exclusively. A renderer that owns both its passes and the allocator suspends the execution while it records:
+/// [`Execution::suspend`].
 pub struct Execution<'a, D: Device> {
     transient: &'a mut TransientAllocator<D>,
     is_over: bool,
@@ -305,8 +318,8 @@ impl<'a, D: Device> Execution<'a, D> {
     /// `ALL_COMMANDS` as the waiting stages). O(waits).
     ///
     /// # Errors
-    /// A pass belongs to another transient allocator, the timeline belongs to another allocator, or there are more than
-    /// [`QUEUES_MAX`](super::QUEUES_MAX) queues.
+    /// A pass of `waits` belongs to another transient allocator, the timeline belongs to another allocator, or there
+    /// are more than [`QUEUES_MAX`](super::QUEUES_MAX) queues.
     pub fn pass(&mut self, queue: TimelineId, waits: &[Pass]) -> Result<Pass, TransientError> {
         self.transient.0.order.pass(queue, waits)
     }
@@ -334,7 +347,7 @@ impl<'a, D: Device> Execution<'a, D> {
     ///
     /// # Errors
     /// There is no memory, the driver rejects the description, the pass does not belong to this execution, or a later
-    /// pass of its queue has already acquired a resource. After an error, nothing has changed.
+    /// pass of its queue has already acquired a resource. After an error, no resource is acquired.
     pub fn acquire_texture(
         &mut self,
         info: &impl Describe<D, Textures>,
@@ -377,15 +390,19 @@ impl<'a, D: Device> Execution<'a, D> {
         Ok(transient.handle(object, pass))
     }
 
-    /// Ends the use of a resource. `last` are the last passes that use the resource. Each must be ordered after the
-    /// pass that acquired the resource; if `last` is empty, that pass was the only use.
+    /// Ends the use of a resource. `last` are the last passes that use the resource. Each must be the pass that
+    /// acquired the resource, or a pass that is ordered after that pass. If `last` is empty, the pass that acquired the
+    /// resource was the only use.
     ///
-    /// From now on, another resource can be acquired over the bytes. The handle then no longer has an object
-    /// ([`TransientError::Taken`]). The object is kept for reuse. O(log spans).
+    /// From now on, another resource can be acquired over the bytes. After such an acquire, requests for the driver's
+    /// object of the handle fail ([`TransientError::Taken`]). The object is kept for reuse. O(log spans), and moving
+    /// the later spans.
     ///
     /// # Errors
-    /// The handle is stale or was already discarded, or a last use is not ordered after the first use. After an error,
-    /// nothing has changed.
+    /// - The handle is stale, was already discarded, or belongs to a planned frame.
+    /// - A last use is not ordered after the first use, or its pass does not belong to this execution.
+    ///
+    /// After an error, nothing has changed.
     pub fn discard<K: TransientKind>(&mut self, handle: Transient<K>, last: &[Pass]) -> Result<(), TransientError> {
         let stale = TransientError::Stale { id: handle.id() };
         let transient = &mut self.transient.0;
@@ -420,9 +437,11 @@ impl<'a, D: Device> Execution<'a, D> {
     /// `ends` contains, for each queue, the point at which the execution's passes on this queue are complete: the point
     /// of the last frame that contains them ([`Frame::point`](ringfence_memory::Frame::point)). Later executions use
     /// the points to find out which passes are complete. Points on timelines of other allocators are ignored. If a
-    /// queue has no point, passes of other queues treat its passes as still running, and reuse none of their bytes.
+    /// queue has no point, its passes count as complete at the next point of the queue. Until then, a pass of another
+    /// queue reuses the bytes of such a pass only if it waits for that pass.
     ///
-    /// Returns the number of resources that were not discarded; they count as used by every pass. O(heaps · objects).
+    /// Returns the number of resources that were not discarded. These resources count as used by every pass. O(heaps ·
+    /// objects).
     pub fn finish(mut self, ends: &[SyncPoint]) -> usize {
         self.is_over = true;
         self.transient.0.end(Some(ends));

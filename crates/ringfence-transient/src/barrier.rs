@@ -1,11 +1,11 @@
-//! The barriers that aliasing needs, as data for the caller's own barrier code.
+//! The barriers that aliasing needs, as a list for the caller's own barrier code.
 //!
 //! ```text
 //!   pass      1        2        3        4        5
 //!   bytes A   ▓▓▓▓▓▓▓▓▓         ░░░░░░░░░              depth, then blur
 //!   bytes B   ▓▓▓▓▓▓▓▓▓                  ░░░░░░░░░     normals, then bloom
 //!                               ▲        ▲
-//!                        dependency      no barrier: the one before pass 3 comes after pass 2 too
+//!                        dependency      no dependency: the one at pass 3 covers pass 1 for B too
 //! ```
 //!
 //! If one resource reuses bytes of another, up to two things are needed:
@@ -13,13 +13,13 @@
 //! - A *dependency* orders the pass after the earlier commands of the same queue that used the bytes, and makes their
 //!   writes available. On Vulkan, it is a memory barrier. On Direct3D 12, it is an unordered-access barrier for all
 //!   resources, because only unordered accesses need one (transitions order all other uses of a resource). A dependency
-//!   covers all commands before it. Therefore one dependency at the beginning of a pass suffices for all bytes that
-//!   were last used before that pass, for this pass and for later ones, whatever stages they use. Each dependency is
-//!   placed as late as possible, at the first pass that needs it, which gives the fewest dependencies. A use on another
-//!   queue needs no dependency: the wait between the queues orders it, or it is already complete.
+//!   covers all commands before it. Therefore a dependency at the beginning of a pass suffices for all bytes that were
+//!   last used before that pass. It also suffices for later passes, whatever stages they use. Each dependency is placed
+//!   as late as possible, at the first pass that needs it, which gives the fewest dependencies. A use on another queue
+//!   needs no dependency: the wait between the queues orders it, or it is already complete.
 //! - The new owner is *activated*. On Direct3D 12, this needs an aliasing barrier if other resources used some of the
-//!   owner's bytes since it was last active; render targets and depth buffers then need a discard, a clear or a copy to
-//!   the whole resource. On Vulkan, the layout of a texture starts as `UNDEFINED`.
+//!   owner's bytes since the owner was last active. Render targets and depth buffers then need a discard, a clear or a
+//!   copy to the whole resource. On Vulkan, the layout of a texture starts as `UNDEFINED`.
 
 use super::error::TransientError;
 use super::pass::{Clock, Pass, QUEUES_MAX, TransientId};
@@ -27,7 +27,7 @@ use super::spans::NO_OBJECT;
 
 /// A barrier that must be recorded at the beginning of a pass.
 ///
-/// `TransientAllocator::record_barriers` records them, behind the feature of each backend:
+/// `TransientAllocator::record_barriers` (features `vulkan` and `d3d12`) records these barriers:
 ///
 /// | | Vulkan | Direct3D 12 |
 /// |---|---|---|
@@ -35,11 +35,11 @@ use super::spans::NO_OBJECT;
 /// | `aliases` | – | aliasing barrier from `before` (null for `None`) to `after` |
 /// | `discards` | image barrier from layout `UNDEFINED`: all commands, memory writes → the uses of the pass | `DiscardResource`, a clear or a whole copy first |
 ///
-/// On Vulkan, the memory barrier is for all later commands, not only for its pass: a later pass of the queue, with
+/// On Vulkan, the memory barrier is for all later commands, not only for its pass. A later pass of the queue, with
 /// other stages, may reuse bytes that this barrier covers, and gets no barrier of its own. For the same reason, the
-/// source stages of the image barrier are all commands (or the stages that use the texture), not `TOP_OF_PIPE`: the
-/// image barrier must come after the memory barrier of its pass or of an earlier one. Waits between queues must also be
-/// for all commands.
+/// source stages of the image barrier are all commands (or the stages that use the texture), not `TOP_OF_PIPE`. The
+/// image barrier must come after the memory barrier of its pass or of an earlier pass. Waits between queues must also
+/// be for all commands.
 ///
 /// The transition of the image barrier writes the texture's bytes, which another resource may have written. Memory
 /// writes as source access order the transition after those writes. Without this access, synchronization validation
@@ -48,7 +48,7 @@ use super::spans::NO_OBJECT;
 pub struct Barrier {
     /// The pass that begins with the barrier.
     pub pass: Pass,
-    /// Previous resource in these bytes; `None` if there were several, or if the previous one was released.
+    /// Previous resource in these bytes. `None` if there was none or several, or if the previous one was released.
     pub before: Option<TransientId>,
     /// Resource that the pass acquires.
     pub after: TransientId,
@@ -65,8 +65,8 @@ pub struct Barrier {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Direct3d12Barrier {
     /// `D3D12_RESOURCE_BARRIER_TYPE_UAV` without a resource. An object that is acquired again has the same bytes and
-    /// may be in the same state, so two passes that write it have neither an aliasing barrier nor a transition between
-    /// them.
+    /// may be in the same state. Two passes that write the object then have neither an aliasing barrier nor a
+    /// transition between them.
     UnorderedAccess,
     /// `D3D12_RESOURCE_BARRIER_TYPE_ALIASING`.
     Aliasing {
@@ -122,9 +122,9 @@ impl Barriers {
         if pass.number < latest { Err(TransientError::OutOfOrder { pass, latest }) } else { Ok(()) }
     }
 
-    /// Records that the use of `object` begins in `pass`. `generations` are those of all object numbers. `past` contains
-    /// the previous owners of the object's bytes, and the passes that used them. `is_forgotten` must be `true` if other
-    /// objects, which `past` does not show, used the bytes since `object` was last active.
+    /// Records that the use of `object` begins in `pass`. `generations` are those of all object numbers. `past`
+    /// contains the previous owners of the object's bytes, and the passes that used them. `is_forgotten` must be `true`
+    /// if other objects, which `past` does not show, used the bytes since `object` was last active.
     pub(super) fn acquire<'a>(
         &mut self,
         pass: Pass,

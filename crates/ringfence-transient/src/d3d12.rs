@@ -13,12 +13,13 @@ impl TransientAllocator<Device> {
     /// Records the barriers of a pass ([`Barrier::on_direct3d_12`]) in one driver call. Call it at the beginning of the
     /// pass, after all its resources were acquired. An [`Execution`] has this method too.
     ///
-    /// After this call, the program records state transitions and discards itself.
+    /// This call records no state transition and no discard: the program records them after it.
     ///
     /// On a list for copy queues, nothing is recorded, because the API allows only transitions there. On such a list
-    /// the program's own transitions order the copies: from `COPY_DEST` to the common state after the last use of the
-    /// previous resource, and from the common state to `COPY_DEST` before the first use of the next one. Start a render
-    /// target or a depth buffer on a direct or compute list.
+    /// the program's own transitions order the copies. After the last use of the previous resource, record a transition
+    /// from `COPY_DEST` to the common state. Before the first use of the next resource, record a transition from the
+    /// common state to `COPY_DEST`. The first pass that uses a render target or depth buffer must be on a direct list,
+    /// or on a compute list that can initialise it (for example by a copy).
     ///
     /// # Safety
     /// The list must belong to this device, be open, and be recorded by this thread only.

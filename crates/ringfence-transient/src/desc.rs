@@ -3,7 +3,8 @@
 /// Configuration of a transient allocator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TransientDesc<'a> {
-    /// Size of a heap, in bytes. A larger resource gets a larger heap.
+    /// Size of a heap for resources that are acquired pass by pass, in bytes. A larger resource gets a larger heap. The
+    /// heaps of a planned frame have the sizes of its layouts.
     pub heap_bytes: u64,
     /// Number of unused buffers, and of unused textures, that each heap keeps regardless of their age.
     pub objects_kept: usize,
@@ -13,8 +14,8 @@ pub struct TransientDesc<'a> {
     /// Number of frames for which an empty heap is kept.
     pub heap_idle_frames: u64,
     /// Maximum number of steps, of some nanoseconds each, of the search for a layout that needs the same memory and
-    /// fewer aliasing barriers. It does so once for each new shape of planned frames. 0 disables the search. With the
-    /// default, a frame of 55 resources is still planned in less than 0.1 ms (`planner/docs/measured.md` of the
+    /// fewer aliasing barriers. The search runs once for each new shape of planned frames. 0 disables the search. With
+    /// the default, a frame of 55 resources is still planned in less than 0.1 ms (`planner/docs/measured.md` of the
     /// repository). For a frame that never changes, a million steps may be worth the time.
     pub transition_steps: u64,
     /// Name of the heaps in reports.
@@ -61,7 +62,8 @@ pub struct TransientFigures {
     pub heaps_cached: u64,
     /// Total size of the resources of the last execution, in bytes: the memory that they would need without aliasing.
     pub requested_bytes: u64,
-    /// Memory that the resources of the last execution used with aliasing, in bytes.
+    /// Memory that the resources of the last execution used with aliasing, in bytes: the end of the highest used range
+    /// of each heap, and the dedicated memory.
     pub peak_bytes: u64,
     /// Number of aliasing barriers of the last execution.
     pub aliasing_count: usize,
@@ -74,10 +76,12 @@ pub struct TransientFigures {
     /// planned.
     #[cfg_attr(feature = "serde", serde(default))]
     pub planned_bytes: u64,
-    /// Greatest proven lower bound for the size of any layout of the last execution, in bytes.
+    /// Greatest proven lower bound for the size of any layout of the last execution, in bytes; 0 if the execution was
+    /// not planned.
     #[cfg_attr(feature = "serde", serde(default))]
     pub lower_bound_bytes: u64,
-    /// Number of groups of resources in the last execution. Resources of different groups cannot share a heap.
+    /// Number of groups of resources in the last execution; 0 if the execution was not planned. Resources of different
+    /// groups do not share a heap.
     #[cfg_attr(feature = "serde", serde(default))]
     pub group_count: usize,
     /// `true` if the last execution reused the layout of an earlier frame of the same shape.

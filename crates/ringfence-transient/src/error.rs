@@ -14,7 +14,7 @@ pub enum TransientError {
     /// There is no memory, or the driver failed.
     #[error(transparent)]
     Memory(#[from] Error),
-    /// The pass belongs to another allocator, or to an execution that has ended.
+    /// The pass belongs to another transient allocator, or to an execution that has ended.
     #[error("{pass:?} is not a pass of this execution; add it with `Execution::pass` first")]
     UnknownPass {
         /// The given pass.

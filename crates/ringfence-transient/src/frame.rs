@@ -54,7 +54,7 @@ pub struct FrameResource<'a, 'i, D: Device> {
     pub name: &'a str,
 }
 
-/// Fails if an index is out of range for the lists.
+/// Fails if a pass waits for itself or a later pass, or if a resource is used by a pass that is not in the list.
 pub(super) fn check_places<D: Device>(
     passes: &[FramePass<'_>],
     resources: &[FrameResource<'_, '_, D>],

@@ -41,7 +41,7 @@ pub trait TransientKind: ResourceKind + sealed::Sealed {
     #[doc(hidden)]
     const IS_TEXTURE: bool;
 
-    /// Returns the description of a texture; `None` for buffers.
+    /// Returns the description of a texture. Returns `None` for buffers.
     #[doc(hidden)]
     fn texture_desc(desc: Self::Desc) -> Option<TextureDesc>;
 }
@@ -88,8 +88,8 @@ pub(super) struct Object<D: Device> {
     pub(super) tenancy: Option<Tenancy>,
     /// Clock at which the last use of the object is over. Read only for dedicated memory.
     pub(super) users: Clock,
-    /// `true` if other objects may have used the object's bytes since it was last active, and the spans do not show
-    /// this: either the object's activation was not recorded, or the other objects were released.
+    /// `true` if other objects may have used the object's bytes since the object was last active, and the spans do not
+    /// show this. The reason is that its activation was not recorded, or that the other objects were released.
     pub(super) is_forgotten: bool,
     /// Number of the object's last acquire.
     pub(super) last_acquire: u32,
@@ -186,10 +186,10 @@ impl<D: Device> Heap<D> {
     /// Returns a location for a pass that begins at `clock`: the lowest free offset that has an existing object of the
     /// same description, otherwise the lowest free range.
     ///
-    /// On one queue, if the requests repeat in the same order, this is first fit: the lowest free range is the one that
-    /// first fit found for the same request before, and its object still exists. With several queues, the ranges that
-    /// are free when an execution begins depend on the progress of the device. In this case, an existing object at
-    /// another offset saves the creation of an object.
+    /// On one queue, if the requests repeat in the same order, the result is that of first fit. First fit found the
+    /// lowest free range for the same request before, and the object in this range still exists. With several queues,
+    /// the ranges that are free when an execution begins depend on the progress of the device. In this case, an
+    /// existing object at another offset saves the creation of an object.
     pub(super) fn find(&self, key: Option<&ObjectKey>, size: u64, alignment: u64, clock: &Clock) -> Option<Fit> {
         let made = key.map_or(&[][..], |key| self.cache.all(key));
         let hit = made.iter().find(|(offset, _)| self.spans.is_free(*offset, size, clock));

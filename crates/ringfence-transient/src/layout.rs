@@ -35,14 +35,14 @@ pub(super) struct LastLayout {
     pub(super) height: u64,
 }
 
-/// If there are more pieces than this, the number of transitions is not reduced, because even one look at all pieces
-/// would take longer than planning.
+/// Maximum number of pieces for which [`plan`] reduces the number of transitions. For more pieces, even one look at all
+/// of them would take longer than planning.
 const LOWERED_MAX: usize = 2_000;
 
 /// Plans the offsets of the pieces, for as long as `go_on` returns `true`. Keeps the previous offsets of as many pieces
-/// as possible, but does not make the heap higher than both its previous height and the height of a new plan. Then
-/// spends `transition_steps` steps on moving the other pieces, without more height, so that fewer pieces begin on bytes
-/// of another piece.
+/// as a greedy method can. The heap is then no higher than the higher of the previous heap and a new plan. Then spends
+/// up to `transition_steps` steps on moving the other pieces, without more height, so that fewer pieces begin on bytes
+/// of another piece (a transition).
 pub(super) fn plan(
     passes: &[FramePass<'_>],
     pieces: &[Piece<'_>],

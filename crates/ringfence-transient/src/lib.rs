@@ -5,17 +5,17 @@
 //!   offset 0  ▓▓▓▓ depth ▓▓▓▓░░░░ bloom ░░    the same bytes, one after the other
 //!         40  ▓▓ normals ░░░░ blur ░░░▓▓▓▓
 //!
-//!   begin ─▶ pass, acquire, discard … ─▶ finish ─▶ flush: releases unused objects, caches empty heaps
+//!   begin ─▶ pass, acquire, discard … ─▶ finish ────────▶ releases unused objects, caches empty heaps
 //!                     │                                                                │
-//!                     └ barriers, as data                             end_frame: releases idle heaps
+//!                     └ barriers, as a list                           end_frame: releases idle heaps
 //! ```
 //!
 //! [`TransientAllocator`] allocates the resources of graph executions, in one of two ways:
 //!
 //! - *Pass by pass*: [`Execution::acquire_texture`] and [`Execution::discard`], in the order of the passes. The
-//!   allocator searches the existing heaps first fit, and creates a heap if none fits. An object that was created
-//!   earlier from the same description at the same offset is reused, so a frame with the requests of the previous frame
-//!   creates no object.
+//!   allocator searches each existing heap: first for a free range that has an object of the same description, then for
+//!   the lowest free range. If no heap has a free range, it creates a heap. A frame on one queue with the requests of
+//!   the previous frame finds an object for each request, and creates none.
 //! - *Planned*: all resources are declared up front with their first and last passes ([`TransientAllocator::plan`]),
 //!   and [`ringfence_alias`] plans their offsets. A frame of the same shape as an earlier one reuses its plan.
 //!
@@ -30,15 +30,15 @@
 //! - a pass that the host knows to be complete comes before every later pass.
 //!
 //! A resource B may use bytes of a resource A if and only if every last use of A comes before the first use of B. The
-//! same rule applies across executions: a frame that begins on the graphics queue while async compute of the previous
-//! frame still runs gets other bytes.
+//! same rule applies across executions: while async compute of the previous frame still runs, passes of the next frame
+//! that do not wait for this work get other bytes.
 //!
 //! # When objects and heaps are released
 //!
 //! Unreal Engine destroys an object when the cache exceeds its capacity and the object has not been used for a number
-//! of frames, which assumes that the device is at most that many frames behind. Here these two conditions only start
-//! the release. As with every resource, the object is then kept until the submissions that had begun are complete.
-//! Therefore no object is destroyed while the device uses it, however far behind the device is.
+//! of frames. This assumes that the device is at most that many frames behind. Here these two conditions only start the
+//! release. As with every resource, the object is then kept until the submissions that had begun at the release are
+//! complete. Therefore no object is destroyed while the device uses it, however far behind the device is.
 //!
 //! # Barriers
 //!
@@ -50,8 +50,8 @@
 //!
 //! # Differences from Unreal Engine
 //!
-//! - Resources are placed first fit over the history of the bytes rather than from a free list, because a range can be
-//!   free for one queue while another queue still uses it.
+//! - Resources are placed first fit over the history of the bytes, not from a free list. A range can be free for passes
+//!   of one queue, but not yet for passes of another queue.
 //! - Resources that require dedicated memory ([`requires_dedicated`](crate::device::Requirements)) are cached by their
 //!   description too. They share bytes with no other resource.
 //! - Buffers, textures and render targets share heaps if the device allows it (`class_groups`). Otherwise each class
@@ -59,8 +59,8 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | acquire | O(spans of the existing heaps); no driver call and no host allocation on a hit |
-//! | discard | O(log spans) |
+//! | acquire | O(spans of the existing heaps); no driver call and no host allocation if an object is reused |
+//! | discard | O(log spans), and moving the later spans |
 //! | finish | O(heaps · objects) |
 //!
 //! # Threads

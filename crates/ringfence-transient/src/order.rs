@@ -1,4 +1,5 @@
-//! The order of passes on several queues: each queue orders its own passes, and waits order passes across queues.
+//! The order of passes on several queues. Each queue runs its own passes in order. A pass that waits for another one
+//! orders passes of different queues.
 //!
 //! ```text
 //!   graphics   ──1──────2──────────3──▶        clock of graphics 3: { graphics: 2, compute: 1 }
@@ -8,14 +9,19 @@
 //!   a comes before b   iff   the clock of b holds at least the number of a on the queue of a
 //! ```
 //!
-//! A *clock* contains, for each queue, the number of the last pass that is over. The clock of a pass is joined from the
-//! clock of the previous pass on its queue, the clocks of the passes that it waits for, and the passes that the host
-//! has seen complete. Numbers continue across graph executions, so passes of different executions are ordered too.
+//! The *clock* of a pass contains, for each queue, the number of the last pass that is over when this pass begins. It
+//! is the maximum, for each queue, over:
+//!
+//! - the previous pass on the queue of this pass, and the clock of that pass;
+//! - the passes that this pass waits for, and their clocks;
+//! - the passes that the host has seen complete.
+//!
+//! Numbers continue across graph executions, so passes of different executions are ordered too.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | a new pass | O(queues) for each pass that it waits for |
-//! | comparing two passes | O(queues) |
+//! | comparing two passes | O(1) |
 
 use std::collections::VecDeque;
 
@@ -168,8 +174,8 @@ impl Order {
         self.completed.join(&completed);
     }
 
-    /// Removes the waits of this execution's passes, because the passes are never submitted. A later pass of their
-    /// queue is then ordered only after passes that precede it without these waits.
+    /// Removes the waits of this execution's passes, because the passes are never submitted. Later passes of their
+    /// queues are then not ordered after the passes of these waits.
     pub(super) fn forget_waits(&mut self) {
         for (slot, Queue { clocks, first, old, .. }) in self.queues.iter_mut().enumerate() {
             let mut clock = self.completed;

@@ -20,7 +20,7 @@ impl Pass {
     }
 }
 
-/// For each queue, the number of the last pass that is over.
+/// The passes that are over at some time: for each queue, the number of the last one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Clock(pub(super) [u64; QUEUES_MAX]);
 
@@ -55,6 +55,6 @@ pub struct TransientId {
     /// Number of the object's transient allocator, unique in the process.
     pub(super) owner: u32,
     pub(super) object: u32,
-    /// Number of objects that had this number before.
+    /// Number of objects that had the same `object` number before.
     pub(super) generation: u32,
 }

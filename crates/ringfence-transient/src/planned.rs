@@ -9,24 +9,26 @@
 //!                        each object by description and offset, existing or new
 //! ```
 //!
-//! A group is a set of resources that one heap can contain. On heap tier 1, render targets, textures and buffers are
-//! separate groups; otherwise all resources are one group. The heap of a group has the size of its plan. While async
-//! compute of the previous frame still runs, its heap is not used for a frame that does not wait for it. Such a frame
-//! gets another heap, so there are as many heaps as overlapping frames.
+//! Resources are in one group if they have the same best memory type and, on devices that separate classes (heap tier
+//! 1), the same class. A resource that requires dedicated memory is in no group. The heap of a group has the size of
+//! its plan, or is larger. If a resource of a new frame needs a range of the heap that a pass of an earlier frame may
+//! still use, the new frame gets another heap. So each group has as many heaps as there are overlapping frames.
 //!
-//! If a shape is new, its plan keeps offsets of the previous frame, as long as that does not make the heap larger.
-//! Cached objects can then be reused. After `TransientAllocator::trim` there are none, and each shape is planned anew.
+//! If a shape is new, its plan keeps offsets of the previous frame, so that cached objects can be reused. The heap is
+//! then no larger than that of the previous frame, or that of a plan without these offsets. After
+//! `TransientAllocator::trim` no objects are cached, so a new shape is planned without previous offsets. Kept plans
+//! stay valid.
 //!
-//! Also only for a new shape, the planner searches the plans of the same height for one with few aliasing barriers. At
-//! that time, the objects of the shape are created anyway, which takes longer than the search. A better plan that is
-//! found later would create all objects again. Therefore the offsets of a shape never change while its plan is kept.
-//! The work is counted in steps, not in time, so every run of the program produces the same plan.
+//! For a new shape, the planner also searches the plans of the same height for one with few aliasing barriers. It does
+//! not search again for a known shape: a better plan that is found later would create all objects again. Therefore the
+//! offsets of a shape never change while its plan is kept. The work of this search is counted in steps, not in time, so
+//! the search has the same result in every run of the program.
 //!
-//! Plans are compared word by word, not by hash alone, so two different frames are never confused.
+//! Shapes are compared word by word, not by hash alone, so two different shapes are never confused.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | a frame of a known shape | O(words of the shape + resources · log spans); no driver call, no host allocation |
+//! | a frame of a known shape | O(words of the shape + heaps · resources · log spans); no driver call and no host allocation if the heaps and objects are cached and free |
 //! | a new shape | planning it, and creating the objects that are not cached |
 
 use ringfence_alias::Progress;
@@ -61,7 +63,8 @@ impl<D: Device> State<D> {
         self.lay_out(index, resources)
     }
 
-    /// Returns the index of the plan for the frame's shape, and `true` if the plan existed already. Plans a new shape.
+    /// Returns the index of the plan for the frame's shape, and `true` if the plan existed already. If the shape is
+    /// new, plans it.
     pub(super) fn plan_index(
         &mut self,
         passes: &[FramePass<'_>],

@@ -34,7 +34,7 @@ pub(super) struct Group {
     pub(super) arena: u32,
     pub(super) height: u64,
     pub(super) lower_bound: u64,
-    /// Strictest requirements of the group's resources.
+    /// Requirements of the group's first resource, with the largest alignment of the group.
     pub(super) needs: Requirements,
 }
 
@@ -86,8 +86,8 @@ impl Plans {
         self.kept.iter().position(|plan| plan.hash == hash && plan.words == words)
     }
 
-    /// Returns the offsets of resources with these keys in the previous frame, and the height of that frame's heap for
-    /// the arena.
+    /// Returns the offsets of resources with these keys in the previous planned frame, and the height of that frame's
+    /// layout for the arena.
     pub(super) fn last_offsets(&self, arena: u32, keys: impl Iterator<Item = Option<ObjectKey>>) -> Option<LastLayout> {
         let last = self.kept.iter().max_by_key(|plan| plan.used)?;
         let number = last.groups.iter().position(|group| group.arena == arena)? as u32;

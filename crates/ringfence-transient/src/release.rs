@@ -1,5 +1,5 @@
-//! Release of unused objects and heaps. Their age and number decide which are released; a released one is destroyed
-//! once its points have passed.
+//! Release of unused objects and heaps. Their age and number decide which ones are released. A released object is
+//! destroyed once every submission that had begun at its release is complete.
 //!
 //! ```text
 //!   object   in use ──discard──▶ unused ──surplus, and older than the latency──▶ released
@@ -19,7 +19,7 @@ use ringfence_memory::trace::Event;
 
 impl<D: Device> State<D> {
     /// Ends the execution. If `ends` is `None`, its passes were not submitted. In this case, bytes that were freed at
-    /// the end of one of its passes may still be in use by a pass that it should have waited for.
+    /// the end of one of its passes may still be in use by a pass for which that pass should have waited.
     pub(super) fn end(&mut self, ends: Option<&[SyncPoint]>) {
         self.is_open = false;
         let all = self.order.end_of_all();
@@ -46,8 +46,8 @@ impl<D: Device> State<D> {
         self.figures.left_in_use = left_in_use;
     }
 
-    /// Releases unused objects beyond the number that is kept, oldest first, if they are older than the latency.
-    /// Returns the number of released objects.
+    /// Releases unused objects beyond the number that is kept, oldest first, if they are older than the latency. Also
+    /// releases unused objects without a key. Returns the number of released objects.
     fn release_unused(&mut self) -> usize {
         let mut scratch = std::mem::take(&mut self.scratch);
         let before = self.figures.released;
@@ -124,7 +124,7 @@ impl<D: Device> State<D> {
         }
     }
 
-    /// Ends an execution that was leaked (`mem::forget`), as if it had been dropped.
+    /// Ends an execution that was suspended or leaked (`mem::forget`), as if it had been dropped.
     pub(super) fn end_forgotten(&mut self) {
         if self.is_open {
             self.end(None);
@@ -161,7 +161,7 @@ impl<D: Device> State<D> {
         unsafe { self.shared.retire(None, Place::share_of(heap.whole)) };
     }
 
-    /// Retires every object and heap that is not in use, whatever their number and age. Returns the number of objects.
+    /// Retires all objects and heaps, whatever their number and age. Returns the number of objects.
     pub(super) fn trim(&mut self) -> usize {
         self.end_forgotten();
         let before = self.figures.released;

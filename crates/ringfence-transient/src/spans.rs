@@ -14,7 +14,8 @@
 //! | operation | cost |
 //! |---|---|
 //! | fit | O(spans) |
-//! | is free, take, free | O(log spans), and moving the later spans |
+//! | is free | O(log spans + overlapping spans) |
+//! | take, free | the same, and moving the later spans |
 
 use std::ops::Range;
 
@@ -34,7 +35,7 @@ pub(super) struct Span {
     /// Current or last owner of the bytes.
     pub(super) tenant: u32,
     pub(super) in_use: bool,
-    /// For a free span, the time at which the last use is over.
+    /// Clock at which the last use of a free span is over.
     pub(super) users: Clock,
 }
 
@@ -88,7 +89,7 @@ impl Spans {
         self.put(Span { offset, end: offset + size, tenant, in_use: true, users: Clock::default() });
     }
 
-    /// Frees a tenant's bytes; they can be reused once `users` is over.
+    /// Frees a tenant's bytes. They can be reused once the passes of `users` are over.
     pub(super) fn free(&mut self, offset: u64, size: u64, tenant: u32, users: Clock) {
         self.put(Span { offset, end: offset + size, tenant, in_use: false, users });
     }
@@ -113,8 +114,8 @@ impl Spans {
         }
     }
 
-    /// Removes released tenants and completed uses, and merges spans that then have the same history. Returns the
-    /// ranges from which uses were removed.
+    /// Removes released tenants, and the completed uses of their bytes. Merges free spans that then have the same
+    /// history. Returns the ranges from which uses were removed.
     pub(super) fn tidy(&mut self, is_gone: impl Fn(u32) -> bool, completed: &Clock) -> SmallVec<[Range<u64>; 8]> {
         let mut forgotten = SmallVec::new();
         for span in &mut self.0 {

@@ -45,7 +45,7 @@ pub(super) struct State<D: Device> {
     /// Objects by number; `None` for a released object.
     pub(super) objects: Vec<Option<Object<D>>>,
     pub(super) free_objects: Vec<u32>,
-    /// For each object number, the number of objects that had it before the present one.
+    /// For each object number, the number of released objects that had this number.
     pub(super) generations: Vec<u32>,
     /// Objects with dedicated memory.
     pub(super) solo: Cache,
@@ -131,9 +131,9 @@ impl<D: Device> State<D> {
         object.ok_or(TransientError::Stale { id: handle.id() })
     }
 
-    /// Returns the object as [`State::object_of`] does. Fails if another resource was acquired over its bytes after the
-    /// object's last acquire. In a planned frame this cannot happen: every resource has its bytes during its passes,
-    /// whenever they are recorded.
+    /// Returns the object as [`State::object_of`] does. Fails if the object was acquired again, or if it was discarded
+    /// and another resource was acquired over its bytes. In a planned frame, does not fail for this reason: every
+    /// resource has its bytes during its passes, whenever they are recorded.
     pub(super) fn own_object_of<K: TransientKind>(&self, handle: Transient<K>) -> Result<&Object<D>, TransientError> {
         let object = self.object_of(handle)?;
         let other = match object.heap {
@@ -177,7 +177,8 @@ impl<D: Device> State<D> {
         self.objects.iter().flatten().filter(used).map(|object| object.size).sum()
     }
 
-    /// Returns the memory requirements for a description. Calls the driver once per description.
+    /// Returns the memory requirements for a description, and its key. Caches up to [`MEASURED_MAX`] requirements;
+    /// calls the driver for others, and for a description without a key.
     pub(super) fn measure<K: TransientKind>(
         &mut self,
         info: &<D as Create<K>>::Info<'_>,
@@ -399,8 +400,8 @@ impl<D: Device> State<D> {
         Ok(object)
     }
 
-    /// Adds a new object and returns its number. `heap` contains the number of the object's heap, and its offset in the
-    /// heap.
+    /// Adds a new object and returns its number. `heap` contains the number of the heap, and the object's offset in the
+    /// heap; `None` for dedicated memory.
     fn add_object<K: TransientKind>(
         &mut self,
         (object, info): (<D as Create<K>>::Object, &<D as Create<K>>::Info<'_>),
@@ -445,7 +446,7 @@ impl<D: Device> State<D> {
     }
 
     /// Makes the object the owner of its bytes from `pass` on, and records the barriers. If `over` is given, the bytes
-    /// are freed immediately and can be reused once `over` is reached.
+    /// are freed immediately, and can be reused once the passes of `over` are over.
     pub(super) fn occupy(&mut self, number: u32, pass: Pass, over: Option<Clock>) {
         let (frame, execution) = (self.frame, self.execution);
         let Self { objects, generations, heaps, barriers, peaks, figures, .. } = self;
@@ -477,7 +478,7 @@ impl<D: Device> State<D> {
         self.acquired.push(number);
     }
 
-    /// Frees the object's bytes; they can be reused once `users` is over.
+    /// Frees the object's bytes. They can be reused once the passes of `users` are over.
     pub(super) fn vacate(&mut self, number: u32, users: Clock) {
         let object = self.object(number);
         object.tenancy = None;

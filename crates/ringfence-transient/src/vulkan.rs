@@ -20,12 +20,13 @@ impl TransientAllocator<Device> {
     /// Records the barriers of a pass ([`Barrier`]) in one driver call, if it has any. Call it at the beginning of the
     /// pass, outside of a render pass, after all its resources were acquired. An [`Execution`] has this method too.
     ///
-    /// `first_use` is called with the id of each texture that the pass acquires. The texture is then in the layout that
-    /// it returns; its contents are undefined. The barriers are for all commands and all kinds of memory access.
+    /// `first_use` is called with the id of each texture that the pass acquires. After the barriers, the texture is in
+    /// the layout that `first_use` returned, and its contents are undefined. The barriers are for all commands and all
+    /// kinds of memory access.
     ///
     /// # Safety
     /// The command buffer must belong to this device, be in the recording state, and be recorded by this thread only.
-    /// The texture supports the layout, and its format has the aspects.
+    /// Each texture must support its layout, and its format must have its aspects.
     ///
     /// [`Barrier`]: crate::Barrier
     /// [`Execution`]: crate::Execution
@@ -63,8 +64,8 @@ impl TransientAllocator<Device> {
         let memory = [vk::MemoryBarrier::default().src_access_mask(write).dst_access_mask(both)];
         let memory = if depends { memory.as_slice() } else { &[] };
         let (all, none) = (vk::PipelineStageFlags::ALL_COMMANDS, vk::DependencyFlags::empty());
-        // SAFETY: the caller promises that the command buffer is recorded by this thread, and that the layouts and aspects
-        // fit. The images are alive, because `self` owns them.
+        // SAFETY: the caller promises that the command buffer is recorded by this thread, and that the layouts and
+        // aspects fit. The images are alive, because `self` owns them.
         unsafe { self.device().raw().cmd_pipeline_barrier(commands, all, all, none, memory, &[], &images) };
     }
 }

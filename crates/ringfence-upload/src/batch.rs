@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   copy(a → B at 0)       sorted, merged                     record
-//!   copy(c → D at 64)      B: ring 0..96 → 0..96              begin_copies [B, D]       1 call, 1 barrier a destination
+//!   copy(c → D at 64)      B: ring 0..96 → 0..96              begin_copies [B, D]       1 call, 1 barrier each
 //!   copy(b → B at 32)  ──▶ D: ring 512..576 → 64..128    ──▶  copy_buffer ring → B      1 call, 1 region
 //!                                                             copy_buffer ring → D
-//!                                                             end_copies [B, D]         1 call, 1 barrier a destination
+//!                                                             end_copies [B, D]         1 call, 1 barrier each
 //! ```
 //!
 //! If the sources of two copies are adjacent and their destinations too, the copies become one region. If copies of a
@@ -15,7 +15,8 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | add a copy | O(1) expected |
+//! | add a copy to a buffer | O(1) expected; O(buffers of the batch) for a range of a shared buffer |
+//! | add a copy to a texture | O(layers · texture destinations of the batch) |
 //! | [`UploadBatch::record`] | first call after a copy was added: O(copies · log copies); later calls: O(regions) |
 //! | [`UploadBatch::clear`] | O(copies); keeps the host memory, so that a steady frame allocates none |
 
@@ -45,10 +46,9 @@ use ringfence_memory::{Buffer, Texture};
 /// A batch belongs to the frame that its sources were staged for. It stores the drivers' objects, not the resources. If
 /// a destination is dropped before the batch is recorded, its object lives until the frame is complete.
 ///
-/// [`Defrag`](ringfence_memory::defrag::Defrag) does not move a destination while it has copies that are not recorded.
-/// If the destination gets another object (`resize`, `replace`, `swap_mips`), recording fails with
-/// [`BatchError::Exchanged`], because the copies would write to the old object. Record the batch before the exchange,
-/// or add the copies after it.
+/// [`Defrag`](ringfence_memory::defrag::Defrag) does not move a destination while copies to it are not recorded. If the
+/// destination gets another object (`resize`, `replace`, `swap_mips`), recording fails with [`BatchError::Exchanged`],
+/// because the copies would write to the old object. Record the batch before the exchange, or add the copies after it.
 ///
 /// Copies are lost if their frame is not submitted, or if the batch is cleared or dropped without being recorded. The
 /// batch cannot stage them again, because the ring reuses the bytes after the frame. The program must check
@@ -148,7 +148,7 @@ impl Copy {
         self.region.dst_offset + self.region.size
     }
 
-    /// Returns the part of the copy that writes `from..to` of the destination; `None` if they do not overlap.
+    /// Returns the part of the copy that writes `from..to` of the destination. Returns `None` if there is no such part.
     fn part(&self, from: u64, to: u64) -> Option<Self> {
         let CopyRegion { src_offset, dst_offset, .. } = self.region;
         let (from, to) = (from.max(dst_offset), to.min(self.end()));
@@ -210,9 +210,9 @@ impl<D: Device> UploadBatch<D> {
         self
     }
 
-    /// Adds a copy of the staged bytes to `offset` of a buffer or of a range of one ([`CopyTarget`]), which must have the
-    /// usage `COPY_DST`. A range of a shared buffer does not report lost content. O(1) expected for a
-    /// [`Buffer`]; O(buffers of the batch) for other ranges.
+    /// Adds a copy of the staged bytes to `offset` of a buffer or of a range of one ([`CopyTarget`]), which must have
+    /// the usage `COPY_DST`. A range of a shared buffer does not report lost content. O(1) expected for a [`Buffer`];
+    /// O(buffers of the batch) for other ranges.
     ///
     /// # Errors
     /// - [`BatchError::ZeroSize`], or [`BatchError::OutOfRange`] if the copy writes outside the destination.
@@ -223,11 +223,12 @@ impl<D: Device> UploadBatch<D> {
         self.copy_as(from, to, offset, false)
     }
 
-    /// As [`UploadBatch::copy`], for constants of a valid size. If the frame is not submitted, the destination does not
-    /// report lost content, because the caller stages the content again or needed it for that frame only.
+    /// Adds a copy as [`UploadBatch::copy`] does, for constants of a valid size. If the frame is not submitted, the
+    /// destination does not report lost content, because the caller stages the content again or needed it for that
+    /// frame only.
     ///
     /// # Errors
-    /// Another thread has ended the frame.
+    /// [`UploadError::FrameOver`] if another thread has ended the frame.
     pub(super) fn copy_constants(&mut self, from: &Staged<D>, to: &Buffer<D>, offset: u64) -> Result<(), UploadError> {
         match self.copy_as(from, to, offset, true) {
             Err(BatchError::FrameOver { frame, .. }) => Err(UploadError::FrameOver { frame }),
@@ -277,11 +278,11 @@ impl<D: Device> UploadBatch<D> {
     }
 
     /// Adds a copy of texels to a texture: one region per layer. The texture must have the usage for copies to it.
-    /// O(layers) expected.
+    /// O(layers · texture destinations of the batch).
     ///
     /// Within a batch, texels of the same mip level and layer must not overlap, and all or none of them must set
     /// `discard`. A copy of a whole mip level, in all aspects, discards the previous contents without `discard`. The
-    /// first copy to a part of a new mip level needs `discard`.
+    /// first copy to a part of a mip level whose contents are undefined needs `discard`.
     ///
     /// # Errors
     /// - The texture does not have the mip level, the layers, the aspect or the texels.
@@ -323,17 +324,18 @@ impl<D: Device> UploadBatch<D> {
         Ok(())
     }
 
-    /// Stages all mip levels and layers of a texture in `ring` for `frame`, and adds their copies. `bytes` has them in
-    /// `order`, each tightly packed. If the format has depth and stencil, the depth of each layer comes before its stencil.
-    /// The texture must have the usage for copies to it; its previous contents are discarded. O(mips · layers).
+    /// Stages all mip levels and layers of a texture in `ring` for `frame`, and adds their copies. `bytes` contains the
+    /// levels and layers in `order`, each tightly packed. If the format has depth and stencil, the depth of each layer
+    /// comes before its stencil. The texture must have the usage for copies to it; its previous contents are discarded.
+    /// O(bytes + mips · layers · texture destinations of the batch).
     ///
     /// # Errors
     /// - [`UploadError::TexelSize`] if `bytes` does not have exactly the texels of the texture.
     /// - As [`UploadRing::write_texels`], for example if the ring has no room for all of them.
     /// - As [`UploadBatch::copy_texels`].
     ///
-    /// The batch has none of the copies then, unless another thread has ended the frame during the call. Bytes that were
-    /// staged before the error stay in the ring until the frame is complete.
+    /// After an error, the batch has none of the copies, unless another thread has ended the frame during the call.
+    /// Bytes that were staged before the error stay in the ring until the frame is complete.
     pub fn upload_texture(
         &mut self,
         ring: &UploadRing<D>,
@@ -475,8 +477,8 @@ impl<D: Device> UploadBatch<D> {
         index
     }
 
-    /// Returns `true` if another batch has copies to `buffer` that are not recorded. A library that moves contents by this
-    /// batch must then wait: the other copies would write to the old place.
+    /// Returns `true` if another batch has copies to `buffer` that are not recorded. A library that moves contents by
+    /// this batch must then wait: the other copies would write to the old place.
     #[must_use]
     pub fn others_write(&self, buffer: &Buffer<D>) -> bool {
         self.arrivals.others_write(buffer)
@@ -601,7 +603,8 @@ impl<D: Device> UploadBatch<D> {
         self.copies.windows(2).any(|pair| pair[0].target == pair[1].target && pair[0].end() > pair[1].region.dst_offset)
     }
 
-    /// As `overlaps`, for unsorted copies: sorts their destinations in `regions`, which is unused at that time.
+    /// Does the same as `overlaps`, for unsorted copies: sorts their destinations in `regions`, which is unused at that
+    /// time.
     fn overlaps_unsorted(&mut self) -> bool {
         self.regions.clear();
         self.regions

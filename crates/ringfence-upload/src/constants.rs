@@ -1,33 +1,35 @@
-//! Static and dynamic constant buffers in a few size classes. Each slot has a view that is created once.
+//! Static and dynamic constant buffers in a few size classes. Each slot of up to 1024 bytes has a view, which is
+//! created with its pool.
 //!
 //! ```text
 //!              256      512      1024     larger, up to 64 KiB
 //!   dynamic   ring     ring     ring      ring                a copy for each change that is used
 //!   static    pools    pools    pools     a buffer each       in device memory; a fixed location, staged when changed
 //!                │
-//!                └─ slot 0 │ slot 1 │ …   one view a slot, created with the pool ([`ConstantViews`])
+//!                └─ slot 0 │ slot 1 │ …   one view for each slot, created with the pool ([`ConstantViews`])
 //! ```
 //!
 //! - A *dynamic* buffer ([`DynamicConstants`]) keeps its content in host memory. [`ConstantWriter::bind`] copies it to
 //!   the ring of its size class, unless the same content was copied in the same frame and the ring still has the same
-//!   buffer. Buffers with equal content in a frame share one copy.
+//!   buffer. Equal contents of one writer and frame share one copy ([`ConstantsDesc::share_equal`]).
 //! - A *static* buffer ([`StaticConstants`]) keeps its location. New content is collected and staged once a frame
 //!   ([`ConstantBuffers::upload_statics`]), with two barriers for each affected pool.
 //! - The rings are in device memory that the host writes, if the device has such memory, otherwise in upload memory
 //!   ([`ConstantsDesc::location`]).
-//! - [`ConstantsDesc::promote_reads`], which is off by default, *promotes* content: if a buffer was bound at least this
-//!   often per copy in the previous frame, its content is copied to a mirror in device memory, at the same offset as in
-//!   the pool, and shaders read it there. This helps if the host cannot write to device memory.
+//! - [`ConstantsDesc::promote_reads`] is a number of binds per copy; `None` by default. If a buffer was bound at least
+//!   that often in the previous frame, its content is *promoted*: copied to a mirror in device memory, where shaders
+//!   read it. The offset in the mirror is that in the pool. Promotion helps if the host cannot write to device memory.
 //! - Constants above 1024 bytes have their own pools. They have no views, because they are rare. Put data above
-//!   [`ConstantBuffers::BYTES_MAX`] into a storage buffer: neither API binds it as constants.
+//!   [`ConstantBuffers::BYTES_MAX`] into a storage buffer: Direct3D 12 and many Vulkan devices cannot bind it as
+//!   constants.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | set the content | O(bytes) |
-//! | bind, unchanged in this frame | O(1), one short lock of the constants |
+//! | bind, unchanged in this frame | O(1), two short locks of the constants |
 //! | bind, changed | O(bytes): a hash, a comparison, a copy; the ring's lock once per 32 slots |
-//! | create or drop a static buffer | O(log pools), one short lock; a driver buffer if all pools are full |
-//! | upload static contents | O(changed · log changed) |
+//! | create or drop a static buffer | O(log pools + bytes), short locks; a driver buffer if all pools are full |
+//! | upload static contents | O(changed · log changed + bytes) |
 
 mod dynamic;
 mod pending;
@@ -114,20 +116,20 @@ pub struct ConstantsDesc<'a> {
     /// Number of slots of each static pool.
     pub static_slots: u32,
     /// Threshold of promotion, in binds per copy. If constants were bound at least this often per copy in the previous
-    /// frame, shaders read them from device memory. [`ConstantWriter::promoted`] collects the copies, which run once,
-    /// before the frame's draws. `None`, the default, promotes no constants, because [`ConstantsDesc::location`] is
-    /// faster on devices with host-visible device memory. [`ConstantsDesc::PROMOTE_READS`] is the measured threshold
-    /// for the other devices.
+    /// frame, shaders read them from device memory. [`ConstantWriter::promoted`] returns the copies to device memory,
+    /// which the program records before the frame's draws. `None`, the default, promotes no constants, because
+    /// [`ConstantsDesc::location`] is faster on devices with host-visible device memory.
+    /// [`ConstantsDesc::PROMOTE_READS`] is the measured threshold for the other devices.
     pub promote_reads: Option<u32>,
     /// `true` if equal contents of one frame and writer share one copy. This costs a hash of the content per copy.
     pub share_equal: bool,
-    /// Usages of the buffers. Dynamic buffers are also sources of copies, static buffers and the device's copies of
-    /// promoted constants are also destinations.
+    /// Usages of the buffers. The library adds the usages for copies: from dynamic buffers, and to static buffers and
+    /// to the mirrors of promoted constants.
     pub usage: BufferUsage,
     /// Location of dynamic constants. The default is device memory that the host writes, or upload memory if the device
-    /// does not have enough of such memory. Measured on an NVIDIA H200 by the example `constants_placement` (512 slots
-    /// of 256 bytes, one draw reads all slots): writes and reads of constants in device memory take 0.55 times as long
-    /// as in upload memory at one read per frame, 0.66 times at 16 reads, and 0.81 times at 128 reads.
+    /// does not have enough of such memory. The example `constants_placement` measures the time to write and read
+    /// constants (512 slots of 256 bytes, one draw reads all slots). On an NVIDIA H200, the time with device memory is
+    /// 0.55 of the time with upload memory at one read per frame, 0.66 at 16 reads, and 0.81 at 128 reads.
     pub location: Location,
     /// Name for reports and for the drivers' objects.
     pub name: &'a str,
@@ -136,9 +138,9 @@ pub struct ConstantsDesc<'a> {
 impl ConstantsDesc<'_> {
     /// Recommended value of [`ConstantsDesc::promote_reads`]: with at least this many reads per frame, a copy to device
     /// memory saves more time than it costs. The example `constants_placement` measures the time to write and read the
-    /// constants. On an NVIDIA H200, with a copy to device memory, this time is 0.97 of the time with upload memory at
-    /// 32 reads, 0.93 at 64 reads, and up to 1.1 at fewer than 32 reads. If each draw reads a different slot, the cost
-    /// of starting the draws hides the difference.
+    /// constants. On an NVIDIA H200, a copy to device memory changes this time to 0.97 of the time with upload memory
+    /// at 32 reads, and to 0.93 at 64 reads. At fewer than 32 reads, the factor is up to 1.1. If each draw reads a
+    /// different slot, the cost of starting the draws hides the difference.
     pub const PROMOTE_READS: u32 = 32;
 }
 
@@ -226,8 +228,8 @@ struct Paired<D: Device, H> {
     mirror: Option<Mirror<D, H>>,
 }
 
-/// A buffer in device memory that has the size of the pool. Promoted content is at the same offset in the mirror as its
-/// slot in the pool, and lives as long as the slot, so it needs no allocation of its own.
+/// A buffer in device memory that has the size of the pool. Promoted content has the same offset in the mirror as its
+/// slot in the pool, and lives as long as the slot. So it needs no allocation of its own.
 struct Mirror<D: Device, H> {
     buffer: Buffer<D>,
     address: Option<u64>,
@@ -256,7 +258,7 @@ struct Shared<D: Device, V: ConstantViews<D>> {
 }
 
 impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
-    /// Largest size of constants, in bytes: the limit of Direct3D 12, and of most Vulkan devices.
+    /// Largest size of constants, in bytes: the limit of Direct3D 12, and of many Vulkan devices.
     pub const BYTES_MAX: u64 = 64 << 10;
 
     /// Creates the pools of constant buffers, static and dynamic. `views` creates the views of their slots; `()`
@@ -322,8 +324,8 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
         self.shared.statics.upload(writer, batch)
     }
 
-    /// Creates a writer that binds dynamic buffers, for one thread and for `frame`. Reuse it for later frames with
-    /// [`ConstantWriter::begin`].
+    /// Creates a writer that binds dynamic buffers, for one thread and for `frame`. Reuse the writer for later frames
+    /// with [`ConstantWriter::begin`].
     ///
     /// # Errors
     /// The frame belongs to another allocator.

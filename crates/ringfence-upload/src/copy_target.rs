@@ -15,15 +15,15 @@ use ringfence_memory::{Buffer, SmallBuffer};
 ///   created, with its description. `shared` is `Some`. The range belongs to this value.
 /// - If the value is dropped, the driver's buffer is alive until every frame that had begun is complete.
 pub unsafe trait CopyTarget<D: Device>: AsBufferSlice<D> {
-    /// Returns the buffer that reports lost content and is not moved before the copies are recorded; `None` for a range of
-    /// a buffer that other ranges share, which is never moved.
+    /// Returns the buffer that reports lost content and is not moved before the copies are recorded. Returns `None` for
+    /// a range of a buffer that other ranges share; such a buffer is never moved.
     fn resource(&self) -> Option<&Buffer<D>>;
 
     /// Returns the location of the memory.
     fn location(&self) -> Location;
 
-    /// Returns a hash of the driver's buffer, which all ranges of it have. Two buffers may have the same hash. 0 if no hash
-    /// is known; copies then search the buffers of their batch.
+    /// Returns a hash of the driver's buffer, the same for all ranges of the buffer. Two buffers may have the same
+    /// hash. Returns 0 if no hash is known; copies then search the buffers of their batch.
     #[doc(hidden)]
     fn buffer_hash(&self) -> u32 {
         self.resource().map_or(0, place_hash)

@@ -5,7 +5,8 @@ use ringfence_core::sync::SyncPoint;
 use crate::device::{DeviceError, TexelError, TexelFormat};
 use ringfence_memory::Error;
 
-/// Error of a write to a ring. The ring is unchanged, but it may have freed the bytes of complete frames.
+/// Error of a write to a ring. No bytes are reserved, but the ring may have freed the bytes of complete frames, or may
+/// have grown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UploadError {
@@ -18,7 +19,7 @@ pub enum UploadError {
         /// The requested alignment, in bytes.
         alignment: u64,
     },
-    /// The bytes exceed the capacity, so they never fit, even after a wait: create a larger ring.
+    /// The bytes exceed the largest capacity, so they never fit, even after a wait: create a larger ring.
     #[error("{size} bytes never fit in a ring of {capacity} bytes: create a larger ring")]
     TooLarge {
         /// Requested bytes.
@@ -115,7 +116,8 @@ pub enum BatchError {
     /// The copy has a size of 0.
     #[error("a copy of 0 bytes: pass at least one byte")]
     ZeroSize,
-    /// The copy writes outside the destination, or the bytes for [`Staged::of`](super::Staged::of) are outside the buffer.
+    /// The copy writes outside the destination, or the bytes for [`Staged::of`](super::Staged::of) are outside the
+    /// buffer.
     #[error("bytes {offset}..{offset}+{size} are outside the buffer of {target_size} bytes")]
     OutOfRange {
         /// Offset of the first requested byte, in bytes.
@@ -128,7 +130,8 @@ pub enum BatchError {
     /// The texels do not fit the texture, or the device cannot copy them.
     #[error(transparent)]
     Texels(#[from] TexelError),
-    /// Rows, slices or layers of the staged texels overlap, or do not begin at a multiple of a block.
+    /// Rows, slices or layers of the staged texels overlap, rows do not begin at a multiple of a block, or slices are
+    /// not adjacent.
     #[error(
         "a row pitch of {row_bytes} bytes or a slice pitch of {slice_bytes} bytes does not fit: a row needs \
          {row_needed} bytes in blocks of {block_bytes} bytes, a slice {slice_needed} bytes"
@@ -183,7 +186,8 @@ pub enum BatchError {
     FrameOver {
         /// The point that the frame signals.
         frame: SyncPoint,
-        /// Staged bytes; an error of [`UploadBatch::record`](super::UploadBatch::record) reports the bytes of all copies.
+        /// Staged bytes; an error of [`UploadBatch::record`](super::UploadBatch::record) reports the bytes of all
+        /// copies.
         size: u64,
     },
     /// A destination was resized, replaced or moved, or its mips were swapped, after the copies were added, so the

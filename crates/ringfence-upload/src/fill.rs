@@ -55,8 +55,8 @@ impl Filling {
         Self
     }
 
-    /// Returns `true` while this thread copies into a ring. It must not wait for the end of a copy, which may be its
-    /// own.
+    /// Returns `true` while this thread copies into a ring. The thread must then not wait for the end of a copy,
+    /// because the copy may be its own.
     pub(super) fn is_under_way() -> bool {
         FILLING.get() > 0
     }

@@ -8,7 +8,7 @@ use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 pub(crate) struct Frames {
     values: [u64; Self::MAX],
     indices: [u32; Self::MAX],
-    /// Number of frames. If it is above `MAX`, no frame is recorded.
+    /// Number of frames. If it is above `MAX`, the recorded frames are incomplete and not used.
     count: u32,
 }
 
@@ -36,7 +36,7 @@ impl Frames {
         self.count as usize <= Self::MAX
     }
 
-    /// Returns the frames as points of the allocator `owner`; no points if there are more than `MAX` frames.
+    /// Returns the frames as points of the allocator `owner`. Returns no points if there are more than `MAX` frames.
     pub(crate) fn points(self, owner: u32) -> impl Iterator<Item = SyncPoint> {
         let count = if self.are_known() { self.count as usize } else { 0 };
         (0..count).map(move |at| SyncPoint::new(TimelineId::of(owner, self.indices[at]), self.values[at]))

@@ -14,16 +14,16 @@
 //! frames are complete. If the ring is full, a write does the following:
 //!
 //! 1. It reads the timelines and frees the bytes of complete frames, without waiting.
-//! 2. If the bytes still do not fit, it grows the ring, if the ring may grow. Otherwise it waits for the *oldest*
-//!    submission only, frees the bytes of that submission, and tries again.
+//! 2. If the bytes still do not fit, it grows the ring, waits or fails, as [`UploadDesc::when_full`] says. A wait is
+//!    for the *oldest* submission only: the write frees the bytes of that submission, and tries again.
 //! 3. It never waits for a frame that is not submitted, because that wait could last forever. It returns
 //!    [`UploadError::Full`] instead.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | [`UploadRing::write`] | O(timelines) + the copy; one short lock, which is not held during the copy |
-//! | [`UploadWriter::write`] | the copy, two atomic stores to its own memory, two atomic loads; a lock per page |
-//! | a write to a full ring | one driver call per timeline, and one wait per submission until the bytes fit |
+//! | [`UploadWriter::write`] | the copy, two atomic stores to its own memory, two atomic loads; a lock for each page |
+//! | a write to a full ring | one driver call per timeline, then a new buffer, or one wait per submission until the bytes fit |
 #![warn(missing_docs)]
 
 mod batch;
@@ -73,11 +73,11 @@ pub use writer::UploadWriter;
 /// Description of an upload ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UploadDesc<'a> {
-    /// Capacity of the ring, in bytes. It must be enough for all writes of the frames in flight;
-    /// [`UploadRing::high_water`] reports the bytes that were needed. A ring that grows starts with this capacity and
-    /// never has less.
+    /// Capacity of the ring, in bytes; for [`WhenFull::Grow`], the initial and smallest capacity. If the capacity is
+    /// less than the writes of the frames in flight, writes wait, grow the ring or fail, as `when_full` says.
+    /// [`UploadRing::high_water`] reports the bytes that were needed.
     pub capacity: u64,
-    /// Usages of the buffer, in addition to copies from it.
+    /// Usages of the buffer. Copies from the ring need [`BufferUsage::COPY_SRC`], which the default contains.
     pub usage: BufferUsage,
     /// Behaviour of a write if the ring is full.
     pub when_full: WhenFull,
@@ -115,9 +115,9 @@ pub enum WhenFull {
     },
     /// Returns [`UploadError::Full`] without waiting.
     Fail,
-    /// Replaces the buffer with one of at least twice the size. If the ring has `capacity_max` bytes already, or there
-    /// is no memory for a larger buffer, waits as [`WhenFull::Wait`] does. The old buffer is destroyed after the
-    /// submissions that use it are complete.
+    /// Replaces the buffer with one of at least twice the size, but of at most `capacity_max` bytes. If the ring has
+    /// `capacity_max` bytes already, or there is no memory for a larger buffer, waits as [`WhenFull::Wait`] does. The
+    /// old buffer is destroyed after the submissions that use it are complete.
     Grow {
         /// Largest capacity of the ring, in bytes.
         capacity_max: u64,
@@ -125,13 +125,14 @@ pub enum WhenFull {
         timeout: Duration,
         /// The ring is halved after this many consecutive calls of
         /// [`Allocator::reclaim`](ringfence_memory::Allocator::reclaim) during which at most a quarter of the ring was
-        /// in use. If the program calls `reclaim` once per frame, this is a number of frames.
+        /// in use, but never below its initial capacity. If the program calls `reclaim` once per frame, this is a
+        /// number of frames.
         shrink_after: u32,
     },
 }
 
 impl WhenFull {
-    /// Returns a `Grow` up to `capacity_max` bytes, with the default's timeout. The ring shrinks after 600 calls of
+    /// Returns a `Grow` up to `capacity_max` bytes, with a timeout of 10 s. The ring shrinks after 600 calls of
     /// `reclaim`.
     #[must_use]
     pub const fn grow(capacity_max: u64) -> Self {
@@ -139,8 +140,8 @@ impl WhenFull {
     }
 }
 
-/// Staged bytes: a range of a ring's buffer. Its fields are those of [`StagedRange`], and can only be read, because views of
-/// the bytes are created in safe code.
+/// Staged bytes: a range of a ring's buffer. Its fields are those of [`StagedRange`], and can only be read, because
+/// views of the bytes are created in safe code.
 pub struct Staged<D: Device> {
     pub(crate) range: StagedRange<D>,
     /// Description of the driver's buffer.

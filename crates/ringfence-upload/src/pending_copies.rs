@@ -15,8 +15,8 @@ use ringfence_memory::{Resource, ResourceKind};
 
 type Delivery = delivery::Delivery<Leak>;
 
-/// The destinations of copies that are recorded together. A clone refers to the same copies: they arrive if the
-/// original or a clone is recorded in a frame that is submitted.
+/// The destinations of copies that are recorded together (a *delivery*). A clone refers to the same copies: they arrive
+/// if the original or a clone is recorded in a frame that is submitted.
 #[derive(Default)]
 pub(super) struct PendingCopies {
     delivery: Option<Arc<Delivery>>,
@@ -52,9 +52,9 @@ impl PendingCopies {
         to.gathered_count() as usize > own.count()
     }
 
-    /// Adds a destination, which is not moved until the copies are recorded. The copies may be recorded in `frames`; if
-    /// there are none, in the frames that are open at this call. `is_restaged` must be `true` if the caller stages the
-    /// same bytes again after a loss; the loss is then not reported.
+    /// Adds a destination, which is not moved until the copies are recorded. The copies may be recorded in `frames`. If
+    /// `frames` is empty, they may be recorded in the frames that are open at this call. `is_restaged` must be `true`
+    /// if the caller stages the same bytes again after a loss; the loss is then not reported.
     pub(super) fn add<D: Create<K> + Device, K: ResourceKind>(
         &mut self,
         to: &Resource<D, K>,

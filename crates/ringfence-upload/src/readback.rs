@@ -9,7 +9,7 @@
 //!
 //! The bytes of a result are reused once its frame is complete *and* the [`Readback`] is dropped. Bytes are reused in
 //! the order of their reservation, so a result that is kept also keeps the bytes of all later results. If the ring is
-//! full for this reason, it returns [`UploadError::Unread`].
+//! full for this reason and cannot grow, a reservation returns [`UploadError::Unread`].
 //!
 //! | operation | cost |
 //! |---|---|
@@ -45,7 +45,7 @@ use ringfence_memory::{AccessError, Allocator, Error, Texture};
 pub struct ReadbackDesc<'a> {
     /// Capacity of the ring, in bytes: enough for all results that are in flight or not dropped yet.
     pub capacity: u64,
-    /// Usages of the buffer, in addition to copies to it.
+    /// Usages of the buffer. Copies to the ring need [`BufferUsage::COPY_DST`], which the default contains.
     pub usage: BufferUsage,
     /// Behaviour of a reservation if the ring is full.
     pub when_full: WhenFull,
@@ -270,7 +270,7 @@ impl<D: Device> Readback<D> {
     /// Returns `true` if the frame was submitted and is complete. One driver call.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`].
+    /// The driver cannot read the timeline: [`DeviceError::Lost`], or out of memory.
     pub fn is_ready(&self) -> Result<bool, DeviceError> {
         let passed = self.state.shared().has_passed(self.point)?;
         Ok(passed && self.watch.end() == End::Submitted)
@@ -318,8 +318,8 @@ impl<D: Device> Readback<D> {
         Ok(())
     }
 
-    /// Returns the result as a new vector. For texels, rows of blocks, slices and layers follow each other without padding.
-    /// [`Readback::read`] does the same without an allocation.
+    /// Returns the result as a new vector. For texels, rows of blocks, slices and layers follow each other without
+    /// padding. [`Readback::read`] does the same without an allocation.
     ///
     /// # Errors
     /// As [`Readback::read`].

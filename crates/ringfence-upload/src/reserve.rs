@@ -23,8 +23,8 @@
 //!
 //! A replaced buffer is kept until the frames that were open at its replacement are complete, because tables of these
 //! frames may have views of it. After that, it is released as soon as no thread writes to it. Each growth at least
-//! doubles the ring. Therefore the ring's buffer and the replaced buffers that are not freed yet take at most twice the
-//! cap together, unless the ring has shrunk meanwhile.
+//! doubles the ring, except a growth that reaches the cap. Therefore the ring's buffer and the replaced buffers that
+//! are not freed yet take less than three times the cap together, unless the ring has shrunk meanwhile.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -124,7 +124,7 @@ impl<D: Device> RingState<D> {
     ) -> Result<(), UploadError> {
         let waiting = Instant::now();
         let waited = self.shared().wait(oldest, deadline);
-        // Unsubmitted points fail at once. A dropped frame causes a wait only if there is a deadline.
+        // Unsubmitted points fail immediately. A dropped frame causes a wait only if there is a deadline.
         let is_wait = match waited {
             Err(WaitError::NotSubmitted(_)) => false,
             Err(WaitError::Unresolved(_)) => deadline.is_some(),

@@ -55,7 +55,7 @@ impl<D: Device> UploadRing<D> {
         self.write_for_users(&users, bytes, alignment)
     }
 
-    /// As [`UploadRing::write`], for plain values.
+    /// Copies plain values into the ring, as [`UploadRing::write`] does.
     ///
     /// # Errors
     /// As [`UploadRing::write`].
@@ -64,8 +64,8 @@ impl<D: Device> UploadRing<D> {
         self.write(bytemuck::cast_slice(values), alignment)
     }
 
-    /// As [`UploadRing::write`], but only `frame` may use the bytes. They are freed once `frame` is complete, even if
-    /// other frames were open at this call.
+    /// Copies bytes into the ring, as [`UploadRing::write`] does, but only `frame` may use them. The bytes are freed
+    /// once `frame` is complete, even if other frames were open at this call.
     ///
     /// # Errors
     /// As [`UploadRing::write`]; or the frame belongs to another allocator.
@@ -80,7 +80,8 @@ impl<D: Device> UploadRing<D> {
     /// Copies texels into the ring for `frame`, with the offset and row pitch that the device requires.
     ///
     /// # Errors
-    /// As [`UploadRing::write_for`]; or [`UploadError::TexelSize`] if `texels` has too few bytes.
+    /// As [`UploadRing::write_for`]; or [`UploadError::TexelSize`] if `texels` has too few bytes, or if its rows or
+    /// slices overlap.
     pub fn write_texels(&self, frame: &Frame, texels: &Texels<&[u8]>) -> Result<Texels<Staged<D>>, UploadError> {
         let (layout, pitches) = Layout::new(self.state.memory.device().capabilities(), texels)?;
         let (size, alignment) = layout.request()?;

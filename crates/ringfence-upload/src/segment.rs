@@ -113,8 +113,8 @@ impl<D: Device> Segment<D> {
 }
 
 /// Replaced buffers. Each is kept until the frames that were open at its replacement are complete. Until then, the
-/// program may create or bind tables with views of the buffer, and a device may clear these views as soon as the buffer
-/// is retired.
+/// program may create or bind tables with views of the buffer, and the device may clear these views as soon as the
+/// buffer is retired.
 pub(super) struct Exchanged<D: Device>(Option<Box<Kept<D>>>);
 
 /// A replaced buffer: an element of a linked list.

@@ -287,8 +287,8 @@ impl<D: Device> Locked<D> {
         Ok(Reserved { segment: Arc::clone(&self.segment), range, pin })
     }
 
-    /// Frees the bytes of the oldest submissions, as long as they have `passed` and no thread has pinned their bytes.
-    /// Returns `true` if a pin stopped it.
+    /// Frees the bytes of the oldest submissions, up to the first one for which `passed` returns `false` or whose bytes
+    /// a thread has pinned. Returns `true` if a pin prevented the release of a complete submission.
     pub(super) fn release(&mut self, passed: &mut dyn FnMut(&SyncSet) -> bool) -> bool {
         release(&mut self.ring, &self.segment.released, &self.pins, passed)
     }

@@ -91,7 +91,7 @@ impl<'a> Texels<&'a [u8]> {
         (row >= layout.row && slice_bytes >= slice).then_some([row, slice_bytes])
     }
 
-    /// Returns the number of bytes that the texels need with these pitches; `None` on overflow.
+    /// Returns the number of bytes that the texels need with these pitches. Returns `None` on overflow.
     fn needed(&self, layout: &Layout, [row, slice]: [u64; 2]) -> Option<u64> {
         let slices = layout.slices.checked_mul(layout.layers)?;
         let last = (layout.rows - 1).checked_mul(row)?.checked_add(layout.row)?;
@@ -115,8 +115,8 @@ impl<'a> Texels<&'a [u8]> {
 }
 
 impl<D: Device> Texels<Staged<D>> {
-    /// Fails if texels overlap or are not all inside the staged bytes. This can happen, because the program may change
-    /// any field. The caller has checked that no size is 0.
+    /// Fails if the pitches do not suit the texels, or if not all texels are inside the staged bytes. Both can happen,
+    /// because the program may change any field. The caller has checked that no size is 0.
     pub(super) fn check_staged(&self) -> Result<(), BatchError> {
         let Self { width, height, depth, layers, format, row_bytes, slice_bytes, .. } = *self;
         let [across, down] = format.block();
@@ -222,8 +222,8 @@ impl Layout {
         offset.next_multiple_of(self.multiple) - offset
     }
 
-    /// Returns two offsets for each row of blocks, in bytes: its offset from the first texel in the ring, and its
-    /// offset in memory that has the given row and slice pitches.
+    /// Returns two offsets for each row of blocks, in bytes. The first is relative to the first texel in the ring; the
+    /// second is the offset in memory with the given row and slice pitches.
     pub(super) fn rows(&self, [row_pitch, slice_pitch]: [u64; 2]) -> impl Iterator<Item = (u64, u64)> {
         let Self { row_bytes, rows, slices, layers, layer_bytes, .. } = *self;
         (0..layers * slices).flat_map(move |slice| {

@@ -21,8 +21,8 @@ use crate::device::{Create, Device};
 use ringfence_memory::lifetime::{Frame, FrameError, Timeline};
 use ringfence_memory::{Buffer, Resource, ResourceKind, Texture};
 
-/// Collects uploads for one submission of a copy queue at a time. A collector is used by one thread; each thread may
-/// have its own collector.
+/// A collector of uploads for a copy queue, one submission at a time. One thread uses a collector; each thread may have
+/// its own.
 pub struct TransferQueue<D: Device> {
     timeline: Timeline<D>,
     writer: Option<UploadWriter<D>>,
@@ -56,8 +56,8 @@ impl<D: Device> TransferQueue<D> {
     /// Stages bytes, and adds a copy of them to `offset` of a buffer. Waits only if the ring is full.
     ///
     /// The copy writes to the present object of the buffer, which is not moved before [`TransferQueue::submit`]. If the
-    /// buffer is resized or replaced before `submit`, recording the batch fails with [`BatchError::Exchanged`](crate::BatchError::Exchanged). In that
-    /// case, discard the uploads and stage them again.
+    /// buffer is resized or replaced before `submit`, recording the batch fails with
+    /// [`BatchError::Exchanged`](crate::BatchError::Exchanged). In that case, discard the uploads and stage them again.
     ///
     /// # Errors
     /// As [`UploadWriter::write`] and [`UploadBatch::copy`]; [`TransferError::ForeignDestination`].
@@ -81,8 +81,8 @@ impl<D: Device> TransferQueue<D> {
     }
 
     /// Calls `add` with the batch and with the writer for the frame of the uploads. If there are no uploads yet, begins
-    /// the frame first. If the batch is still empty afterwards, ends the frame at once, because an open frame delays
-    /// the release of every object that is retired before the next submission.
+    /// the frame first. If the batch is still empty afterwards, ends the frame immediately, because an open frame
+    /// delays the release of every object that is retired before the next submission.
     fn gather(
         &mut self,
         add: impl FnOnce(&mut UploadWriter<D>, &mut UploadBatch<D>) -> Result<(), TransferError>,
@@ -116,8 +116,8 @@ impl<D: Device> TransferQueue<D> {
     }
 
     /// Calls `submit` with the batch and a fence value. `submit` must record and submit the copies, and signal the
-    /// value on the queue's fence. Returns the point that submissions that use the resources must wait for. If there
-    /// are no uploads, does not call `submit` and returns `None`.
+    /// value on the queue's fence. Returns a point; submissions that use the resources must wait for this point. If
+    /// there are no uploads, does not call `submit` and returns `None`.
     ///
     /// If `submit` panics, the uploads are kept, as after an error.
     ///
@@ -148,7 +148,7 @@ impl<D: Device> TransferQueue<D> {
     }
 
     /// Discards the uploads since the last submission, for example after the driver refused a submission. No part of
-    /// them may have been submitted, or be submitted later. Their staged bytes are freed at once.
+    /// them may have been submitted, or be submitted later. Their staged bytes no longer wait for the queue.
     ///
     /// The caller of [`Allocator::timeline`](ringfence_memory::Allocator::timeline) has promised this condition, so
     /// this function is safe.

@@ -13,8 +13,8 @@ use crate::device::record::TextureParts;
 /// Order of the subresources in the bytes of a whole texture.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum ChainOrder {
-    /// Each mip level with all its layers, the largest level first, as in KTX 1 without its size fields. A KTX 2 file has the
-    /// smallest level first: `ringfence_contents::TextureData` puts its levels into this order.
+    /// Each mip level with all its layers, the largest level first, as in KTX 1 without its size fields. A KTX 2 file
+    /// has the smallest level first: `ringfence_contents::TextureData` puts its levels into this order.
     #[default]
     MipByMip,
     /// Each layer with all its mip levels, the largest level first, as in DDS.

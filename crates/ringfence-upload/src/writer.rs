@@ -37,7 +37,7 @@ use ringfence_memory::lifetime::Frame;
 /// Minimum alignment of the first byte of a page in the buffer, in bytes.
 const PAGE_ALIGNMENT: u64 = 512;
 
-/// Writes into an [`UploadRing`](super::UploadRing) for one thread and one frame at a time.
+/// A writer into an [`UploadRing`](super::UploadRing), for one thread and one frame at a time.
 ///
 /// A writer may be sent to another thread, but two threads cannot use it at the same time. After the end of its frame,
 /// a write fails until [`UploadWriter::begin`] gives the writer its next frame.
@@ -121,8 +121,9 @@ impl<D: Device> UploadWriter<D> {
         self.write_with(bytes.len() as u64, alignment, |to| copy(bytes, to))
     }
 
-    /// As [`UploadWriter::write`], but `fill` writes the bytes in place. `fill` gets exactly `size` bytes and must not
-    /// read them, because reads from this memory may be slow. Bytes that it does not write keep their old content.
+    /// Writes bytes as [`UploadWriter::write`] does, but `fill` writes them in place. `fill` gets exactly `size` bytes
+    /// and must not read them, because reads from this memory may be slow. Bytes that it does not write keep their old
+    /// content.
     ///
     /// # Errors
     /// As [`UploadWriter::write`].
@@ -138,7 +139,8 @@ impl<D: Device> UploadWriter<D> {
     /// Copies texels into the ring, with the offset and row pitch that the device requires.
     ///
     /// # Errors
-    /// As [`UploadWriter::write`]; or [`UploadError::TexelSize`] if `texels` has too few bytes.
+    /// As [`UploadWriter::write`]; or [`UploadError::TexelSize`] if `texels` has too few bytes, or if its rows or
+    /// slices overlap.
     pub fn write_texels(&mut self, texels: &Texels<&[u8]>) -> Result<Texels<Staged<D>>, UploadError> {
         let (layout, pitches) = Layout::new(self.state.memory.device().capabilities(), texels)?;
         let (size, alignment) = layout.request()?;
@@ -199,8 +201,8 @@ impl<D: Device> UploadWriter<D> {
         UploadError::FrameOver { frame: self.frame.point() }
     }
 
-    /// Reserves bytes and sets the writer's pin on them, so that the ring does not hand them out again. The caller clears
-    /// the pin after the write.
+    /// Reserves bytes and sets the writer's pin on them, so that the ring does not hand them out again. The caller
+    /// clears the pin after the write.
     fn target(&mut self, size: u64, alignment: u64) -> Result<Target<D>, UploadError> {
         if let Some(page) = &mut self.page
             && let Some(offset) = page.place(size, alignment)

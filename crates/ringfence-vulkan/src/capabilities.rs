@@ -15,13 +15,14 @@ use ringfence_hal::{
     Capabilities, DeviceError, HeapBudget, HeapBudgets, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType,
 };
 
-/// Alignment of offsets in texture copies, in bytes. It suffices for all texels with a size of 1, 2, 4, 8 or 16 bytes.
+/// Smallest alignment of offsets in texture copies, in bytes. It suffices for all texels with a size of 1, 2, 4, 8 or
+/// 16 bytes.
 const TEXEL_BYTES_MAX: u64 = 16;
 
 /// Properties of a physical device, which are read once.
 pub(super) struct Found {
     pub(super) capabilities: Capabilities,
-    /// For each memory type, the text of the error for allocations; `None` if allocations are allowed.
+    /// For each memory type, the text of the error for allocations, or `None` if allocations are allowed.
     pub(super) refusals: Vec<Option<&'static str>>,
     /// `true` if the device lists `VK_EXT_memory_budget`.
     pub(super) memory_budget: bool,
@@ -35,15 +36,15 @@ pub(super) struct Found {
     pub(super) image_limits: ImageLimits,
     /// `true` if the device is a portability subset: views then may not change the order of channels or the format.
     pub(super) is_subset: bool,
-    /// The driver; the default value on Vulkan 1.0, which does not report it.
+    /// The driver; the default value if the device was wrapped for memory only, because Vulkan 1.0 does not report it.
     pub(super) driver: vk::DriverId,
 }
 
-/// Returns the capabilities that a physical device has if all of its features are enabled. Use this for lists of
-/// devices, before one is opened.
+/// Returns the capabilities that a physical device has if all of its features are enabled, except that the memory
+/// priority is [`MemoryPriority::None`]. Use this for lists of devices, before one is opened.
 ///
 /// # Errors
-/// [`DeviceError::Unsupported`] if the device is older than Vulkan 1.2; out of memory.
+/// [`DeviceError::Unsupported`] if the device is older than Vulkan 1.2; or the driver is out of memory.
 ///
 /// # Safety
 /// `physical` comes from `instance`, which is alive and was created for Vulkan 1.2 or newer.
@@ -55,7 +56,8 @@ pub unsafe fn capabilities(
     Ok(unsafe { find(instance, physical, Features::all()) }?.capabilities)
 }
 
-/// Returns the current usage and budget of each memory heap; `None` if the device lacks `VK_EXT_memory_budget`.
+/// Returns the current usage and budget of each memory heap. Returns `None` if the device lacks `VK_EXT_memory_budget`,
+/// or if its extensions cannot be read.
 ///
 /// # Safety
 /// The rules of [`capabilities`].
@@ -125,7 +127,7 @@ unsafe fn has_multisample_arrays(instance: &ash::Instance, physical: vk::Physica
     subset.multisample_array_image == vk::TRUE
 }
 
-/// Reads only the memory properties that Vulkan 1.0 reports.
+/// Reads only the properties that Vulkan 1.0 reports.
 ///
 /// # Safety
 /// `physical` comes from `instance`, which is alive.
@@ -205,7 +207,7 @@ fn memory_types(memory: &vk::PhysicalDeviceMemoryProperties, features: Features)
     memory.memory_types_as_slice().iter().zip(refusals(memory, features)).map(memory_type).collect()
 }
 
-/// Returns, for each memory type, the text of the error for allocations; `None` if allocations are allowed.
+/// Returns, for each memory type, the text of the error for allocations, or `None` if allocations are allowed.
 fn refusals(memory: &vk::PhysicalDeviceMemoryProperties, features: Features) -> Vec<Option<&'static str>> {
     let coherent = vk::MemoryPropertyFlags::DEVICE_COHERENT_AMD | vk::MemoryPropertyFlags::DEVICE_UNCACHED_AMD;
     let refusal = |held: &vk::MemoryType| {

@@ -16,7 +16,8 @@ use super::features::Features;
 pub struct DeviceDesc {
     /// The enabled features and extensions.
     pub features: Features,
-    /// Kinds of image view and of texel buffer for which heaps of plain sets have an array; empty for
+    /// Kinds of image view and of texel buffer for which heaps have an array, if the features include neither
+    /// [`Features::DESCRIPTOR_BUFFER`] nor [`Features::UPDATE_AFTER_BIND`] (plain sets). Empty stands for
     /// [`PlainViews::USUAL`]. All arrays share the limits of the device, so each additional kind reduces the number of
     /// slots.
     pub plain_views: PlainViews,

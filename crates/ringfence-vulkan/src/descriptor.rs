@@ -9,12 +9,12 @@
 //! ```
 //!
 //! In the first two models, a heap of resources is one set layout. It has a binding for each type of view, in the order
-//! of [`ViewTypes`], and each binding is an array over all slots: slot 7 as a storage buffer is element 7 of binding 1.
-//! A slot contains one view of one type at a time. A heap of samplers has one binding. Heaps of render targets and
+//! of [`ViewTypes`]. Each binding is an array over all slots: slot 7 as a storage buffer is element 7 of binding 1. A
+//! slot contains one view of one type at a time. A heap of samplers has one binding. Heaps of render targets and
 //! depth-stencil targets contain image views and have no layout.
 //!
-//! Plain sets have a binding for each kind of image view, because all elements of an array must match the shader's
-//! declaration, even those that the shader does not read ([`Device::descriptor_binding`], [`PlainViews`]).
+//! Plain sets have a binding for each kind of image view ([`Device::descriptor_binding`], [`PlainViews`]), because all
+//! elements of an array must match the shader's declaration, even those that are not read.
 //!
 //! A slot owns the image view, texel-buffer view or sampler that was created for it. Copies of the slot share this
 //! object. The object is destroyed when the last of these slots has been overwritten or cleared and pending work is
@@ -22,9 +22,9 @@
 //!
 //! Plain sets are for devices without descriptor indexing. Their empty slots are:
 //!
-//! - null descriptors, if the device has `nullDescriptor` of `VK_EXT_robustness2`;
+//! - null descriptors, if the device has `nullDescriptor` of `VK_EXT_robustness2` (not for samplers);
 //! - otherwise unwritten, if it has `descriptorBindingPartiallyBound`;
-//! - otherwise placeholders.
+//! - otherwise copies of another slot's descriptor, or placeholders.
 //!
 //! `VkPhysicalDeviceLimits` allow few slots: on Mesa's software driver 11 if the heap has all types of view, and 32 if
 //! it has storage buffers only.
@@ -98,8 +98,8 @@ enum Store {
 }
 
 impl Device {
-    /// Returns the number of the binding that contains views of this type and format; `None` if no heap has such a
-    /// binding.
+    /// Returns the number of the binding that contains views of this type and format. Returns `None` if no heap has
+    /// such a binding.
     ///
     /// With plain sets, the binding of an image view depends on its view type and format, and the binding of a texel
     /// buffer on its format. In the other models, the binding depends only on the descriptor type, so shaders declare
@@ -116,7 +116,7 @@ impl Device {
 }
 
 impl DescriptorHeap {
-    /// Returns the set layout for pipelines; null for heaps that are not shader-visible.
+    /// Returns the set layout for pipelines. If the heap is not shader-visible, the layout may be null.
     #[must_use]
     pub fn set_layout(&self) -> vk::DescriptorSetLayout {
         match &self.0.store {
@@ -127,8 +127,8 @@ impl DescriptorHeap {
         }
     }
 
-    /// Returns the image view in a slot of a heap of render targets or depth-stencil targets; null if the slot is
-    /// empty. When the slot is written again or freed, the view stays alive until all work that had begun by then is
+    /// Returns the image view in a slot of a heap of render targets or depth-stencil targets. Returns null if the slot
+    /// is empty. When the slot is written again or freed, the view stays alive until all work that had begun by then is
     /// complete.
     #[must_use]
     pub fn image_view(&self, slot: u32) -> vk::ImageView {
@@ -148,7 +148,7 @@ impl Device {
     /// Binds heaps to a command buffer. Call this once per command buffer. The first heap is bound at set number
     /// `first_set` of the layout, the second heap at the next number.
     ///
-    /// With descriptor buffers, call [`Device::set_heap_offsets`] for further layouts and bind points.
+    /// For further layouts and bind points of the command buffer, call [`Device::set_heap_offsets`].
     ///
     /// # Safety
     /// The command buffer belongs to this device, is being recorded, and has no heaps bound. The layout has the heaps'
@@ -358,8 +358,8 @@ unsafe impl Descriptors for Device {
     }
 }
 
-/// Driver object of a slot that was overwritten or cleared. Dropping it destroys the object, unless another slot owns
-/// it too.
+/// Driver object of a slot that was overwritten or cleared. Dropping it destroys the object, unless another slot or a
+/// bound plain set still owns the object.
 pub struct Leftover(#[allow(dead_code, reason = "kept until it is dropped")] Arc<Owned>);
 
 impl Device {
@@ -374,8 +374,8 @@ impl Device {
     unsafe fn copy_run(&self, copy: &ViewCopy<'_, DescriptorHeap>) {
         let (src, dst) = (copy.src_start as usize, copy.dst_start as usize);
         let count = copy.count as usize;
-        // Blocks the release of resources during the copy. Otherwise a release could clear the views in the destination
-        // before the copy writes them there again.
+        // Blocks the release of resources during the copy. Otherwise a resource could be released after its views were
+        // read from the source, and the copy would write stale views.
         let is_plain = self.0.descriptors.model() == DescriptorModel::PlainSets;
         let _held = is_plain.then(|| self.0.plain_heaps.hold());
         // The source is read first, so that this thread never holds the locks of both heaps at once.

@@ -37,7 +37,7 @@ pub(super) struct Inner {
     pub(super) plain_heaps: PlainHeaps,
     pub(super) image_support: ImageSupport,
     pub(super) turns: CreateLock,
-    /// `Some` if and only if the instance was created with `VK_EXT_debug_utils`.
+    /// `Some` if [`Features::DEBUG_UTILS`] is set and the device has the functions.
     pub(super) debug_utils: Option<ash::ext::debug_utils::Device>,
     pub(super) sharing: external::Calls,
     /// `Some` if and only if `VK_EXT_pageable_device_local_memory` was enabled.
@@ -57,7 +57,7 @@ impl Device {
     /// Wraps a device that the program has created.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] if the device is older than Vulkan 1.2. Out of memory.
+    /// [`DeviceError::Unsupported`] if the device is older than Vulkan 1.2; or the driver is out of memory.
     ///
     /// # Safety
     /// - `device` was created from `physical`. `physical` comes from `instance`, which was created for Vulkan 1.2 or
@@ -164,8 +164,8 @@ impl Device {
         let _ = unsafe { debug_utils.set_debug_utils_object_name(&info) };
     }
 
-    /// Clears every slot that refers to a buffer or image. Called when its owner releases the resource, or before it is
-    /// destroyed. Only plain sets need this; otherwise does nothing.
+    /// Clears every slot that refers to a buffer or image. Called when the owner of the resource releases it, and
+    /// before the resource is destroyed. Only plain sets need this; in the other models, does nothing.
     #[inline]
     pub(super) fn clear_slots_of(&self, resource: Resource) {
         if self.0.descriptors.model() == DescriptorModel::PlainSets {
@@ -202,7 +202,8 @@ impl Device {
         self.0.desc.features.contains(feature)
     }
 
-    /// Returns the description of the device. Features that depend on a feature that is not enabled are removed.
+    /// Returns the description of the device, without features that need a missing feature. A device for memory only
+    /// has no sparse features.
     #[must_use]
     pub fn desc(&self) -> DeviceDesc {
         self.0.desc

@@ -108,8 +108,8 @@ pub(super) struct Import {
 }
 
 impl Import {
-    /// Must be called after a successful import. The driver then owns a file descriptor, so it is not closed; a Windows
-    /// handle is closed.
+    /// Consumes the handle. Must be called after a successful import. The driver then owns a file descriptor, so the
+    /// descriptor stays open; a Windows handle is closed.
     pub(super) fn used_up(self) {
         #[cfg(unix)]
         let _ = self.handle.into_raw_fd();

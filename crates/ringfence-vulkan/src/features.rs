@@ -25,13 +25,15 @@ bitflags::bitflags! {
         /// `descriptorBinding…UpdateAfterBind`, the last for every type of view that the program's heaps contain. A
         /// heap is then one descriptor set, which is written while it is bound.
         const UPDATE_AFTER_BIND = 1 << 3;
-        /// The feature `nullDescriptor` of `VK_EXT_robustness2`. Empty slots are then null descriptors.
+        /// The feature `nullDescriptor` of `VK_EXT_robustness2`. Empty slots are then null descriptors, except in heaps
+        /// of samplers.
         ///
         /// Without this flag, an empty slot contains:
         ///
         /// - with [`Features::UPDATE_AFTER_BIND`]: its last descriptor;
         /// - with [`Features::DESCRIPTOR_BUFFER`]: zeros;
-        /// - in plain sets: no descriptor with [`Features::PARTIALLY_BOUND`], otherwise a placeholder.
+        /// - in plain sets: no descriptor with [`Features::PARTIALLY_BOUND`], otherwise the descriptor of another slot
+        ///   or a placeholder.
         const NULL_DESCRIPTOR = 1 << 4;
         /// The feature `descriptorBindingPartiallyBound`. Used for plain sets.
         const PARTIALLY_BOUND = 1 << 5;
@@ -76,7 +78,7 @@ bitflags::bitflags! {
 }
 
 impl Features {
-    /// Returns the set without the flags that depend on a flag that is not set.
+    /// Returns the set without the flags that need a missing flag.
     pub(crate) fn usable(self) -> Self {
         let needs = [
             (Self::DESCRIPTOR_BUFFER, Self::BUFFER_DEVICE_ADDRESS),

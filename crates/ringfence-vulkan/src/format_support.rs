@@ -34,7 +34,7 @@ impl Device {
         found
     }
 
-    /// Returns the features of a format with optimal tiling. One driver call.
+    /// Returns the features of a format with optimal tiling. Makes one driver call.
     pub(super) fn format_features(&self, portable: Format) -> vk::FormatFeatureFlags {
         // SAFETY: the physical device comes from the instance, which is alive.
         let properties =

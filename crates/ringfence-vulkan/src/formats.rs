@@ -10,7 +10,7 @@ pub const fn format(format: Format) -> vk::Format {
     vk::Format::from_raw(format.vulkan() as i32)
 }
 
-/// Returns the portable format for Vulkan's; `None` if the format has no portable name.
+/// Returns the portable format for Vulkan's. Returns `None` if the format has no portable name.
 #[must_use]
 pub const fn portable_format(format: vk::Format) -> Option<Format> {
     Format::of_vulkan(format.as_raw() as u32)

@@ -22,7 +22,7 @@ use ringfence_hal::{
     ResourceClass, TextureDesc, TextureUsage, Textures,
 };
 
-/// Words of the key of a structure without further view formats.
+/// Number of words in the key of a description without further view formats.
 const OWN_WORDS: usize = 12;
 
 // SAFETY: an image stays bound to its memory, which stays mapped until it is freed.
@@ -109,8 +109,8 @@ unsafe impl Create<Textures> for Device {
         // SAFETY: the image belongs to this device, is alive, and is not disjoint.
         unsafe { device.get_image_memory_requirements2(&of, &mut needed) };
         let needed = needed.memory_requirements;
-        // The modifier can mean linear tiling, but `class` returns the class of an optimally tiled image, which would
-        // be placed too close to linear resources. Its own memory object avoids that.
+        // With a DRM format modifier, the driver may use linear or optimal tiling, but `class` always returns the class
+        // for optimal tiling. A memory object of its own keeps the image apart from other resources.
         if info.tiling == vk::ImageTiling::DRM_FORMAT_MODIFIER_EXT {
             dedicated.requires_dedicated_allocation = vk::TRUE;
         }
@@ -234,7 +234,7 @@ impl Device {
     }
 }
 
-/// Refuses view formats whose texels differ in size from those of the image.
+/// Refuses view formats with another texel size than the format of the image.
 fn check_view_formats(info: &TextureInfo<'_>) -> Result<(), DeviceError> {
     let own = portable_format(info.raw().format);
     let is_wrong = |view: &Format| !own.is_some_and(|own| own.can_be_viewed_as(*view));
@@ -313,8 +313,8 @@ const USAGES: [(TextureUsage, vk::ImageUsageFlags); 6] = [
     (TextureUsage::DEPTH_STENCIL, vk::ImageUsageFlags::DEPTH_STENCIL_ATTACHMENT),
 ];
 
-/// Returns the portable description of an image; `None` for formats without a portable name, and for images with
-/// `EXTENDED_USAGE`, because their views may lack some of the image's usages.
+/// Returns the portable description of an image. Returns `None` for formats without a portable name, and for images
+/// with `EXTENDED_USAGE`, because their views may not support all usages of the image.
 fn portable(info: &vk::ImageCreateInfo<'_>) -> Option<TextureDesc> {
     if info.flags.contains(vk::ImageCreateFlags::EXTENDED_USAGE) {
         return None;
@@ -343,8 +343,8 @@ fn portable(info: &vk::ImageCreateInfo<'_>) -> Option<TextureDesc> {
     })
 }
 
-/// Returns the size, subresources and format of an image; `None` for formats with several planes, because their planes
-/// have different sizes, and for formats that [`texel_format`] does not know.
+/// Returns the size, subresources and format of an image. Returns `None` for formats with several planes, because their
+/// planes have different sizes, and for formats that [`texel_format`] does not know.
 pub(super) fn parts(info: &vk::ImageCreateInfo<'_>) -> Option<TextureParts> {
     let format = texel_format(info.format)?;
     let vk::Extent3D { width, height, depth } = info.extent;

@@ -1,5 +1,5 @@
-//! Cache of the device's support of images. Each kind of image is queried once, because the device's answer never
-//! changes.
+//! Cache of the device's support of images. The device's answers never change. A kind of image is queried again only if
+//! its four slots are taken, if the query failed, or if several threads query it at the same time.
 //!
 //! ```text
 //!   format, type, tiling, usage, flags ── hash ──▶ one of four slots in a row    written once, then only read
@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 
 use ash::vk;
 
-/// Number of slots; larger than the number of kinds of image that programs create.
+/// Number of slots; larger than the number of kinds of image that most programs create.
 const SLOTS: usize = 256;
 /// Number of slots in which a kind of image may be stored.
 const PROBES: usize = 4;

@@ -45,8 +45,8 @@ impl<'a> BufferInfo<'a> {
         &self.raw
     }
 
-    /// Returns the usage flags. If the description has a chained `VkBufferUsageFlags2CreateInfo`, its flags replace
-    /// those of the structure. The low 32 bits of both have the same meaning.
+    /// Returns the usage flags. If a `VkBufferUsageFlags2CreateInfo` is chained, returns the low 32 bits of its flags,
+    /// which have the same meaning.
     pub(super) fn usage(&self) -> vk::BufferUsageFlags {
         // SAFETY: safe code chains no structures, and the caller of `from_raw` promises that all pointers are valid.
         let mut chain = unsafe { structures(self.raw.p_next) };
@@ -126,9 +126,9 @@ impl TextureInfo<'static> {
 
     /// Sets the number of mip levels.
     ///
-    /// This method, [`TextureInfo::layers`] and [`TextureInfo::samples`] are for descriptions from the safe constructors.
-    /// After a change, a description from [`TextureInfo::from_raw`] is refused if these functions could not have produced
-    /// it.
+    /// This method, [`TextureInfo::layers`] and [`TextureInfo::samples`] are for descriptions from the safe
+    /// constructors. After a change, a description from [`TextureInfo::from_raw`] is refused if safe code could not
+    /// have described the result.
     #[must_use]
     pub const fn mips(mut self, mips: u32) -> Self {
         self.raw.mip_levels = mips;
@@ -136,7 +136,8 @@ impl TextureInfo<'static> {
         self
     }
 
-    /// Sets further formats of views. The image is created with `MUTABLE_FORMAT` and a `VkImageFormatListCreateInfo`.
+    /// Sets further formats of views. If `formats` is not empty, the image is created with `MUTABLE_FORMAT` and a
+    /// `VkImageFormatListCreateInfo`.
     #[must_use]
     pub fn view_formats(mut self, formats: FormatSet) -> Self {
         let flags = self.without_views().flags;
@@ -179,7 +180,7 @@ impl<'a> TextureInfo<'a> {
         Self { raw, check: true, view_formats: FormatSet::EMPTY }
     }
 
-    /// Returns the same description with another structure, whose checks are done.
+    /// Returns the same description with another structure, which has passed the checks.
     pub(super) const fn with_checked<'b>(&self, raw: vk::ImageCreateInfo<'b>) -> TextureInfo<'b> {
         TextureInfo { raw, check: false, view_formats: self.view_formats }
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   ash::Instance ──────┐
-//!   vk::PhysicalDevice ─┼─▶ Device ──▶ Memory                  VkDeviceMemory, mapped for its whole life
+//!   vk::PhysicalDevice ─┼─▶ Device ──▶ Memory                  VkDeviceMemory, mapped if it is host-visible
 //!   ash::Device ────────┘     │ └────▶ vk::Buffer, vk::Image   bound to a Memory
 //!                             └──────▶ vk::Semaphore           a timeline semaphore of the program
 //! ```
@@ -25,7 +25,7 @@
 //! # }
 //! ```
 //!
-//! Disjoint (multi-planar) images are not supported. The program must create them itself.
+//! Disjoint images (with separate memory for each plane) are not supported. The program must create them itself.
 
 mod buffer;
 mod capabilities;

@@ -19,7 +19,7 @@ pub struct Memory {
     raw: vk::DeviceMemory,
     size: u64,
     memory_type: u32,
-    /// Address of the first byte; `None` if the type is not host-visible, or for imported memory that cannot be mapped.
+    /// Address of the first byte, or `None` if the type is not host-visible or imported memory cannot be mapped.
     base: Option<Mapped>,
     /// `true` if the memory was allocated for one resource. No other resource may be bound to it.
     is_tied: bool,
@@ -44,8 +44,8 @@ impl Memory {
         self.memory_type
     }
 
-    /// Returns the address of the first byte; `None` if the type is not host-visible, or for imported memory that
-    /// cannot be mapped.
+    /// Returns the address of the first byte. Returns `None` if the type is not host-visible, or for imported memory
+    /// that cannot be mapped.
     #[must_use]
     pub fn mapped(&self) -> Option<Mapped> {
         self.base
@@ -57,7 +57,8 @@ impl Memory {
         self.is_tied
     }
 
-    /// Returns a resource that is bound at `offset` of this memory, in bytes, with its address.
+    /// Returns a resource that is bound at `offset` bytes of this memory, with its host address if the memory is
+    /// mapped.
     ///
     /// # Safety
     /// `offset` is inside the memory.
@@ -75,10 +76,9 @@ pub(super) enum Owner {
 }
 
 impl Device {
-    /// Returns `true` if memory must be allocated with `VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT`: if the feature is
-    /// enabled and the memory may contain buffers, because the usage of a buffer is unknown when its block is
-    /// allocated. On a device for memory only, all memory may contain buffers, because the program may bind any
-    /// resource.
+    /// Returns `true` if memory must be allocated with `VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT`: the feature is enabled,
+    /// and the memory may contain buffers. The usages of the buffers are unknown when a block is allocated. On a device
+    /// for memory only, all memory may contain buffers, because the program may bind any resource.
     fn needs_address(&self, class: ResourceClass, owner: Option<Owner>) -> bool {
         let groups = self.capabilities().class_groups;
         let beside_buffers = groups[class as usize] == groups[ResourceClass::Buffer as usize];

@@ -94,7 +94,8 @@ impl Device {
     }
 
     /// # Safety
-    /// The sampler is null, or was created by [`Device::create_sampler`] and is not destroyed or used.
+    /// The sampler is null, or it was created by [`Device::create_sampler`] of this device, is alive, and no pending
+    /// work uses it.
     pub(super) unsafe fn destroy_sampler(&self, sampler: vk::Sampler) {
         if sampler != vk::Sampler::null() {
             // SAFETY: the caller promises that the sampler belongs to this device, is alive and unused.

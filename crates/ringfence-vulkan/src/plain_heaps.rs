@@ -26,7 +26,8 @@ pub(super) trait ShowsResources: Send + Sync {
     fn clear_slots_of(&self, resource: Resource);
 }
 
-/// Heaps of plain sets: of descriptor sets that are not updated while they are bound. A bind writes all slots of a heap into a set, even those that no shader reads.
+/// Heaps of plain sets, which are descriptor sets that are not updated while they are bound. A bind writes all slots of
+/// a heap into a set, even those that no shader reads.
 #[derive(Default)]
 pub(super) struct PlainHeaps {
     heaps: Lock<Vec<Weak<dyn ShowsResources>>>,

@@ -8,14 +8,14 @@
 //!    words of the structure itself │ family count, 0, 2 │ type, 2, UNORM, SRGB │ type, flags
 //! ```
 //!
-//! Each part of a key begins with its type and its length, so different descriptions always have different keys. A
-//! description has no key if a chained structure is unknown, or if the words do not fit into a key. Objects with such
-//! descriptions are not cached.
+//! Each part of a key has a fixed length or contains its length, and the words of a chained structure begin with its
+//! type. Therefore different descriptions always have different keys. A description has no key if a chained structure
+//! is unknown, or if the words do not fit into a key. Objects with such descriptions are not cached.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | a key of a description without a chain, for one queue family | O(1) |
-//! | any other | O(length of the chain and its lists) |
+//! | a key of a description without a chain, in mode `EXCLUSIVE` | O(1) |
+//! | any other key | O(length of the chain and its lists) |
 
 use ash::vk::{self, TaggedStructure};
 use ringfence_hal::InfoKey;
@@ -36,7 +36,8 @@ pub(super) unsafe fn structures<'a>(
     std::iter::successors(at(first.cast()), move |structure| at(structure.p_next))
 }
 
-/// Returns a key of `own` and of everything that the description points to; `None` if the description has no key.
+/// Returns a key of `own` and of everything that the description points to. Returns `None` if the description has no
+/// key.
 ///
 /// # Safety
 /// The rules of [`structures`]. In mode `CONCURRENT`, `families` points to `count` valid numbers.

@@ -7,8 +7,9 @@
 //!   vkCmdPipelineBarrier   the same barriers, in the other direction
 //! ```
 //!
-//! One memory barrier covers all buffers: drivers do not handle a barrier for a single buffer more precisely, and the
-//! size of the call stays the same for any number of buffers.
+//! One memory barrier covers all buffers, because drivers do not handle a barrier for a single buffer more precisely.
+//! The size of the call then stays the same for any number of buffers. Only a transfer of ownership needs a barrier for
+//! each buffer.
 
 use ash::vk;
 use smallvec::SmallVec;
@@ -65,18 +66,18 @@ impl<'a> CopyRecorder<'a> {
     ///
     /// The command buffer must be submitted to a queue of `from`. Before the consumer uses the resources, it must
     /// record [`CopyRecorder::acquire`] with the batch's targets (`UploadBatch::targets`). The resources must have
-    /// exclusive sharing mode, and `from` must own them: it is the first family to use them, or acquired them.
+    /// exclusive sharing mode, and `from` must own them: it is the first family to use them, or it has acquired them.
     #[must_use]
     pub fn release_to(mut self, from: u32, to: u32) -> Self {
         self.handover = (from != to).then_some(Handover { from, to });
         self
     }
 
-    /// Records a release from queue family `from`, to which the command buffer is submitted. Family `to` can then
-    /// [acquire](CopyRecorder::acquire) the resources with their contents. Textures keep their layout. Records nothing
-    /// if both families are equal.
+    /// Records a release of resources from queue family `from`. The command buffer must be submitted to a queue of
+    /// `from`. Family `to` can then [acquire](CopyRecorder::acquire) the resources with their contents. Textures keep
+    /// their layout. Records nothing if both families are equal.
     ///
-    /// This is needed before an upload to a part of a resource that another queue has used: that queue releases the
+    /// This is needed before an upload to a part of a resource that another queue has used. That queue releases the
     /// resource, and the copy queue acquires it before the copies.
     ///
     /// # Safety
@@ -191,7 +192,8 @@ impl CopyRecorder<'_> {
         ]
     }
 
-    /// Records one barrier for all textures of the copies: into their layouts during the copies, or out of them.
+    /// Records one barrier with all textures of the copies: a transition to their layouts during the copies, or to
+    /// those after them.
     fn whole_barriers(&self, scope: Scope, copies: &[TextureCopy<vk::Image>], is_begin: bool) {
         let [source, destination] = self.whole_layouts();
         let images: SmallVec<[_; 32]> = copies
@@ -275,7 +277,7 @@ fn mip_copies(parts: &TextureParts) -> SmallVec<[vk::ImageCopy; 16]> {
     copies.collect()
 }
 
-/// Memory accesses before a barrier, which it makes available, and after it, to which it makes their writes visible.
+/// Memory accesses of a barrier: it makes the writes of `before` available, and visible to `after`.
 #[derive(Clone, Copy)]
 struct Scope {
     before: vk::AccessFlags,

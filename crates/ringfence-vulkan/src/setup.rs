@@ -6,7 +6,7 @@
 //!                                        └──desc──▶ DeviceDesc ──▶ Device::new ◀────────┘
 //! ```
 //!
-//! A query makes two driver calls. Everything else only fills structures.
+//! Only a query calls the driver. Everything else fills structures.
 
 use std::ffi::{CStr, c_char};
 use std::ptr::null_mut;
@@ -104,7 +104,7 @@ impl DeviceSetup {
     ///
     /// [`Features::DEBUG_UTILS`] belongs to the instance: pass it if the extension is enabled there. The flags from
     /// [`Features::ACCELERATION_STRUCTURE`] to [`Features::DEVICE_COHERENT_MEMORY`] are ignored: a program that enables
-    /// these extensions chains their structures itself, and adds the flags to the result of [`DeviceSetup::desc`].
+    /// these features chains their structures itself, and adds the flags to the result of [`DeviceSetup::desc`].
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] if the device does not support Vulkan 1.2 or timeline semaphores; or the driver is
@@ -202,9 +202,12 @@ impl DeviceSetup {
         self.names.iter().map(|name| name.as_ptr()).collect()
     }
 
-    /// Chains the structures of the features to `info`. The program must not chain `VkPhysicalDeviceFeatures2`,
-    /// `VkPhysicalDeviceVulkan12Features`, or the structures of the extensions in [`DeviceSetup::extension_names`]
-    /// itself.
+    /// Chains the structures of the features to `info`. The program must not itself chain:
+    ///
+    /// - `VkPhysicalDeviceFeatures2` and `VkPhysicalDeviceVulkan12Features`,
+    /// - structures for single features of Vulkan 1.2,
+    /// - structures of the extensions in [`DeviceSetup::extension_names`],
+    /// - with [`Features::DESCRIPTOR_BUFFER`], `VkPhysicalDeviceVulkan13Features`.
     pub fn chain<'a>(&'a mut self, info: vk::DeviceCreateInfo<'a>) -> vk::DeviceCreateInfo<'a> {
         let Self { core, vulkan_12, features, two, robustness, buffers, synchronization, priority, pageable, .. } =
             self;
@@ -229,7 +232,7 @@ impl DeviceSetup {
     }
 }
 
-/// Flags of extensions whose structures the program chains itself.
+/// Flags of features for which the program chains the structures itself.
 const OWN_STRUCTURES: Features = Features::ACCELERATION_STRUCTURE
     .union(Features::RAY_TRACING_PIPELINE)
     .union(Features::TRANSFORM_FEEDBACK)

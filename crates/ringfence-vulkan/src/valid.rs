@@ -1,8 +1,8 @@
 //! Checks of valid usage for descriptions from safe code.
 //!
 //! [`BufferInfo::new`](super::BufferInfo::new) and [`TextureInfo::new`](super::TextureInfo::new) accept any numbers.
-//! This module checks each rule of `VkBufferCreateInfo` and `VkImageCreateInfo` that these numbers can break, before the
-//! driver is called:
+//! This module checks each rule of `VkBufferCreateInfo` and `VkImageCreateInfo` that these numbers can break, before
+//! the driver is called:
 //!
 //! | rule (VUID of `VkBufferCreateInfo`, `VkImageCreateInfo`) | where |
 //! |---|---|
@@ -276,8 +276,8 @@ fn ycbcr(format: vk::Format) -> Option<Ycbcr> {
     Some(Ycbcr { is_converted, halves_width, halves_height })
 }
 
-/// Returns the size of a texel block in bytes, and its width and height in texels; `None` for formats that Vulkan 1.2
-/// lacks. For formats with several planes, the size is an upper bound of the bytes per texel.
+/// Returns the size of a texel block in bytes, and its width and height in texels. Returns `None` for formats that
+/// Vulkan 1.2 lacks. For formats with several planes, the size is an upper bound of the bytes per texel.
 fn block(format: vk::Format) -> Option<(u32, u32, u32)> {
     match format.as_raw() {
         // Depth and stencil are copied separately, but each texel contains both.

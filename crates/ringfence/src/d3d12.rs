@@ -21,7 +21,7 @@ impl Allocator {
     /// Creates an allocator over the program's device. If `adapter` is `None`, uses the adapter of the device.
     ///
     /// # Errors
-    /// A query that every device supports fails, because the device is lost or out of memory.
+    /// A query that every device supports failed, because the device is lost or out of memory.
     #[inline]
     pub fn new(
         device: &ID3D12Device,

@@ -1,6 +1,6 @@
 //! Mistakes that do not compile. This module is compiled only for tests, which check that each mistake is rejected.
 
-/// The beginning of all examples.
+/// Expands to the beginning of all examples.
 macro_rules! beginning {
     () => {
         r#"
@@ -33,7 +33,7 @@ macro_rules! refused {
 }
 
 refused! {
-    /// Staged bytes at another place of the buffer than the one that was staged:
+    /// Staged bytes whose offset in the buffer is changed:
     StagedBytesMoved = "E0594", "
 let mut staged = ringfence::upload::Staged::of(&buffer, 0, 4).unwrap();
 staged.offset = 1000;";
@@ -43,7 +43,7 @@ staged.offset = 1000;";
 drop(buffer);
 let _ = buffer.object();";
 
-    /// Freeing the bytes of a resource by hand, as libraries built on the allocator do:
+    /// Freeing the bytes of a resource without `unsafe`, which only libraries on top of the allocator need:
     FreedByHand = "E0133", "
 let (shared, _object, place) = buffer.into_parts();
 shared.destroy_place(place); // The device may still use the bytes.";
@@ -53,7 +53,7 @@ shared.destroy_place(place); // The device may still use the bytes.";
 let (shared, RawObject::Buffer(object), place) = buffer.into_parts() else { unreachable!() };
 let larger = Buffer::new(shared, Placed { object, mapped: None }, place, 1 << 40, Location::Upload);";
 
-    /// Access to the memory of a place after its allocator may have been dropped:
+    /// Access to the memory of a `Place`, whose allocator may have been dropped:
     UnderAPlace = "E0133", "
 let (shared, _object, place) = buffer.into_parts();
 drop(shared);

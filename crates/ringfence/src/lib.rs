@@ -1,56 +1,57 @@
 //! Ringfence manages GPU memory, descriptors and their lifetimes, on raw Vulkan, on raw Direct3D 12 and on a simulated
 //! GPU.
 //!
-//! *A heap is divided into ranges. A range is in use until the timelines have passed its points.*
+//! *A heap is divided into ranges. A range is in use until certain timelines have reached certain values (sync
+//! points).*
 //!
 //! ```text
 //!   create_buffer(info, desc) ──▶ memory: type, block, range ──▶ Buffer, yours
 //!   frame = timeline.begin()      a submission is being recorded …
-//!   upload.write(bytes)           … and uses these bytes
-//!   timeline.submitted(frame)     it will signal frame.value()
+//!   upload.write(bytes)           … which uses these bytes
+//!   timeline.submitted(frame)     the submission will signal frame.value()
 //!   drop(buffer)                  retired: kept until the frames begun so far are complete
 //!   reclaim()                     once a frame: frees retired objects that are complete
 //! ```
 //!
-//! Begin with the chapter [First hour](guide::first_hour), eight programs on Vulkan. [The guide](guide) has a chapter for
-//! each task, names for users of [other allocators](guide::porting), [pitfalls and questions](guide::pitfalls), and a
-//! [glossary](guide::glossary).
+//! Begin with the chapter [First hour](guide::first_hour), eight programs on Vulkan. [The guide](guide) has a chapter
+//! for each task, tables that translate the names of [other allocators](guide::porting), [pitfalls and
+//! questions](guide::pitfalls), and a [glossary](guide::glossary).
 //!
 //! # The twenty types
 //!
 //! | type | purpose |
 //! |---|---|
-//! | [`Allocator`] | creates buffers and textures, and frees them once the GPU has passed them |
+//! | [`Allocator`] | creates buffers and textures, and frees them once the GPU has finished with them |
 //! | [`AllocatorDesc`] | settings of an allocator: block sizes, limits, debugging |
 //! | [`AllocationDesc`] | settings of a request: location, name, priority |
-//! | [`Location`] | where the bytes are, and who maps them |
-//! | [`Dedicated`] | memory of its own, or a range of a block |
-//! | [`Buffer`] | a buffer with its memory; its drop is deferred until the GPU has passed it |
+//! | [`Location`] | location of the bytes: device, upload, readback or device upload memory |
+//! | [`Dedicated`] | choice between dedicated memory and a range of a block |
+//! | [`Buffer`] | a buffer with its memory; after a drop, it is freed once the GPU has finished with it |
 //! | [`Texture`] | a texture with its memory |
-//! | [`SmallBuffer`] | a range of a driver buffer that many share |
-//! | [`Pool`] | blocks for some resources, with an algorithm and limits of its own |
+//! | [`SmallBuffer`] | a range of a driver buffer that many small buffers share |
+//! | [`Pool`] | blocks for some resources, with their own algorithm and limits |
 //! | [`Timeline`] | the progress of a queue: one fence, or timeline semaphore, with increasing values |
 //! | [`Frame`] | a submission that is being recorded |
 //! | [`SyncPoint`] | a timeline and the value that it must reach |
 //! | [`UploadRing`] | mapped bytes that the GPU reads once |
 //! | [`UploadBatch`] | copies to buffers and textures, recorded together |
 //! | [`ReadbackRing`] | bytes that the GPU writes and the host reads |
-//! | [`ConstantBuffers`] | constants of a frame and of a level |
-//! | [`FastConstants`] | constants of a draw, a few nanoseconds each |
+//! | [`ConstantBuffers`] | constants that change in each frame or rarely |
+//! | [`FastConstants`] | constants of one draw; a write takes a few nanoseconds |
 //! | [`ShaderVisibleHeap`] | descriptors that shaders read |
-//! | [`BindlessTable`] | one descriptor a resource, which shaders index |
+//! | [`BindlessTable`] | one descriptor for each resource, which shaders access by index |
 //! | [`TransientAllocator`] | resources of a frame that share memory |
 //!
-//! The modules [`vulkan`], `d3d12` and [`sim`] have an alias of each for their device.
+//! The modules [`vulkan`], `d3d12` and [`sim`] have an alias of each generic type for their device.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`memory`] | statistics, snapshots, budgets, plans of requests, errors |
-//! | [`lifetime`] | sets of sync points, deferred release, the exchange of resources in use |
+//! | [`lifetime`] | sets of sync points, deferred release, replacement of resources in use |
 //! | [`upload`] | descriptions and errors of rings, batches, readback and constants; the transfer queue |
 //! | [`descriptor`] | views, CPU-only heaps, tables of a frame, samplers |
 //! | [`transient`] | passes, barriers and handles of aliased resources |
-//! | [`placement`] | an engine's policy that assigns each request to a pool |
+//! | [`placement`] | an engine's policy, which assigns each request to a pool |
 //! | [`commands`] | fills, clears, copies of boxes, resolves and mip levels |
 //! | [`contents`] | vectors and meshes in buffers of the device, texture files |
 //! | [`defrag`] | compaction in bounded [passes](defrag::DefragPass) |
@@ -74,21 +75,22 @@
 //! | `commands` | the module `commands` (commands on data, recorded with their barriers) |
 //! | `paging` | the module `paging` (more resources than the device has memory) |
 //! | `vulkan` | the backend over `ash` |
-//! | `d3d12` | the backend over `windows`; has no effect on other systems |
+//! | `d3d12` | the backend over `windows`; has no effect on other systems than Windows |
 //! | `sim` | the simulated GPU with its hazard detection, mostly for the tests of programs |
 //! | `serde` | serialization of snapshots and statistics, for example as JSON |
 //! | `tracing` | spans and events of the crate `tracing` for slow driver calls, waits and failures |
 //!
 //! # Threads
 //!
-//! All threads may use allocators, timelines and rings at the same time. There is one lock for each memory type and
-//! resource class. The locks that an allocation in an existing block takes are never held during a driver call. On
-//! NVIDIA's Vulkan driver, the backend lets only one thread at a time create or destroy buffers and images.
+//! All threads may use allocators, timelines and rings at the same time. There is no lock for the whole allocator: each
+//! memory type and resource class has its own locks. The locks that an allocation in an existing block takes are never
+//! held during a driver call. On NVIDIA's Vulkan driver, the backend lets only one thread at a time create or destroy
+//! buffers and images.
 //!
 //! No lock is held while the library calls the program's code, except the program's global allocator. The global
 //! allocator may drop handles of the library within any host allocation, but must not call anything else of the
-//! library. If the thread holds a lock of the library at the drop, a drop that needs a lock takes effect after the
-//! thread has released its locks.
+//! library. If such a drop needs a lock, and the thread already holds a lock of the library, the drop takes effect
+//! after the thread has released its locks.
 //!
 //! # An example without a GPU
 //!

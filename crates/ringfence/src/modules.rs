@@ -4,7 +4,7 @@ pub mod memory {
     //! Memory: statistics, snapshots, budgets, plans of requests, errors.
     //!
     //! The [`Allocator`](crate::Allocator) and the descriptions of its requests are on the front page. The crate
-    //! [`ringfence_memory`] documents the order of the fallbacks and the policy of blocks.
+    //! [`ringfence_memory`] documents the fallback order and the sizes of blocks.
 
     #[doc(inline)]
     pub use ringfence_memory::Error;
@@ -21,7 +21,7 @@ pub mod memory {
 }
 
 pub mod lifetime {
-    //! Lifetimes on the GPU: sync points, deferred release, and the exchange of a resource that may be in use.
+    //! Lifetimes on the GPU: sync points, deferred release, and the replacement of a resource that may be in use.
     //!
     //! ```text
     //!   begin() ──▶ Frame 7 ──record──▶ submit, signalling 7 ──▶ submitted(frame)
@@ -42,12 +42,12 @@ pub mod lifetime {
 pub mod upload {
     //! Uploads, readback and constants: descriptions, parts and errors of the types on the front page.
     //!
-    //! | type | for |
+    //! | type | purpose |
     //! |---|---|
     //! | [`UploadRing`](crate::UploadRing), [`UploadWriter`] | bytes that the GPU reads once |
     //! | [`UploadBatch`](crate::UploadBatch), [`TransferQueue`] | copies to buffers and textures of the device |
     //! | [`ReadbackRing`](crate::ReadbackRing) | bytes that the host reads |
-    //! | [`ConstantBuffers`](crate::ConstantBuffers) | constants of a frame and of a level |
+    //! | [`ConstantBuffers`](crate::ConstantBuffers) | constants that change in each frame or rarely |
     //!
     //! The crate [`ringfence_upload`] shows how a ring reuses its bytes, and the cost of each operation.
 
@@ -63,16 +63,17 @@ pub mod upload {
 pub mod descriptor {
     //! Descriptors: views, CPU-only heaps, tables of a frame, samplers.
     //!
-    //! | type | for |
+    //! | type | purpose |
     //! |---|---|
     //! | [`ShaderVisibleHeap`](crate::ShaderVisibleHeap) | descriptors that shaders read |
     //! | [`FrameDescriptors`], [`Table`] | tables of one frame |
-    //! | [`Persistent`] | runs of slots that stay |
-    //! | [`BindlessTable`](crate::BindlessTable) | one slot a resource, indexed by shaders |
+    //! | [`Persistent`] | runs of slots that live until they are dropped |
+    //! | [`BindlessTable`](crate::BindlessTable) | one slot for each resource, which shaders access by index |
     //! | [`SamplerTable`] | samplers without duplicates |
-    //! | [`CpuDescriptorHeap`] | views that are copied, and render targets |
+    //! | [`CpuDescriptorHeap`] | descriptors that are copied to shader-visible heaps, and descriptors of render targets |
     //!
-    //! The crate [`ringfence_descriptor`] documents the rules of reuse and the four models of devices.
+    //! The crate [`ringfence_descriptor`] documents the rules for the reuse of slots, and the four models of
+    //! descriptors.
 
     #[doc(inline)]
     pub use ringfence_descriptor::{
@@ -86,8 +87,8 @@ pub mod descriptor {
 pub mod transient {
     //! Resources of a frame that share memory, created by the [`TransientAllocator`](crate::TransientAllocator).
     //!
-    //! An [`Execution`] acquires and discards resources pass by pass. A planned frame declares all of them first. The crate
-    //! [`ringfence_transient`] documents when two resources may share bytes.
+    //! An [`Execution`] acquires and discards resources pass by pass. A planned frame declares all resources first. The
+    //! crate [`ringfence_transient`] documents when two resources may share bytes.
 
     #[cfg(feature = "vulkan")]
     #[doc(inline)]
@@ -104,7 +105,8 @@ pub mod transient {
 pub mod placement {
     //! An engine's placement policy: [`Placement`] assigns each request to a pool by its use, as Unreal Engine does.
     //!
-    //! [`FastConstants`](crate::FastConstants) is on the front page. The crate [`ringfence_placement`] draws the decision.
+    //! [`FastConstants`](crate::FastConstants) is on the front page. The crate [`ringfence_placement`] documents the
+    //! choice of the pool.
 
     #[doc(inline)]
     pub use ringfence_placement::{

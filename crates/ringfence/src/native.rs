@@ -1,5 +1,5 @@
-//! Types that the modules of the devices define: an alias of each generic type that programs store, and for both backends
-//! an allocator type with its own constructor.
+//! Types that the modules of the devices define: an alias of each generic type that programs store, and for each of the
+//! two backends an allocator type with its own constructor.
 
 /// Defines the aliases of one device. `$api` is the name of its API in the documentation.
 macro_rules! aliases {
@@ -73,7 +73,8 @@ macro_rules! native_types {
 
         #[doc = concat!("An allocator over a ", $api, " device, created from the API's own objects.")]
         ///
-        /// It dereferences to [`ringfence_memory::Allocator`] and can be used wherever a reference to one is expected.
+        /// It dereferences to [`ringfence_memory::Allocator`], so a reference to it can be passed wherever a reference
+        /// to that type is expected.
         #[derive(Clone, Debug)]
         pub struct Allocator(ringfence_memory::Allocator<Device>);
 

@@ -1,4 +1,4 @@
-//! The simulated GPU, for tests of programs: its work runs late, and mistakes are reported as hazards.
+//! The simulated GPU, for tests of programs: it executes work late, and reports mistakes as hazards.
 
 pub use ringfence_sim::*;
 

@@ -8,12 +8,13 @@
 //!
 //! There are two bounds of the waste:
 //!
-//! - *One alignment*: only items with at least this alignment count, each with its size rounded up to it. The largest
-//!   rounding is subtracted, because the highest item needs no padding. This is done for each alignment that occurs;
-//!   for the smallest, all items count.
-//! - *All items of a section*: the lowest stack, if it could raise the bound. At first only for sections with at most
-//!   six items below the largest alignment. For few items, if the first bound was not reached, for every section, and
-//!   also with the largest alignments replaced by smaller ones, which makes more items equal.
+//! - *One alignment*: only items with at least this alignment count, each with its size rounded up to the alignment.
+//!   The largest rounding is subtracted, because the highest item needs no padding. This is done for each alignment
+//!   that occurs; for the smallest, all items count.
+//! - *All items of a section*: the height of the lowest stack of a section that could raise the bound. [`bounds`]
+//!   examines only sections with at most six items below the largest alignment. [`refined`], which `ringfence-planner`
+//!   calls for few items if no plan reaches the first bound, examines every such section. It also replaces the largest
+//!   alignments by smaller ones, which makes more items equal.
 
 use super::shape::Shape;
 use super::sizes::Sizes;
@@ -22,18 +23,19 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Largest number of small items of a section that is examined.
+/// Maximum number of small items in a section that the first bound examines. A *small* item has less than the largest
+/// alignment of the section.
 const SMALL_MAX: usize = 6;
-/// Sets of small items in the refined bound, which is for few items.
+/// Maximum number of sets of small items of a section in the refined bound.
 const REFINED_SETS: usize = 1 << 12;
 const REFINED_WORK_MAX: u64 = 4_000_000;
 /// Steps of the first bound: a constant for few items, and a number per item for many, so that it is O(n).
 const WORK_MIN: u64 = 1 << 24;
 const WORK_AN_ITEM: u64 = 256;
-/// Members that are gathered per item, and at least.
+/// Maximum number of members of sections that are gathered: this number for each item, but at least `GATHERED_MIN`.
 const GATHERED_AN_ITEM: u64 = 8;
 const GATHERED_MIN: u64 = 1 << 18;
-/// Largest waste of a section: the sum with a load does not overflow.
+/// Upper limit for the waste of a section, so that the sum with a load does not overflow.
 const REACH_MAX: u64 = 1 << 62;
 
 /// Limits of the work for a bound.
@@ -64,7 +66,7 @@ impl Effort {
     }
 }
 
-/// Returns the load and the bound. O(entries of the cover), plus the dynamic programming.
+/// Returns the load and the bound. O(entries of the cover) for each alignment, plus the dynamic programming.
 pub fn bounds<S: Shape>(shape: &S, sizes: &Sizes) -> (u64, u64) {
     let loads = shape.loads(&sizes.size);
     let load = loads.iter().copied().max().unwrap_or(0);
@@ -87,8 +89,8 @@ fn padding(size: u64, alignment: u64) -> u64 {
     size.wrapping_neg() & (alignment - 1)
 }
 
-/// Returns the bound of the items with at least the alignment `least`, without the others; 0 if that is no more than
-/// their load.
+/// Returns the bound of the items with at least the alignment `least`, without the others. Returns 0 if no size of them
+/// needs padding.
 fn padded<S: Shape>(shape: &S, sizes: &Sizes, least: u64) -> u64 {
     let padding = |(size, alignment)| if alignment < least { 0 } else { padding(size, least) };
     // Only one item of a section is the highest, and only the highest needs no padding above it.
@@ -101,14 +103,14 @@ fn padded<S: Shape>(shape: &S, sizes: &Sizes, least: u64) -> u64 {
     shape.loads(&grown).into_iter().max().unwrap_or(0) - sticks_out
 }
 
-/// Returns a higher bound for few items of mixed alignments, if the first bound was not reached, and the items of the
-/// section that gives it. Takes milliseconds at most.
+/// Returns the refined bound for few items of mixed alignments, at least `bound`. Also returns the items of the section
+/// that raised it last, or of the fullest. Takes milliseconds at most.
 pub fn refined<S: Shape>(shape: &S, sizes: &Sizes, bound: u64) -> (u64, Vec<u32>) {
     mixed(shape, sizes, &shape.loads(&sizes.size), bound, &mut Effort::refined(sizes))
 }
 
 /// Raises the bound by the sections with mixed alignments, the fullest first, within the limits. Also returns the items
-/// of the section that raised it last, or of the fullest.
+/// of the section that raised the bound last, or else of the fullest examined section.
 fn mixed<S: Shape>(shape: &S, sizes: &Sizes, loads: &[u64], mut bound: u64, effort: &mut Effort) -> (u64, Vec<u32>) {
     let mut fullest = Vec::new();
     let reach = reach(shape, sizes);
@@ -155,7 +157,7 @@ fn mixed<S: Shape>(shape: &S, sizes: &Sizes, loads: &[u64], mut bound: u64, effo
     }
 }
 
-/// Returns for each section the sum of its paddings to the largest alignment.
+/// Returns, for each section, the sum of its paddings to the largest alignment, or `REACH_MAX` if sums could be larger.
 fn reach<S: Shape>(shape: &S, sizes: &Sizes) -> Vec<u64> {
     let most = sizes.alignment.iter().copied().max().unwrap_or(1);
     if most.checked_mul(sizes.len() as u64).is_none_or(|sum| sum > REACH_MAX) {

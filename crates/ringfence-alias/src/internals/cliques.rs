@@ -4,15 +4,15 @@
 //!   clashes   a–b  a–c  b–c  c–d        grown from a: a, b, c; grown from d: d, c
 //! ```
 //!
-//! Growing one clique costs O(members · n / 64).
+//! Growing one clique costs O(members · n) around one item, and O(members² · n) around a clash.
 
 use super::shape::{Bits, Cliques, ones};
 use super::sizes::Sizes;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Grows a clique around `members`, by the largest item that fits; unless `heaviest`, first by items with most
-/// uncovered clashes.
+/// Grows a clique around `members`: adds items that clash with all members, the largest first. If `heaviest` is
+/// `false`, the item with the most uncovered clashes is first.
 pub fn grow(clashes: &Bits, covered: &Bits, sizes: &Sizes, members: &[usize], heaviest: bool) -> Vec<u32> {
     let mut clique: Vec<u32> = members.iter().map(|&item| item as u32).collect();
     let mut candidates = clashes.row(members[0]).to_vec();

@@ -20,7 +20,7 @@ pub fn counted(count: usize, end: usize, key: impl Fn(usize) -> u32) -> Vec<u32>
     order
 }
 
-/// Returns for each key the position of the first number with that key.
+/// Returns, for each key, the position of the first number with that key.
 pub fn places(count: usize, end: usize, key: impl Fn(usize) -> u32) -> Vec<u32> {
     // The number of items with smaller keys.
     let mut places = vec![0_u32; end + 1];

@@ -1,4 +1,4 @@
-//! Greedy placement: places the items one by one in some order, each in the lowest gap that fits.
+//! Greedy placement: places the items one by one in some order, each in the lowest or the tightest gap that fits.
 //!
 //! ```text
 //!   placed, by offset:   ▓▓▓▓····▓▓▓▓▓▓▓··········▓▓▓     only items that clash with the new one count
@@ -28,7 +28,8 @@ struct Placed<K> {
     key: K,
 }
 
-/// Returns the offsets and the height. Returns `None` if the height would not be below `limit`, or if it was stopped.
+/// Returns the offsets and the height. Returns `None` if the height would not be below `limit`, or if the closure stops
+/// it.
 pub fn place<S: Shape>(
     shape: &S,
     sizes: &Sizes,

@@ -1,17 +1,19 @@
-//! Local repair, for more items than the search handles: pushes items that end above a target down, a few at a time.
+//! Local repair, which also handles more items than a search can: lowers the items that end above a target, a few at a
+//! time.
 //!
 //! ```text
 //!   target ┄┄┄┄┄┄┄┄┌─v─┐┄┄┄    v ends above the target by its excess
 //!             ┌─a─┐└───┘
-//!          ┌──┴─┬─┴┐ ┌─b─┐     removed: v, and some adjacent ones of its neighbours in time;
+//!          ┌──┴─┬─┴┐ ┌─b─┐     removed: v, and of the items that clash with v those nearest to a random height;
 //!          │    │  ├─┴───┤     put back in another order, each in the lowest gap or the tightest;
 //!          └────┴──┴─────┘     kept if the sum of their excesses is not larger than before
 //! ```
 //!
 //! This is the ruin and recreate of Schrimpf and others (2000), with a neighbourhood that is small in time and in
-//! space: a round costs O(k · neighbours · log), for any number of items. Rounds without an improvement are kept too,
-//! which moves the holes around until one is large enough. Once no item ends above the target, the plan is lower, and
-//! the target goes down. After too many rounds without an improvement, the next target is nearer to the plan.
+//! space: a round that removes k items costs O(k · neighbours · log neighbours), for any number of items. A round that
+//! leaves the sum equal is kept too, which moves the holes around until one is large enough. Once no item ends above
+//! the target, the plan is lower, and the target goes down. After too many rounds without an improvement, the next
+//! target is nearer to the plan.
 
 use super::asking::Asking;
 use super::random::Random;
@@ -25,16 +27,17 @@ use core::cmp::Reverse;
 
 /// Items per bucket of the index, approximately; more if lifetimes are long.
 const ITEMS_A_BUCKET: usize = 16;
-/// Largest number of index entries per item: the buckets are widened until there are no more.
+/// Largest mean number of index entries per item: the buckets are widened until it is not exceeded.
 const ENTRIES_MAX: usize = 6;
-/// Largest number of neighbours that are removed with an item.
+/// Upper limit of the number of neighbours that are removed with an item.
 const TAKEN_MAX: usize = 20;
 /// Rounds between two calls of the closure, and the steps that a round counts for.
 const ROUNDS_A_TICK: u64 = 16;
 const STEPS_A_ROUND: u64 = 32;
 /// Cost of an item without neighbours, in visits.
 const LOOKS_AN_ITEM: u64 = 1 << 10;
-/// Share of the gap that the target is below the plan: at first, and at least.
+/// The target is below the plan by a share of the gap: at most `SHARE`, which is also the first share, and at least
+/// `SHARE_MIN`.
 const SHARE: f64 = 0.3;
 const SHARE_MIN: f64 = 0.002;
 
@@ -59,7 +62,7 @@ pub trait Improving {
     fn offer(&mut self, offsets: Vec<u64>, steps: u64);
 }
 
-/// Returns a height that `count` items end above.
+/// Returns a height above which at most `count` items end.
 fn height_above(sizes: &Sizes, plan: &AliasPlan, count: usize) -> u64 {
     let mut ends: Vec<u64> = plan.offsets.iter().zip(&sizes.size).map(|(offset, size)| offset + size).collect();
     *ends.select_nth_unstable_by(count, |a, b| b.cmp(a)).1
@@ -207,7 +210,7 @@ impl<'a, S: Shape> Repair<'a, S> {
 
     /// Makes a plan with the `chosen` items at these offsets. The other items are put in the lowest gaps, the largest
     /// first: all of them, or with `keep` only those that overlap a chosen item or end above `height` in the given
-    /// plan. Returns `false` if it was stopped.
+    /// plan. Returns `false` if the closure stops it.
     pub fn complete(
         &mut self,
         chosen: &[u32],
@@ -241,7 +244,7 @@ impl<'a, S: Shape> Repair<'a, S> {
         whole
     }
 
-    /// Removes the items that overlap the chosen ones. Returns `false` if it was stopped.
+    /// Removes the items that overlap the chosen ones. Returns `false` if the closure stops it.
     fn take_out_of_the_way(&mut self, chosen: &[u32], asking: &mut Asking<'_>) -> bool {
         let mut near = Vec::new();
         for &item in chosen {
@@ -279,7 +282,7 @@ impl<'a, S: Shape> Repair<'a, S> {
         }
     }
 
-    /// Returns `true` if the plan could be lowered to `target`.
+    /// Lowers the plan to `target`. Returns `false` if that fails, or if the closure stops it.
     pub fn reach(&mut self, target: u64, go_on: &mut dyn FnMut(u64) -> bool) -> bool {
         let mut above: Vec<u32> = (0..self.offsets.len() as u32).filter(|&item| self.end(item) > target).collect();
         let patience = 400 + 40 * above.len() as u64;
@@ -405,7 +408,7 @@ impl<'a, S: Shape> Repair<'a, S> {
     }
 }
 
-/// Returns the lowest gap, or the one that leaves the least over.
+/// Returns the first aligned offset in the lowest gap, or in the gap that leaves the least over.
 fn gap(blocked: &[Taken], size: u64, mask: u64, tightest: bool) -> u64 {
     let (mut gap_start, mut best) = (0_u64, None);
     for other in blocked {

@@ -10,7 +10,7 @@
 //! section. Two items are alive at one moment if and only if they share a section. Sections of intervals are the
 //! maximal cliques of the interval graph, in their order.
 //!
-//! Cutting costs O(n log n), or O(n) if there are few moments; the load of every section O(n + sections).
+//! Cutting costs O(n log n), or O(n) if there are few moments. The loads of all sections cost O(n + sections).
 
 use super::counted::counted;
 use crate::item::Item;
@@ -51,8 +51,8 @@ pub fn cut(items: &[Item]) -> (Vec<Span>, usize) {
 /// Largest number of moments per item for a counting sort. With more, the events are sorted by comparison.
 const MOMENTS_AN_ITEM: u64 = 4;
 
-/// Returns the events in the order of time, ends before beginnings, as twice the number of the item, plus one for a
-/// beginning. O(n + moments). `None` if there are too many moments.
+/// Returns the events in the order of time, ends before beginnings. An event is twice the number of its item, plus one
+/// for a beginning. Returns `None` if there is no item, or too many items or moments. O(n + moments).
 fn counted_events(items: &[Item]) -> Option<Vec<u32>> {
     let from = items.iter().map(|item| item.lifetime.lower).min()?;
     let last = items.iter().map(|item| item.lifetime.upper).max()? - from;

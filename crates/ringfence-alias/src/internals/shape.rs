@@ -27,8 +27,8 @@ pub trait Shape {
     /// Returns `true` if two items must not share bytes. An item clashes with itself.
     fn clash(&self, a: Self::Key, b: Self::Key) -> bool;
 
-    /// Returns `true` if of any two items that do not clash, one ends before the other begins. That is not so for items
-    /// with several lifetimes: one may come between two lifetimes of another.
+    /// Returns `true` if of any two items that do not clash, one ends before the other begins. Returns `false` for
+    /// items with several lifetimes, because one item may come between two lifetimes of another.
     fn are_in_turns(&self) -> bool {
         true
     }

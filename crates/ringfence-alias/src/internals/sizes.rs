@@ -1,4 +1,4 @@
-//! Sizes and alignments of the items, as columns.
+//! Sizes and alignments of the items, as two arrays.
 //!
 //! ```text
 //!   item         0     1     2

@@ -6,8 +6,8 @@
 //!     │ large ····p│ large ····q│ small small          a gap below a large item, up to a multiple of A, is waste;
 //!     0            A            2A                     nothing is wasted above the highest item
 //!
-//!   set of small items below the next large one   ∅  a  b  ab …     least height of the stack of each set,
-//!   + the next large item                         ∅  a  b  ab …     since a lower stack is never worse above
+//!   set of small items below the next large one   ∅  a  b  ab …     only the least height of each set is kept:
+//!   + the next large item                         ∅  a  b  ab …     no item above needs a higher stack
 //! ```
 //!
 //! Dynamic programming over sets of small items; equal items are only counted. Only sizes modulo A matter: an item with
@@ -15,9 +15,9 @@
 //! and the next large one, so one order is enough; but each large item may be the highest. These choices are split into
 //! halves that share the stack below: with m large items of d sizes and k small ones that is O(m · log d · k · 2ᵏ).
 //!
-//! If there are too many small items, those with the smallest sizes modulo A are left out. The waste without them,
-//! minus their sizes modulo A, is still a lower bound. So is the waste if the largest alignments are replaced by
-//! smaller ones.
+//! If there are too many small items, those with the smallest alignments are left out, or if the alignments are capped,
+//! those with the smallest sizes modulo A. The waste without them, minus their sizes modulo A, is still a lower bound.
+//! The waste with capped alignments is a lower bound too.
 
 use super::sizes::Sizes;
 use alloc::vec;
@@ -26,7 +26,7 @@ use core::cmp::Reverse;
 
 /// Result of stacking some items.
 pub struct Stacking {
-    /// Lower bound of the waste of all stacks.
+    /// Lower bound of the waste of all stacks. If the search ended early, the waste of the stack that was found.
     pub waste: u64,
     /// Parts of a low stack from below, each starting at a multiple of the largest alignment. All parts but the last
     /// can exchange positions.
@@ -37,14 +37,15 @@ pub struct Stacking {
 pub struct Table {
     /// Waste of each set.
     pub wastes: Vec<u64>,
-    /// Stride of each counted item: the index of a set with one more such item is larger by it.
+    /// The counted items, each with its stride: adding the item to a set raises the index of the set by the stride.
     pub strides: Vec<(u32, u32)>,
-    /// Items that are left out, with their sizes modulo A: a set with them may waste less by that amount.
+    /// Items that are left out, each with its size modulo A: a set with such an item may waste less by this size.
     pub left_out: Vec<(u32, u64)>,
 }
 
 impl Table {
-    /// Creates a table of at most `sets_max` sets. `None` if no set wastes anything, or heights would be too large.
+    /// Creates a table of at most `sets_max` sets. Returns `None` if no set wastes anything, or if heights would be too
+    /// large.
     pub fn new(sizes: &Sizes, members: &[u32], sets_max: usize) -> Option<Self> {
         let alignment = |item: u32| sizes.alignment[item as usize];
         let most = members.iter().map(|&item| alignment(item)).max()?;
@@ -72,7 +73,7 @@ struct Kind {
     mask: u64,
     left_over: u64,
     items: Vec<u32>,
-    /// Stride: the index of a set with one more of these items is larger by it.
+    /// Stride: adding one of these items to a set raises the index of the set by this number.
     stride: usize,
 }
 
@@ -112,9 +113,9 @@ struct Stacks {
 /// Largest height that the computation allows.
 const HEIGHT_MAX: u64 = 1 << 60;
 
-/// Returns the least waste of a stack of these items, or any waste up to `enough`. Alignments above `cap` are replaced
-/// by `cap`, and at most `sets_max` sets of small items are used. `None` if it would take more than the remaining
-/// `work`.
+/// Returns a stack of these items with the least waste. Uses at most `sets_max` sets of small items, and replaces
+/// alignments above `cap` by `cap`. The search ends early at a waste of `enough` or less. If heights could exceed
+/// `HEIGHT_MAX`, the waste is 0. If the computation would take more than the remaining `work`, returns `None`.
 pub fn lowest(
     sizes: &Sizes,
     members: Vec<u32>,
@@ -158,8 +159,8 @@ pub fn lowest(
     Some(Stacking { waste: (stacks.best - all).saturating_sub(free), parts })
 }
 
-/// Returns the largest alignment, the items whose size is not a multiple of it, and the others as parts below all other
-/// items.
+/// Returns the largest alignment of the items that remain, these items, and the other items as parts below them. An
+/// item with a size that is a multiple of the largest alignment does not remain.
 fn without_whole(sizes: &Sizes, mut members: Vec<u32>, cap: u64) -> (u64, Vec<u32>, Vec<Vec<u32>>) {
     let mut parts = Vec::new();
     loop {
@@ -188,8 +189,9 @@ fn alike(mut items: Vec<u32>, left_over: impl Fn(u32) -> u64) -> Vec<Large> {
     larges
 }
 
-/// Returns the kinds of small items, and the items left out because they would make too many sets. If `alignment` says
-/// so, the items with the smallest alignments are left out first, else those with the smallest sizes modulo A.
+/// Returns the kinds of small items, and the items that are left out because they would make too many sets. If
+/// `alignment` returns `true`, the items with the smallest alignments are left out first; otherwise, those with the
+/// smallest sizes modulo A.
 fn kinds(
     mut items: Vec<u32>,
     sets_max: usize,
@@ -271,7 +273,7 @@ impl Stacks {
         self.levels.push(Level { heights, item, left_over });
     }
 
-    /// Tries each of these large items as the highest, with all others below it.
+    /// Tries an item of each of these groups as the highest large item, with all others below it.
     fn try_each_highest(&mut self, larges: &[Large]) {
         let levels = self.levels.len();
         if let [large] = larges {
@@ -293,7 +295,7 @@ impl Stacks {
         }
     }
 
-    /// All items are placed: records the stack if it is lower.
+    /// Records the stack if it is lower than the best one. All items must be in it.
     fn end(&mut self) {
         let height = self.levels.last().and_then(|level| level.heights.last()).copied().unwrap_or(0);
         if height < self.best {

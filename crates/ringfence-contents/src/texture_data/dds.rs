@@ -7,8 +7,8 @@ use super::{TextureData, TextureDataError};
 use crate::device::{Dimension, Format, TextureDesc};
 
 impl TextureData<'static> {
-    /// Reads a DDS file. The old formats of Direct3D 9 do not say if their colours are sRGB: they are read as linear, and
-    /// [`TextureData::with_format`] changes that.
+    /// Reads a DDS file. The old formats of Direct3D 9 do not say if their colours are sRGB: they are read as linear,
+    /// and [`TextureData::with_format`] changes that.
     ///
     /// # Errors
     /// [`TextureDataError::Damaged`], [`TextureDataError::Format`], [`TextureDataError::Size`], or
@@ -29,7 +29,7 @@ fn describe(dds: &Dds) -> Result<TextureDesc, TextureDataError> {
         height: if dimension == Dimension::D1 { 1 } else { header.height },
         depth: if dimension == Dimension::D3 { header.depth.unwrap_or(1) } else { 1 },
         layers,
-        // Files without mip levels state none, or one.
+        // Files with one mip level state no number, 0 or 1.
         mips: header.mip_map_count.unwrap_or(1).max(1),
         format: format(dds)?,
         ..Default::default()

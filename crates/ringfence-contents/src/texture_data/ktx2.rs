@@ -15,7 +15,8 @@ impl<'a> TextureData<'a> {
     ///
     /// # Errors
     /// [`TextureDataError::Damaged`], [`TextureDataError::Format`], [`TextureDataError::Size`], or
-    /// [`TextureDataError::Unsupported`] for universal formats and for compression other than Zstandard.
+    /// [`TextureDataError::Unsupported`] for universal formats, for depth with stencil, and for compression other than
+    /// Zstandard.
     pub fn from_ktx2(file: &'a [u8]) -> Result<Self, TextureDataError> {
         let reader = Reader::new(file).map_err(|error| TextureDataError::Damaged(error.to_string()))?;
         let header = reader.header();
@@ -26,7 +27,7 @@ impl<'a> TextureData<'a> {
             Some(SupercompressionScheme::Zstandard) => true,
             Some(_) => return Err(TextureDataError::Unsupported("compression of a KTX 2 file other than Zstandard")),
         };
-        // The file has the smallest level first, and its index the largest.
+        // The file contains the smallest level first, but its index lists the largest level first.
         let mut bytes = Vec::new();
         for (mip, (level, range)) in (0..).zip(reader.levels().zip(ranges(&reader))) {
             let needed = mip_bytes(&parts, mip);

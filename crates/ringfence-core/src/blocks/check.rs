@@ -44,7 +44,8 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
 }
 
 impl<A: Peek, H, O: Order> Blocks<A, H, O> {
-    /// Returns the block and the offset that [`Blocks::try_allocate`] would return now; `None` if the call would fail.
+    /// Returns the block and the offset that [`Blocks::try_allocate`] would return now. Returns `None` if that call
+    /// would fail.
     #[must_use]
     pub fn peek(&self, size: u64, alignment: u64) -> Option<(BlockId, u64)> {
         check_request(size, alignment, u64::MAX).ok()?;

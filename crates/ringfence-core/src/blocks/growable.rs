@@ -29,7 +29,7 @@ pub trait BlockSource {
     fn destroy(&mut self, heap: Self::Heap);
 }
 
-/// Error of a failed allocation from growable blocks. The blocks are unchanged.
+/// Error of a failed allocation from growable blocks. No block was added, and no range is changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum GrowError<E> {
@@ -78,7 +78,7 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
     /// function.
     ///
     /// # Errors
-    /// [`GrowError`]. A failed call leaves the blocks unchanged. If it has created a heap, it destroys the heap.
+    /// The errors of [`GrowError`]. A failed call changes no range, and destroys the heap if it has created one.
     pub fn allocate_with<S>(
         &mut self,
         size: u64,
@@ -123,7 +123,7 @@ impl<S: BlockSource> GrowableBlocks<S> {
 }
 
 impl<S: BlockSource> GrowableBlocks<S, OldestFirst> {
-    /// As [`GrowableBlocks::new`], but a request tries the oldest block first: see [`Blocks::oldest_first`].
+    /// Creates an empty list of blocks. A request first tries the oldest block: see [`Blocks::oldest_first`].
     #[must_use]
     pub const fn oldest_first(desc: BlocksDesc, source: S) -> Self {
         Self { source, blocks: Blocks::oldest_first(desc) }
@@ -148,7 +148,7 @@ impl<S: BlockSource, O: Order> GrowableBlocks<S, O> {
         &mut self.source
     }
 
-    /// Returns the heap of an allocation; `None` if the block was removed or belongs to other blocks.
+    /// Returns the heap of an allocation. Returns `None` if the block was removed or belongs to other blocks.
     #[must_use]
     pub fn heap(&self, allocation: &BlockAllocation) -> Option<&S::Heap> {
         self.blocks.get(allocation.block()).map(|(heap, _)| heap)

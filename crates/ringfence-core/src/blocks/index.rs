@@ -9,14 +9,14 @@
 //! ```
 //!
 //! The node of a block is at the index of the block's slot, so host memory is allocated only for new slots. The
-//! priority of a node is a hash of its slot. So the depth is logarithmic for any order of sizes, and runs are
+//! priority of a node is a hash of its slot. So the expected depth is logarithmic for any order of sizes, and runs are
 //! reproducible. If the free size of a block changes, a comparison with its neighbours in the list usually shows that
 //! its position is unchanged, in O(1).
 //!
 //! | operation | cost |
 //! |---|---|
-//! | `first_of`, `insert`, `remove` | O(log blocks) |
-//! | `update` | O(1) if the order of the blocks does not change; else O(log blocks) |
+//! | `first_of`, `insert`, `remove` | O(log blocks) expected |
+//! | `update` | O(1) if the order of the blocks does not change; else O(log blocks) expected |
 //! | `after` | O(1) |
 
 use crate::range::{Invalid, Serial};
@@ -100,8 +100,8 @@ impl Index {
         *self = Self::new();
     }
 
-    /// Returns the slot of the first block, in key order, with at least `free_size` free units; `None` if there is
-    /// none.
+    /// Returns the slot of the first block, in key order, with at least `free_size` free units. Returns `None` if there
+    /// is none.
     #[inline]
     pub(super) fn first_of(&self, free_size: u64) -> Option<u32> {
         let (mut found, mut at) = (NIL, self.root);
@@ -115,7 +115,7 @@ impl Index {
         (found != NIL).then_some(found)
     }
 
-    /// Returns the slot of the next block in key order; `None` after the last one.
+    /// Returns the slot of the next block in key order. Returns `None` after the last one.
     #[inline]
     pub(super) fn after(&self, slot: u32) -> Option<u32> {
         let after = self.nodes[slot as usize].after;
@@ -135,7 +135,7 @@ impl Index {
     }
 
     /// Raises the bound after the block granted a range: to the largest size in the class of the smallest refused size.
-    /// In the list of this class, another span can be first after the allocation, and it can be longer.
+    /// After the allocation, the first spans in the list of this class can be others, and longer.
     #[inline]
     pub(super) fn note_grant(&mut self, slot: u32) {
         let granted_max = &mut self.nodes[slot as usize].granted_max;
@@ -226,7 +226,7 @@ impl Index {
         }
     }
 
-    /// Returns the key of a block; `None` if the block is not in the index.
+    /// Returns the key of a block. Returns `None` if the block is not in the index.
     #[inline]
     pub(super) fn key(&self, slot: u32) -> Option<Key> {
         let node = self.nodes.get(slot as usize)?;

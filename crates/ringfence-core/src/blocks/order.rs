@@ -4,15 +4,16 @@
 //!   FullestFirst    [ (40, C), (100, D) ]            by free size, then age; a full block is not in the index
 //!
 //!   OldestFirst     bounds  0 40 0 100 │ 9 0 60 0    by slot, which is the age unless slots were reused
-//!                   groups     100     │    60       an upper bound of the bounds of a group of slots
+//!                   groups     100     │    60       an upper bound of the bounds of a group (here 4 slots)
 //! ```
 //!
 //! [`FullestFirst`] is the order of `Blocks::new`. [`OldestFirst`] needs less memory if objects of many sizes are
-//! replaced again and again: the youngest blocks become empty, while the fullest block is often one that a large
-//! request has just left. `cargo run --release -- --only churn_bytes` in `bench` measures it.
+//! replaced again and again: the youngest blocks become empty. With [`FullestFirst`], the fullest block that has room
+//! is often one in which a large range was just freed. `cargo run --release -- --only churn_bytes` in `bench` measures
+//! it.
 //!
-//! Each block has a *bound*, at most its free units: it grants no larger request. A request that fails in a block
-//! lowers the bound of the block, and a free restores it.
+//! Each block has a *bound*: a larger request skips the block. A request that fails in a block lowers its bound. A free
+//! in the block removes this limit again, so that only the free units limit requests.
 //!
 //! | operation | fullest first | oldest first |
 //! |---|---|---|
@@ -30,14 +31,15 @@ const GROUP: usize = 16;
 /// The order of the blocks of [`Blocks`](super::Blocks). Only the two types of this module implement it.
 pub trait Order: private::Order {}
 
-/// The fullest block that has enough free units is tried first.
+/// The order that begins with the fullest block that has enough free units.
 pub struct FullestFirst(pub(super) Index);
 
-/// The oldest block is tried first.
+/// The order that begins with the oldest block.
 pub struct OldestFirst {
     /// The bound of each slot, in units; 0 without a block.
     bounds: Vec<u64>,
-    /// For each group of slots, at least the largest of their bounds. Lowered by a search that finds no slot.
+    /// For each group of slots, at least the largest of their bounds. Lowered by a search that finds no slot in the
+    /// group.
     groups: Vec<u64>,
 }
 
@@ -68,30 +70,31 @@ pub(super) mod private {
         /// Removes all blocks and slots.
         fn clear(&mut self);
 
-        /// Calls `ask` with the slot of each block whose bound is at least `size`, in the order of the blocks, until it
-        /// returns a value. If a call returns a bound as its error, the block grants no larger request.
+        /// Calls `ask` with the slot of each block with a bound of at least `size`, in the order of the blocks, until
+        /// `ask` returns a value. If `ask` returns an error, the error is a bound: the block grants no larger request.
         fn search<R>(&mut self, size: u64, ask: impl FnMut(u32) -> Result<R, u64>) -> Option<(u32, R)>;
 
-        /// Returns the slot of the first block, or of the one after `slot`, with at least `size` free units. Bounds are
-        /// ignored, because they hold for one method of the allocators only. `free_size` returns that of a slot.
+        /// Returns the slot of the first block with at least `size` free units. If `slot` is given, searches after that
+        /// slot. Ignores the bounds, because they hold for one method of the allocators only. `free_size` returns the
+        /// free units of the block in a slot.
         fn with_room(&self, slot: Option<u32>, size: u64, free_size: impl Fn(usize) -> Option<u64>) -> Option<u32>;
 
         /// Adds a block.
         fn insert(&mut self, slot: u32, key: Key);
 
         /// Records the key of a block that granted a range. If a request failed in the block before, the bound rises to
-        /// the largest size in the class of that request: an allocator reads only some spans of a class, and a longer
-        /// one can now be among them.
+        /// the largest size in the class of that request: an allocator reads only some spans of a class, and after the
+        /// allocation a longer one can be among them.
         fn granted(&mut self, slot: u32, key: Key);
 
-        /// Records the key of a block in which a range was freed. The bound no longer holds, because a longer span may
-        /// exist.
+        /// Records the key of a block in which a range was freed. Removes the bound, because a longer span may exist.
         fn freed(&mut self, slot: u32, key: Key);
 
         /// Removes a block.
         fn remove(&mut self, slot: u32);
 
-        /// Checks the entry of a slot: `block` has the key and the longest free span of its block, if there is one.
+        /// Checks the entry of a slot. `block` has the key and the longest free span of the slot's block, or is `None`
+        /// if there is no block.
         ///
         /// # Errors
         /// The first violated rule.

@@ -15,7 +15,7 @@
 //! | operation | cost |
 //! |---|---|
 //! | `find`, `remove` | O(1) expected |
-//! | `insert` | O(1) expected; O(entries) if the number of entries reaches a new maximum |
+//! | `insert` | O(1) expected; O(entries) if the table grows |
 
 use super::{HEAD, Slab};
 use crate::range::Invalid;
@@ -25,7 +25,7 @@ use alloc::vec;
 pub(super) struct OffsetIndex {
     /// Slots of used blocks; 0 is a gap. The length is a power of two.
     table: Box<[u32]>,
-    /// Number of slots in the table.
+    /// Number of entries.
     len: usize,
 }
 
@@ -38,7 +38,7 @@ impl OffsetIndex {
         self.len
     }
 
-    /// Returns the slot of the used block that begins at `offset`; `None` if there is none.
+    /// Returns the slot of the used block that begins at `offset`. Returns `None` if there is none.
     pub(super) fn find(&self, offset: u64, slab: &Slab) -> Option<u32> {
         let mut place = self.home(offset);
         loop {
@@ -86,7 +86,7 @@ impl OffsetIndex {
         self.len -= 1;
     }
 
-    /// Reserves space for `entries` entries in total.
+    /// Reserves host memory for `entries` entries in total.
     pub(super) fn reserve(&mut self, entries: usize, slab: &Slab) {
         let wanted = entries.saturating_mul(2).next_power_of_two();
         if wanted > self.table.len() {

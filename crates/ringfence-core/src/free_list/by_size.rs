@@ -9,9 +9,10 @@
 //! ```
 //!
 //! The links of the treap are in the nodes of the free blocks. The key of a block is computed from its offset and the
-//! offset of the next block. So the block is removed from the treap before one of them changes, and inserted again
-//! afterwards. There are no links to parents: every search starts at the root. All operations are O(depth) of the
-//! treap, which is O(log n) on average over the hash values of the slots.
+//! offset of the next block. So the block is removed from the treap before one of these offsets changes, and inserted
+//! again afterwards. There are no links to parents: every search starts at the root. Each operation is O(depth), which
+//! is O(log n) on average over the hash values of the slots. The search for an aligned block also visits each block
+//! that is too short once aligned.
 
 use super::{HEAD, Slab};
 use crate::range::{Invalid, align_up};
@@ -67,7 +68,8 @@ impl Slab {
         self.split(below, key, (slot, Side::Left), (slot, Side::Right));
     }
 
-    /// Splits `tree` into two trees: the nodes with keys below `key` at the link `low`, the others at the link `high`.
+    /// Splits `tree` into two trees: the nodes with keys below `key` are put at the link `low`, the others at the link
+    /// `high`.
     fn split(&mut self, mut tree: u32, key: (u64, u64), mut low: Link, mut high: Link) {
         while tree != HEAD {
             if self.key(tree) < key {
@@ -157,7 +159,7 @@ impl Slab {
         start.and_then(|start| start.checked_add(size)).is_some_and(|end| end <= self.end(slot))
     }
 
-    /// Returns the size of the longest free block; 0 if there is none.
+    /// Returns the size of the longest free block. Returns 0 if there is none.
     pub(super) fn largest_free(&self) -> u64 {
         let (mut tree, mut largest) = (self.child(ROOT), HEAD);
         while tree != HEAD {

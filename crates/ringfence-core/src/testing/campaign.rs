@@ -1,8 +1,8 @@
 //! Runs of the drivers over consecutive seeds: a short run for the tests, and a campaign of any length. The limit of a
 //! campaign is a time, or a number of operations.
 //!
-//! With the limit `1000000000ops`, a campaign ends after this number of operations. So it executes the same seeds and
-//! the same operations on every machine.
+//! With the limit `1000000000ops`, a campaign ends after the seed in which it reaches this number of operations. So it
+//! executes the same seeds and the same operations on every machine.
 
 use std::borrow::ToOwned;
 use std::string::String;
@@ -72,8 +72,8 @@ pub fn main(all: &[Drive]) {
     let (mut seed, mut noted, mut total) = (first, start, 0);
     while !until.is_over(total) {
         for ((name, drive), (operations, runs)) in drives.iter().zip(&mut done) {
-            // This driver has 600 ranges, and its operations take twenty times as long as those of the other drivers.
-            // So it runs with one of eight seeds.
+            // This driver begins with 1,100 ranges, and its operations take twenty times as long as those of the other
+            // drivers. So it runs with one of eight seeds.
             if *name == "tlsf_deferred" && seed % 8 != 0 && only.is_none() {
                 continue;
             }

@@ -18,7 +18,7 @@ pub use times::{linear, retire, ring, size_class, sync_set};
 
 use super::rng::Rng;
 
-/// Name of a structure and its driver.
+/// A driver: the name of its structure, and its function.
 pub type Drive = (&'static str, fn(&[u8]) -> u64);
 
 /// The drivers of all structures.
@@ -47,14 +47,15 @@ impl<'a> Feed<'a> {
         Self(bytes)
     }
 
-    /// Returns the next byte; `None` at the end.
+    /// Returns the next byte. Returns `None` at the end.
     pub fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(*first)
     }
 
-    /// Returns the next number below `bound`, decoded from as many bytes as needed; `None` at the end of the bytes.
+    /// Returns the next number below `bound`, decoded from as many bytes as needed. Returns `None` if too few bytes are
+    /// left.
     pub fn below(&mut self, bound: u64) -> Option<u64> {
         let mut number = u64::from(self.byte()?);
         let mut span = 256_u64;
@@ -65,8 +66,8 @@ impl<'a> Feed<'a> {
         Some(number % bound.max(1))
     }
 
-    /// Returns a number with a random width of 1 to 64 bits, each width equally likely; `None` if too few bytes are
-    /// left.
+    /// Returns a number with a random width of 1 to 64 bits, each width equally likely. Returns `None` if too few bytes
+    /// are left.
     pub fn any(&mut self) -> Option<u64> {
         let bits = self.byte()? % 64;
         let mut number = 0;

@@ -1,9 +1,9 @@
 //! Test support for range allocators: a naive twin, and generated sequences of operations.
 //!
-//! [`Twin`] is a simple allocator whose results are the reference: it has the live ranges in a vector and always
-//! searches all of them. [`run`] applies operations to an allocator and to the twin. After *each* operation, it checks
-//! that the structure is valid ([`RangeAllocator::validate`]), that its spans agree with the live ranges of the twin,
-//! and that invalid calls fail.
+//! [`Twin`] is the reference: it has the live ranges in a vector, and searches all of them for each answer. [`run`]
+//! applies operations to an allocator and to the twin. Invalid operations must fail. After *each* operation, [`run`]
+//! checks that the structure is valid ([`RangeAllocator::validate`]), and that its spans agree with the live ranges of
+//! the twin.
 
 pub mod campaign;
 pub mod drive;
@@ -22,21 +22,21 @@ pub fn cases(count: u32) -> u32 {
     count.min(most.unwrap_or(count))
 }
 
-/// A generated operation. Its numbers are reduced to their valid ranges, so every value is a valid operation.
+/// A generated operation. Its numbers are reduced to their valid ranges, so every value can be applied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// Allocate `size` units aligned to `1 << alignment_log2` (the exponent modulo 64).
+    /// Allocates `size` units aligned to `1 << alignment_log2` (the exponent modulo 64).
     Allocate {
         /// Size in units. It can be 0, which must be refused.
         size: u64,
         /// Exponent of the alignment.
         alignment_log2: u8,
     },
-    /// Free the live range with this number, modulo the number of live ranges.
+    /// Frees the live range with this number, modulo the number of live ranges.
     Free(u32),
-    /// Free a range that was freed before. This must be refused.
+    /// Frees a range that was freed before. This must be refused.
     FreeAgain(u32),
-    /// Free a live range with a forged serial or another slot. This must be refused.
+    /// Frees a live range with a forged serial, and with another slot. Both must be refused.
     FreeForged(u32),
 }
 

@@ -20,8 +20,8 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a random number in `0..bound`; 0 if `bound` is 0. The numbers are almost equally likely: if `bound` is
-    /// below 2³², the bias is below 2⁻³².
+    /// Returns a random number in `0..bound`. Returns 0 if `bound` is 0. The numbers are almost equally likely: if
+    /// `bound` is below 2³², the bias is below 2⁻³².
     pub fn below(&mut self, bound: u64) -> u64 {
         self.draw().checked_rem(bound).unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! Size classes: every power of two is divided into 32 classes; each size below 32 has its own class.
+//! Size classes: the sizes from one power of two to the next form 32 classes; each size below 32 has its own class.
 //!
 //! ```text
 //!   size    0 1 2 … 31 │ 32 33 … 63 │ 64 66 68 … 126 │ 128 132 136 … 252 │ …     smallest size of each class
@@ -7,7 +7,7 @@
 //!
 //! Each function is O(1).
 
-/// Each power of two is divided into `1 << SECOND_LOG2` classes.
+/// The sizes from one power of two to the next form `1 << SECOND_LOG2` classes.
 pub(super) const SECOND_LOG2: u32 = 5;
 
 /// Returns the number of low bits of `size` that may differ between sizes of the same class.
@@ -29,7 +29,7 @@ pub(crate) const fn fitting_class_of(size: u64) -> u32 {
     class_of(size - 1) + 1
 }
 
-/// Returns the smallest size of a class; `u64::MAX` if no size has this class.
+/// Returns the smallest size of a class. Returns `u64::MAX` if no size has this class.
 pub(crate) const fn least_of(class: u32) -> u64 {
     let (step, magnitude) = (class as u64 & 31, class >> SECOND_LOG2);
     if magnitude == 0 {

@@ -8,27 +8,28 @@
 //!   links            9 ──► 4          linked through `low`, the latest span first; `high` contains the size
 //! ```
 //!
-//! A renderer constantly frees ranges and allocates others of the same class. To merge a freed range with its
-//! neighbours and to split it off again touches about ten cache lines, with unpredictable branches; to defer it touches
-//! one. Deferred spans cannot be used for larger requests, so deferral is limited:
+//! A renderer constantly frees ranges and allocates others of the same class. Merging a freed range with its neighbours
+//! and splitting it off again touches about ten cache lines; deferring it touches one. Deferred spans cannot be used
+//! for larger requests, so deferral is limited:
 //!
-//! - At least a sixteenth of the heap must be free, and more if there are few ranges
-//!   ([`Tlsf::free_min_to_defer`](super::Tlsf)). In a heap that is nearly full, no span is deferred.
+//! - With n nodes (one for each span at the largest number of spans so far), more than 1/16 + 1/⌈n / 1024⌉ of the heap
+//!   must be free. So with up to 1,024 nodes, or in a heap that is nearly full, no span is deferred.
 //! - At most [`EACH_MIN`] spans of a class are deferred, or up to [`EACH_MAX`] if there are very many ranges. In total,
-//!   at most [`ALL_MAX`] spans are deferred.
-//! - Deferral begins when there are [`SPANS_MIN`] spans. The nodes of fewer spans stay in the processor's cache, so
-//!   merging is fast.
-//! - While spans are deferred, requested sizes are rounded up to their class (by at most 1/32), so every deferred span
-//!   of a class fits each request of the class.
+//!   at most [`ALL_MAX`] spans are deferred, with at most half of the units that must be free. Spans of 1/64 of the
+//!   heap or more are not deferred.
+//! - The table of deferred spans is created when there are [`SPANS_MIN`] nodes. Fewer nodes stay in the processor's
+//!   cache, so merging is fast.
+//! - While spans are deferred, requested sizes are rounded up to the smallest size of a class (by at most 1/32). So if
+//!   the span is deferred, a later request of the same size finds it.
 //!
 //! Before a request fails, all deferred spans are merged and the request is tried again. Deferral then pauses for
 //! [`PAUSE`] allocations, so that the spans of a nearly full heap are not deferred and merged repeatedly.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | `push`, `pop` | O(1): one node, which the caller has read or writes afterwards |
-//! | merging all | O(deferred): at most [`ALL_MAX`] merges |
-//! | host memory | 8 bytes per class, from [`SPANS_MIN`] spans on |
+//! | `push`, `pop` | O(1): one link, which the caller has read or writes afterwards |
+//! | merging all | O(classes + deferred spans): at most [`ALL_MAX`] merges |
+//! | host memory | 8 bytes per class, from [`SPANS_MIN`] nodes on |
 
 use super::{Link, Lists, SENTINEL, class_of};
 use alloc::vec::Vec;
@@ -40,11 +41,12 @@ const EACH_MIN: usize = 8;
 const EACH_MAX: usize = 32;
 /// The limit for all classes together is `ALL_SHARE` times the limit per class, but at most `ALL_MAX`.
 const ALL_SHARE: u32 = 128;
-/// Maximum number of deferred spans. To merge them all takes about 40 µs.
+/// Maximum number of deferred spans. Merging them all takes about 40 µs.
 const ALL_MAX: u32 = 2048;
-/// Number of spans at which deferral begins.
+/// Number of nodes at which the table of deferred spans is created.
 pub(super) const SPANS_MIN: usize = 512;
-/// Number of allocations from the free lists for which deferral pauses after all spans had to be merged.
+/// Number of allocations from the free lists for which deferral pauses after a request needed all deferred spans
+/// merged.
 pub(super) const PAUSE: u32 = 4096;
 /// Spans of `capacity / SIZE_SHARE` units or more are not deferred: there are few of them, and the next request of
 /// their size needs the merged free space.
@@ -82,7 +84,7 @@ impl Class {
 #[derive(Clone)]
 pub(super) struct Deferred {
     /// The deferred spans of each class, up to two classes above that of `size_max`. Empty until there are
-    /// [`SPANS_MIN`] spans.
+    /// [`SPANS_MIN`] nodes.
     classes: Vec<Class>,
     /// Number of deferred spans of all classes.
     count: u32,
@@ -106,7 +108,7 @@ impl Deferred {
         self.classes = alloc::vec![Class { head: SENTINEL, count: 0 }; class_of(self.size_max) as usize + 3];
     }
 
-    /// Returns the size in units from which spans are not deferred.
+    /// Returns the size limit, in units: only smaller spans are deferred.
     #[inline(always)]
     pub(super) const fn size_max(&self) -> u64 {
         self.size_max
@@ -161,7 +163,7 @@ impl Deferred {
         Some(core::hint::select_unpredictable(own.head != SENTINEL, own, above))
     }
 
-    /// Returns the slot of the deferred span that would serve a request of `class`; `None` if there is none.
+    /// Returns the slot of the deferred span that would serve a request of `class`. Returns `None` if there is none.
     pub(super) fn peek(&self, class: u32) -> Option<u32> {
         let [own, above] = self.classes.get(class as usize..class as usize + 2)? else { return None };
         [own.head, above.head].into_iter().find(|&slot| slot != SENTINEL)
@@ -174,8 +176,8 @@ impl Deferred {
         self.units -= units;
     }
 
-    /// Removes a span and returns its slot; `None` if there is none. `class` is the class where the search starts, and
-    /// is advanced past empty classes: 0 for the first call.
+    /// Removes a span and returns its slot. Returns `None` if there is none. The search starts at `class`, which must
+    /// be 0 for the first call, and advances `class` past empty classes.
     pub(super) fn pop_any(&mut self, lists: &Lists, class: &mut usize) -> Option<u32> {
         while let Some(of_class) = self.classes.get_mut(*class) {
             if of_class.head != SENTINEL {

@@ -3,12 +3,12 @@
 //! ```text
 //!   class of the size   next   …   of size + alignment - 1   …
 //!      │  its head        │              │
-//!      ▼  (1)             ▼  (2)         ▼  (3)                     (4) all spans of each class, from (1) up
+//!      ▼  (1)             ▼  (2)         ▼  (3)                     (4) spans of each class, from (1) to below (3)
 //! ```
 //!
 //! The search tries four kinds of free spans, in this order. (1), the first span of the request's own class, can be too
-//! short. (2), the first span of the next class that has any, is long enough but can be misaligned. (3) always fits.
-//! (4), at most [`NEAR_MISSES`] spans in total, is tried only if there is no (3).
+//! short. (2), the first span of the lowest non-empty class in which all spans are long enough, can be misaligned. (3)
+//! always fits. (4), at most [`NEAR_MISSES`] spans in total, are tried only if there is no (3).
 //!
 //! | operation | cost |
 //! |---|---|
@@ -20,14 +20,13 @@ use super::classes::{class_of, fitting_class_of};
 use super::lists::{Node, SENTINEL};
 use core::hint::select_unpredictable;
 
-/// Maximum number of free spans that are tried before an allocation fails, if none is so large that it fits for
-/// certain.
+/// Maximum number of free spans that a search tries if none is so large that it fits for certain.
 pub const NEAR_MISSES: u32 = 32;
 
 /// Maximum number of free spans that [`Tlsf::allocate_below`] tries.
 pub(super) const LOOKS_BELOW: u32 = 64;
 
-/// A free span (called `block` in this type) and the position of a request in it.
+/// A free span, and the position of a request in it.
 pub(super) struct Place {
     pub(super) slot: u32,
     /// Size of the free span, in units.
@@ -59,7 +58,7 @@ impl Tlsf {
     /// [`Tlsf::find_elsewhere`].
     ///
     /// The request's own class is tried first, because a size that was freed is often requested again. In measurements,
-    /// this saved about a hundredth of the heap; to try two or four spans of the class was hardly better. The processor
+    /// this saved about a hundredth of the heap; trying two or four spans of the class was hardly better. The processor
     /// cannot predict if the span fits, so both spans are read and one is selected without a branch.
     #[inline(always)]
     pub(super) fn find(&self, size: u64, alignment: u64) -> Option<Place> {
@@ -145,8 +144,8 @@ impl Tlsf {
         }
     }
 
-    /// Returns the size of the longest of the first [`NEAR_MISSES`] spans of the highest class that has any, in units;
-    /// 0 if there is no free span.
+    /// Returns the largest size, in units, among the first [`NEAR_MISSES`] spans of the highest class that is not
+    /// empty. Returns 0 if there is no free span.
     pub(super) fn largest_listed(&self) -> u64 {
         let Some(class) = self.lists.highest_class() else { return 0 };
         let mut slot = self.lists.first(class);

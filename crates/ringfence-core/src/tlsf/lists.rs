@@ -20,8 +20,8 @@ use alloc::vec::Vec;
 pub(super) const WORDS: usize = 32;
 const _: () = assert!(fitting_class_of(u64::MAX) < WORDS as u32 * 64, "`class_from` accepts the class of any size");
 
-/// Slot of the node that closes the circular list in address order. In links of free lists and of recycled slots, it
-/// means "none".
+/// Slot of the node that closes the circular list in address order. As the result of a search, and in the lists of
+/// deferred spans and of recycled slots, it means "none".
 pub(super) const SENTINEL: u32 = 0;
 /// Slot of the node at offset 0. It never changes: a merged span keeps the slot of its lowest part, and a split leaves
 /// the low part in its slot.
@@ -31,7 +31,7 @@ pub(super) const USED: u32 = 1 << 31;
 /// Bit of [`Link::high`] of a used span: the span is larger than the requested size. No serial has this bit.
 pub(super) const LARGER: u32 = 1 << 30;
 /// A span with [`LARGER`] is larger than the requested size by at most `1 / (1 << LARGER_LOG2)` of the span, or by 1
-/// unit. These are at most two classes.
+/// unit. This covers spans of the request's class, and deferred spans of the next class.
 pub(super) const LARGER_LOG2: u32 = 3;
 /// Returns the maximum number of units of a span that its range does not use.
 #[inline(always)]
@@ -63,8 +63,8 @@ impl Node {
     }
 }
 
-/// The part of a span's data that is stored separately from the node. So a neighbour's node has only 16 bytes, and the
-/// heads of the lists can be stored in the same array as the links.
+/// The part of a span's data that is stored separately from its node. So a node has only 16 bytes, and the heads of the
+/// lists can be stored in the same array as the links.
 #[derive(Clone, Copy)]
 pub(super) struct Link {
     /// Free span: the previous link in its list. Deferred span: the size, and [`DEFERRED`]. Used span: the upper half
@@ -116,7 +116,7 @@ impl Lists {
         &mut self.links[(self.base + slot) as usize]
     }
 
-    /// Returns the lowest class at or above `class` that has a free span; `None` if there is none.
+    /// Returns the lowest class at or above `class` that has a free span. Returns `None` if there is none.
     #[inline(always)]
     pub(super) fn class_from(&self, class: u32) -> Option<u32> {
         let mut word = (class >> 6) as usize % WORDS;
@@ -132,19 +132,19 @@ impl Lists {
         Some((word as u32) << 6 | here.trailing_zeros())
     }
 
-    /// Returns the highest class that has a free span; `None` if there is none.
+    /// Returns the highest class that has a free span. Returns `None` if there is none.
     pub(super) fn highest_class(&self) -> Option<u32> {
         let word = self.words.iter().rposition(|&bits| bits != 0)?;
         Some((word as u32) << 6 | self.words[word].ilog2())
     }
 
-    /// Returns the slot of the first free span of a class; [`SENTINEL`] if there is none.
+    /// Returns the slot of the first free span of a class. Returns [`SENTINEL`] if there is none.
     #[inline(always)]
     pub(super) fn first(&self, class: u32) -> u32 {
         self.links[class as usize].low.saturating_sub(self.base)
     }
 
-    /// Returns the slot of the next free span of the same class; [`SENTINEL`] after the last one.
+    /// Returns the slot of the next free span of the same class. Returns [`SENTINEL`] after the last one.
     pub(super) fn after(&self, slot: u32) -> u32 {
         self.link(slot).low.saturating_sub(self.base)
     }
@@ -174,8 +174,8 @@ impl Lists {
     }
 }
 
-/// Splits the span of `slot` after `size` units: `slot` keeps the low part, and the returned slot is the rest. Both are
-/// in no list afterwards. There must be a recycled slot.
+/// Splits the span of `slot` after `size` units: `slot` keeps the low part, and the returned slot is the rest. Inserts
+/// neither part into a list. There must be a recycled slot.
 #[inline(always)]
 pub(super) fn split(nodes: &mut [Node], recycled: &mut u32, slot: u32, size: u64) -> u32 {
     let Node { offset, next, .. } = nodes[slot as usize];

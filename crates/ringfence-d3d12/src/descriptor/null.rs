@@ -12,7 +12,7 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | note, copy, take | a store or a load of four bytes for each slot |
+//! | `note`, `copy`, `null` | a store or a load of four bytes for each slot |
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -56,7 +56,7 @@ impl ViewKinds {
         }
     }
 
-    /// Returns the null descriptor for a slot; `None` if its last view is unknown.
+    /// Returns the null descriptor for a slot. Returns `None` if the kind of its last view is unknown.
     pub(super) fn null(&self, slot: u32) -> Option<View> {
         ViewKind(self.0.get(slot as usize)?.load(Ordering::Relaxed)).null()
     }

@@ -218,8 +218,8 @@ fn srv(format: DXGI_FORMAT, desc: &TextureDesc, view: &TextureView) -> D3D12_SHA
     }
 }
 
-/// Returns `D3D12_ENCODE_SHADER_4_COMPONENT_MAPPING` of four sources. Direct3D 12 returns stencil in the second component;
-/// shaders for other APIs read it from the first, and 0, 0 and 1 from the others.
+/// Returns `D3D12_ENCODE_SHADER_4_COMPONENT_MAPPING` of four sources. Direct3D 12 returns stencil in the second
+/// component. Shaders for other APIs read stencil from the first component, and 0, 0 and 1 from the others.
 fn mapping(swizzle: [Component; 4], is_stencil: bool) -> u32 {
     let source = |component| match component {
         Component::Red if is_stencil => 1,
@@ -238,7 +238,8 @@ fn mapping(swizzle: [Component; 4], is_stencil: bool) -> u32 {
 
 type Srv = (D3D12_SRV_DIMENSION, D3D12_SHADER_RESOURCE_VIEW_DESC_0);
 
-/// A plain cube view starts at the first layer. A cube that starts at a later layer is shown as an array of one cube.
+/// Describes a view of cubes. A plain cube view starts at the first layer, so a cube that starts at a later layer is
+/// shown as an array of one cube.
 fn srv_of_cubes(dimension: ViewDimension, view: &TextureView) -> Srv {
     let (first_mip, mips) = (view.mips.start, view.mips.len() as u32);
     if dimension == ViewDimension::Cube && view.layers.start == 0 {

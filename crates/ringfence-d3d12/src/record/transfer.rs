@@ -34,7 +34,7 @@ impl TransferSupport for Device {
         if format.is_depth_stencil() { TextureUsage::DEPTH_STENCIL } else { TextureUsage::RENDER_TARGET }
     }
 
-    /// The API takes colours as floating-point numbers, also for integers.
+    /// Refuses integers above 2²⁴, because the API takes colours as floating-point numbers.
     fn check_clear(&self, _: &TextureDesc, value: &ClearTexel) -> Result<(), DeviceError> {
         let is_exact = match *value {
             ClearTexel::Color(ClearColor::Uint(color)) => color.iter().all(|&value| value <= 1 << 24),
@@ -119,7 +119,8 @@ fn color_view(
             (D3D12_RTV_DIMENSION_TEXTURE1DARRAY, Shown { Texture1DArray: view })
         }
         D3D12_RESOURCE_DIMENSION_TEXTURE3D => {
-            // The number of slices is explicit: for `u32::MAX`, which stands for all, vkd3d-proton takes those of mip 0.
+            // The number of slices is explicit: for `u32::MAX`, which stands for all slices, vkd3d-proton takes the
+            // number of mip 0.
             let slices = u32::from(desc.DepthOrArraySize).checked_shr(mip).unwrap_or(0).max(1);
             let view = D3D12_TEX3D_RTV { MipSlice: mip, FirstWSlice: 0, WSize: slices };
             (D3D12_RTV_DIMENSION_TEXTURE3D, Shown { Texture3D: view })
@@ -196,8 +197,8 @@ impl CopyRecorder<'_> {
         }
     }
 
-    /// Initializes a render target that a resolve overwrites as a whole. Direct3D 12 requires a clear, a discard or a copy
-    /// before the first other use of a placed render target, and a resolve is none of them.
+    /// Initializes a render target that a resolve overwrites as a whole. Direct3D 12 requires a clear, a discard or a
+    /// copy before the first other use of a placed render target. A resolve does not count.
     fn initialize_target(&self, texture: &ID3D12Resource, desc: &D3D12_RESOURCE_DESC, written: SubresourceRange) {
         let is_target = (desc.Flags & D3D12_RESOURCE_FLAG_ALLOW_RENDER_TARGET) != D3D12_RESOURCE_FLAG_NONE;
         if !is_target || written.mips * written.layers != subresource_count(desc) {
@@ -275,7 +276,7 @@ fn box_range<T>(copy: &TextureBoxCopy<T>, origin: &TexelOrigin) -> SubresourceRa
     SubresourceRange { mip: origin.mip, mips: 1, layer: origin.layer, layers: copy.layers }
 }
 
-/// Returns the box to copy from. Depth and stencil are copied whole.
+/// Returns the box to copy from. Returns `None` for depth and stencil, which are copied whole.
 fn source_box(region: &TexelRegion) -> Option<D3D12_BOX> {
     (region.aspect == TextureAspect::Color).then(|| bounds(region))
 }
@@ -287,7 +288,7 @@ impl Transfer<Device> for CopyRecorder<'_> {
 
     unsafe fn clear_texture(&mut self, clear: &TextureClear<ID3D12Resource>) -> Result<(), DeviceError> {
         let (desc, is_depth) = (desc_of(&clear.texture), clear.format.is_depth_stencil());
-        // Everything that can fail, before the first command.
+        // Everything that can fail runs before the first command.
         self.views.heap(self.device, is_depth)?;
         match is_depth {
             false => color_view(&desc, clear.format, clear.range.mip, clear.range).map(drop)?,

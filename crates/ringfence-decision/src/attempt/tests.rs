@@ -1,7 +1,7 @@
 use super::*;
 
-/// A failure of a heap that has room for the request says more than that of a heap that is too small, or than no memory
-/// type at all. Otherwise the last failure counts.
+/// A failure of a heap that is large enough for the request is more informative than `TooLarge`, and than an earlier
+/// `NoType`. Otherwise the last failure counts.
 #[test]
 fn the_most_informative_failure_is_reported() {
     let out = Failure::Driver(DeviceError::OutOfDeviceMemory);

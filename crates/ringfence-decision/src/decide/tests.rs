@@ -122,7 +122,7 @@ fn a_step_has_room_for_atoms_and_guards() {
     assert_eq!(equal.margins, Margins::default(), "ranges of one size have no room for guards");
 }
 
-/// For each plain request, the decision that was computed beforehand is the decision for that request.
+/// The memory types that were computed beforehand match the decision for each plain request.
 #[test]
 fn plain_requests_go_where_a_decision_sends_them() {
     for profile in Profile::all() {

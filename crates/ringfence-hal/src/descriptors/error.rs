@@ -53,7 +53,8 @@ pub enum DescriptorError {
         /// Size of the largest range of free slots.
         largest_free: u32,
     },
-    /// The bindless table has no free entry. A table never grows. A later request can succeed, once entries are released.
+    /// The bindless table has no free entry. A table never grows. A later request can succeed, once entries are
+    /// released.
     #[error(
         "the bindless table has no free entry of its {entries}; its heap has {heap_free} free persistent slots: release \
          entries, or create a table with a larger `BindlessDesc::capacity`"

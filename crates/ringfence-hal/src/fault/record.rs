@@ -1,4 +1,4 @@
-//! Recording of copies through the fault injector. These calls cannot fail.
+//! Recording of copies through the fault injector. The calls are forwarded unchanged.
 
 use super::FaultInjector;
 use crate::record::{CopyRegion, Record, TexelRead, TexelRegion, TextureCopy, TextureTarget};

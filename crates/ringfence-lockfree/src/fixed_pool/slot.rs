@@ -8,30 +8,32 @@
 //! ```
 //!
 //! Safe code cannot do this without a lock: a generic value that is stored and taken out through `&self` must be in an
-//! `UnsafeCell`. A reference count for the heap would not help: a thread that increments the count must know that the
-//! count still exists, and each allocation would write to a count that all threads share.
+//! `UnsafeCell`. A reference count for the heap would not help. A thread that increments the count must know that the
+//! count still exists. Each allocation would also write to a count that all threads share.
 //!
 //! # Proof that no heap is used after it is taken out
 //!
 //! While a block is allocated, its heap remains in the slot:
 //!
 //! 1. The heap is stored in the state BUSY after RESERVED, before the pool is opened. So no thread has a block of the
-//!    pool.
-//! 2. The owner of a [`PoolAllocation`] that is live in this slot may read the heap. Only [`PoolSlot::allocate`] and
-//!    [`PoolSlot::open`] create a `PoolAllocation`; it cannot be copied, and [`PoolSlot::free`] consumes it. So while it
-//!    is borrowed, the block remains allocated. The heap was stored before, because the claim of the block acquires the
-//!    opening of the pool.
+//!    pool at that time.
+//! 2. The owner of a [`PoolAllocation`] that is live in this slot may read the heap. Only [`PoolSlot::allocate`],
+//!    [`PoolSlot::allocate_thorough`] and [`PoolSlot::open`] create a `PoolAllocation`. It cannot be copied, and
+//!    [`PoolSlot::free`] consumes it. So while it is borrowed, the block remains allocated. The heap was stored before,
+//!    because the claim of the block acquires the opening of the pool.
 //! 3. A visitor may read the heap: a thread that has incremented `state` in the state OPEN.
 //! 4. The heap is taken out in the state BUSY after OPEN. The pool is closed then, so no block is allocated. It remains
-//!    closed, because only step 1 opens it. There is no visitor. The close has acquired the release of each block.
+//!    closed, because only step 1 or the closing thread can open it. There is no visitor. The close has acquired the
+//!    release of each block.
 //!
-//! The bits and serials of the pool are freed only with the slot. A thread that accesses the pool late finds a closed
-//! pool, and never freed memory.
+//! The bits and serials of the pool are freed only with the slot. So a thread that accesses the pool after the close
+//! finds a closed pool, and does not access freed memory.
 //!
 //! | operation | cost |
 //! |---|---|
 //! | allocate, free, [`PoolSlot::heap`] | that of the pool |
-//! | open, close, visit | O(blocks / 64) |
+//! | open, close | O(groups of the pool) |
+//! | visit | O(1), plus the cost of the caller's function |
 
 use super::FixedPool;
 use crate::primitive::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, UnsafeCell};
@@ -44,8 +46,8 @@ use ringfence_core::range::{FreeError, Invalid, Range, Serial, Span};
 /// An allocated block of a chain's pool.
 ///
 /// It can be neither copied nor forged. Its owner may use the block and the heap until
-/// [`PoolChain::free`](crate::pool_chain::PoolChain::free) consumes it. If it is dropped instead, the block remains
-/// allocated.
+/// [`PoolChain::free`](crate::pool_chain::PoolChain::free) consumes it. If the `PoolAllocation` is dropped instead, the
+/// block remains allocated.
 #[must_use = "a block that is not freed stays allocated"]
 #[derive(PartialEq, Eq, Hash)]
 pub struct PoolAllocation {
@@ -109,7 +111,7 @@ impl fmt::Debug for PoolAllocation {
 pub struct RefusedFree {
     /// The reason of the failure.
     pub error: FreeError,
-    /// The allocation, so that the caller can free it in its own chain.
+    /// The allocation, so that the caller can free it in the chain to which it belongs.
     pub allocation: PoolAllocation,
 }
 
@@ -140,7 +142,7 @@ pub(crate) struct PoolSlot<H> {
     state: AtomicU32,
     /// `true` if a block was allocated since the last [`PoolSlot::idle_since`].
     used: AtomicBool,
-    /// The last tick at which the pool was not seen empty and unused; 0 at first.
+    /// The last tick at which [`PoolSlot::idle_since`] found the pool in use; 0 at first.
     idle: AtomicU64,
 }
 
@@ -269,8 +271,8 @@ impl<H> PoolSlot<H> {
         Some(look(PoolView { index, heap, pool: &self.pool }))
     }
 
-    /// Returns the last tick at which the pool was not empty and unused: `tick` if a block is allocated, or was
-    /// allocated since the last call.
+    /// Returns the last tick at which this function found the pool in use. The pool is in use if a block is allocated,
+    /// or was allocated since the last call.
     pub(crate) fn idle_since(&self, tick: u64) -> u64 {
         // Relaxed: this is only a hint. The close of the pool checks the bits.
         if self.used.load(Ordering::Relaxed) || !self.pool.is_empty() {
@@ -354,7 +356,7 @@ impl<'a, H> PoolView<'a, H> {
         self.pool.block_count()
     }
 
-    /// Returns the number of allocated blocks. O(blocks / 64).
+    /// Returns the number of allocated blocks. O(groups of the pool).
     #[must_use]
     pub fn live_count(&self) -> u32 {
         self.pool.live_count()

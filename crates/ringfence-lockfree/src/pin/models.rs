@@ -1,4 +1,5 @@
-//! Models of the pins: `loom` runs them with every order of the steps of writing threads and a releasing thread.
+//! Models of the pins: `loom` runs them with the orders of the steps of writing threads and a releasing thread: all
+//! orders, or those with at most three preemptions.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-lockfree --lib --release models`
 //!
@@ -178,7 +179,7 @@ fn what_a_writer_wrote_is_seen_by_who_releases_its_page() {
             writing.write(page);
             drop(pin);
         });
-        // The writer has set its pin before it started. So once the pin is cleared, its write is done.
+        // The pin was set before the writer started. So once the pin is cleared, the write is done.
         if !world.release(1) {
             // SAFETY: `loom` fails the model if another thread accesses the byte.
             world.bytes[0].with_mut(|byte| assert_eq!(unsafe { *byte }, 1));

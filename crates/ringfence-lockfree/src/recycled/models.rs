@@ -1,11 +1,11 @@
-//! Models of recycled objects with threads that take, keep, age, empty and close. `loom` runs them with every order of
-//! the threads' steps; miri runs some orders and checks all memory accesses.
+//! Models of recycled objects with threads that take, keep, age, empty and close. `loom` runs them with all orders of
+//! the threads' steps that have at most two preemptions; miri runs some orders and checks all memory accesses.
 //!
 //! - `RUSTFLAGS="--cfg loom" cargo test -p ringfence-lockfree --lib --release models`
 //! - `cargo +nightly miri test -p ringfence-lockfree --lib models`
 //!
-//! A model fails if an object has two owners (its cell detects this), if an object is lost or destroyed twice (it is
-//! counted), or if bytes are counted wrongly (`validate`). All threads share one thread cache.
+//! A model fails if an object has two owners (detected by a cell), if an object is lost or destroyed twice (detected by
+//! a count), or if bytes are counted wrongly (detected by `validate`). All threads share one thread cache.
 
 #[cfg(loom)]
 use loom::{sync::Arc, thread};

@@ -1,5 +1,5 @@
-//! Models of shards with threads that retire and release items, and of the sets of the items. `loom` runs them with
-//! every order of the threads' steps.
+//! Models of shards with threads that retire and release items, and of the sets of the items. `loom` runs them with all
+//! orders of the threads' steps that have at most two or three preemptions.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-lockfree --lib --release models`
 
@@ -16,8 +16,7 @@ fn model(preemptions: impl Into<Option<usize>>, body: impl Fn() + Send + Sync + 
     builder.check(body);
 }
 
-/// Values with which a model is run: with one shard per thread (`true`), and with all threads in the shared shard
-/// (`false`).
+/// Values with which a model is run: `true` for one shard per thread, `false` for one shard that all threads share.
 const IN_SLOT: [bool; 2] = [false, true];
 
 /// Sets the thread slot of this thread if `in_slot` is `true`.

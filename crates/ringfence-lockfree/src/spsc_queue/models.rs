@@ -1,6 +1,5 @@
-//! Models of a queue with a producer and a consumer. `loom` runs them with every order of the threads' steps, and its
-//! cells check that each item and each set is written before it is read, and that no chunk is reused while a thread
-//! reads it.
+//! Models of a queue with a producer and a consumer. `loom` runs them with every order of the threads' steps. Its cells
+//! check that each item and each set is written before it is read, and that no chunk is reused while a thread reads it.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringfence-lockfree --lib --release models`
 

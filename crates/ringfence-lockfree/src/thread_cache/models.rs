@@ -1,5 +1,6 @@
 //! Models of thread caches with threads that take, put, recall and close, for the slots of a pool chain. `loom` runs
-//! them with every order of the threads' steps; miri runs some orders and checks all memory accesses.
+//! them with the orders of the threads' steps, most models with at most two or three preemptions; miri runs some orders
+//! and checks all memory accesses.
 //!
 //! - `RUSTFLAGS="--cfg loom" cargo test -p ringfence-lockfree --lib --release models`
 //! - `cargo +nightly miri test -p ringfence-lockfree --lib models`
@@ -160,8 +161,8 @@ fn a_full_thread_cache_gives_back_while_the_handle_goes() {
     });
 }
 
-/// A slot has one owner at a time, if it is taken from the thread cache or from the chain while a third thread frees
-/// the cached slots.
+/// A slot that is taken from the thread cache or from the chain has one owner at a time, while a third thread frees the
+/// cached slots.
 #[test]
 fn a_slot_never_has_two_owners() {
     model(2, || {

@@ -38,17 +38,18 @@ enum Phase {
 /// Empties blocks into other blocks, one after the other.
 #[derive(Default)]
 struct Emptying {
-    /// Blocks still to be tried, the one with the fewest used bytes last.
+    /// Blocks still to be tried, the one with the smallest used share last.
     order: Vec<BlockId>,
     /// The block that is being emptied, and its size in bytes.
     block: Option<(BlockId, u64)>,
     /// Ranges still to be moved out of it, the largest last.
     queue: Vec<Arc<Ticket>>,
-    /// Free bytes of blocks that are not being emptied: the value at the beginning, updated by the moves since.
+    /// Free bytes of the blocks at the beginning, minus the size of each block that was emptied or is being emptied
+    /// since.
     room_bytes: u64,
     /// Number of ranges of the block for which no other block had room.
     unplaced: usize,
-    /// Bytes that were moved since a block was last emptied completely.
+    /// Bytes of the moves that were planned since a block was last emptied completely.
     bytes_since_emptied: u64,
 }
 
@@ -63,7 +64,7 @@ struct Compacting {
     has_compacted: bool,
 }
 
-/// A round in a block: each of its ranges is tried once.
+/// A round in a block: each movable range of the block is tried once.
 struct Round {
     block: BlockId,
     number: u32,
@@ -75,7 +76,7 @@ struct Round {
 pub(super) struct ArenaRun<D: Device> {
     pub(super) arena: ArenaRef<D>,
     phase: Phase,
-    /// Blocks that are being emptied: no range is moved into them.
+    /// Blocks that were emptied or are being emptied: no range is moved into them.
     emptied: HashSet<BlockId>,
     /// Blocks that were emptied, and their sizes in bytes, until they are freed.
     emptied_blocks: Vec<(BlockId, u64)>,
@@ -242,7 +243,7 @@ impl<D: Device> ArenaRun<D> {
         }
     }
 
-    /// Takes the next block that can be emptied; returns `false` if there is none.
+    /// Takes the next block that can be emptied. Returns `false` if there is none.
     fn choose(&mut self, emptying: &mut Emptying, shared: &Shared<D>, desc: &DefragDesc) -> bool {
         let compact = shared.compact(&self.arena);
         while let Some(id) = emptying.order.pop() {
@@ -345,8 +346,8 @@ impl<D: Device> ArenaRun<D> {
         Some(Round { block, number, queue, longest_before: facts.largest_free })
     }
 
-    /// Compares the growth of the longest free range with the moved bytes. Returns the block and its next round, if the
-    /// round has paid.
+    /// Compares the growth of the longest free range with the moved bytes. If the growth was worth the copies, returns
+    /// the block and the number of its next round.
     fn judge(
         &self,
         shared: &Shared<D>,

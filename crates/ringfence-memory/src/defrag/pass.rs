@@ -1,7 +1,7 @@
 //! A pass: planned moves, and their outcomes.
 //!
 //! ```text
-//!   planned: room is allocated ──┬─ copy_…(&mut resource) ─▶ the resource is there; its old place is retired
+//!   planned: room is allocated ──┬─ copy_…(&mut resource) ─▶ the resource is in the room; its old place is retired
 //!                                ├─ ignore, or nothing ────▶ the room is freed, the resource stays
 //!                                └─ drop(resource) ────────▶ the room is freed; the resource is retired as usual
 //! ```
@@ -22,7 +22,7 @@ use crate::memory::{ArenaRef, Place, Prepared, Reserved, Shared, Ticket};
 use crate::resource::{Allocation, Buffer, BufferCopy, MipCopy, Resource, ResourceKind, Texture};
 use crate::trace::Event as Recorded;
 
-/// Moves that are made in one submission. Dropping it ends the pass: resources that were not moved stay in place.
+/// Moves that are made in one submission. A drop ends the pass: resources that were not moved stay in place.
 ///
 /// See the [module](super) for its use.
 pub struct DefragPass<'r, D: Device> {
@@ -90,8 +90,12 @@ pub enum MoveOutcome {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MoveError {
-    /// The pass has no open move of this resource: the resource is not in the pass, or the move was made or ignored, or
-    /// the resource was pinned, or copies to it were gathered that are not recorded yet.
+    /// The pass has no open move of this resource:
+    ///
+    /// - the resource is not in the pass,
+    /// - the move was made or ignored,
+    /// - the resource was pinned, or
+    /// - gathered copies to the resource are not recorded yet.
     #[error(
         "the pass has no open move of this resource, or the resource was pinned, or copies to it are not recorded yet"
     )]
@@ -194,9 +198,12 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// buffer. The buffer needs the usages for copies from and to it.
     ///
     /// # Errors
-    /// The pass has no open move of the buffer; the new buffer could not be created (the move can be tried again) or
-    /// not bound (the move is given up); or the buffer was created with a native description that the portable one does
-    /// not cover: use [`DefragPass::copy_buffer_as`].
+    /// - The pass has no open move of the buffer.
+    /// - The new buffer could not be created (the move can be tried again), or could not be bound (the move is given
+    ///   up).
+    /// - The buffer lacks a usage for copies.
+    /// - The buffer was created with a native description that the portable one does not cover: use
+    ///   [`DefragPass::copy_buffer_as`].
     pub fn copy_buffer(&mut self, buffer: &mut Buffer<D>) -> Result<BufferCopy<D>, MoveError> {
         let info = self.known_info(buffer)?;
         self.copy_described_buffer(buffer, &info)
@@ -236,16 +243,17 @@ impl<'r, D: Device> DefragPass<'r, D> {
         Ok(BufferCopy { src, src_offset: 0, dst, dst_offset: 0, size: desc.size })
     }
 
-    /// Moves this texture, as [`DefragPass::copy_buffer`] does. Copies every mip and layer.
+    /// Moves this texture as [`DefragPass::copy_buffer`] moves a buffer. Copies every mip and layer.
     ///
     /// Returns one copy for each mip, with all layers, for a program that records them itself instead of with
     /// [`DefragPass::record`]. They must be recorded in the pass's frame, before any command that reads the texture.
-    /// Before that, the program must transition the new texture into the layout or state that copies need, like any new
-    /// texture.
+    /// Before the copies, the program must transition the new texture into the layout or state that copies need, like
+    /// any new texture.
     ///
     /// # Errors
-    /// As [`DefragPass::copy_buffer`]. If the texture was created with a native description that the portable one does
-    /// not cover (another format, other flags), use [`DefragPass::copy_texture_as`].
+    /// As [`DefragPass::copy_buffer`]; or [`MoveError::UnknownFormat`]. If the texture was created with a native
+    /// description that the portable one does not cover (another format, other flags), use
+    /// [`DefragPass::copy_texture_as`].
     pub fn copy_texture(&mut self, texture: &mut Texture<D>) -> Result<Vec<MipCopy<D>>, MoveError> {
         self.index_of(texture.place()).ok_or(MoveError::NotInPass)?;
         // Passing the description again would not help.
@@ -258,8 +266,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
     /// Direct3D 12 [`DefragPass::record`] needs a texture with the common state as its initial state.
     ///
     /// # Errors
-    /// The description does not match the texture; or [`MoveError::UnknownFormat`], for example if the format has
-    /// several planes: do not make such textures movable.
+    /// As [`DefragPass::copy_texture`], or the description does not match the texture.
     pub fn copy_texture_as(
         &mut self,
         texture: &mut Texture<D>,
@@ -286,8 +293,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
         Ok(copies)
     }
 
-    /// Moves memory without a resource: `allocation` gets the new place, and the old place is returned, which cannot be
-    /// moved again. The program creates its resource again in the new place, records the copy, and drops the old place.
+    /// Moves memory without a resource: `allocation` gets the new place. Returns the old place, which cannot be moved
+    /// again. The program creates its resource again in the new place, records the copy, and drops the old place.
     ///
     /// # Errors
     /// The pass has no open move of the allocation.
@@ -318,7 +325,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         }
     }
 
-    /// Drops a resource instead of moving it, as [`drop`] does, and frees the room for the move at once.
+    /// Drops a resource as [`drop`] does, instead of moving it, and frees the room for its move at once.
     pub fn discard<K: ResourceKind>(&mut self, resource: Resource<D, K>)
     where
         D: Create<K>,
@@ -391,7 +398,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
         (range, guarded.map_or_else(Margins::default, |(debug, range)| debug.margins_of(range.key)))
     }
 
-    /// Returns the index of the open move of the resource at `place`; `None` if this pass does not move the resource.
+    /// Returns the index of the open move of the resource at `place`. Returns `None` if this pass has none.
     fn index_of(&self, place: &Place<D>) -> Option<usize> {
         let ticket = place.ticket().filter(|ticket| ticket.is_moving())?;
         let room = self.run.rooms.get(ticket.index())?.as_ref()?;

@@ -72,20 +72,21 @@ pub struct DefragStatistics {
     pub block_count: u64,
     /// Total size of the current blocks, in bytes.
     pub block_bytes: u64,
-    /// Bytes of these blocks that are in use, by resources or by retired ranges that the device may still use.
+    /// Bytes of these blocks that are in use: by resources, by retired ranges that the device may still use, and by
+    /// recycled objects.
     pub used_bytes: u64,
     /// Free bytes outside of the longest free range of their block. A run reduces this number.
     pub scattered_bytes: u64,
 }
 
 impl DefragStatistics {
-    /// Returns the bytes of blocks that no resource uses.
+    /// Returns the number of free bytes in the blocks.
     #[must_use]
     pub fn waste_bytes(&self) -> u64 {
         self.block_bytes - self.used_bytes
     }
 
-    /// Returns the unused part of the blocks, from 0 to below 1.
+    /// Returns the free share of the blocks, from 0 to 1.
     #[must_use]
     pub fn waste(&self) -> f64 {
         if self.block_bytes == 0 { 0.0 } else { self.waste_bytes() as f64 / self.block_bytes as f64 }
@@ -132,8 +133,9 @@ impl<D: Device> Defrag<D> {
     /// Begins a pass: plans moves within the limits of [`DefragDesc`] and allocates room for them. The copies must be
     /// recorded in this frame, which stays open as long as the pass.
     ///
-    /// A pass may have no moves: [`Defrag::state`] then reports why. If an earlier pass was forgotten (`mem::forget`),
-    /// its open moves are given up.
+    /// Destroys all recycled objects first, because they cannot be moved and would keep their blocks. A pass may have
+    /// no moves: [`Defrag::state`] then reports why. If an earlier pass was forgotten (`mem::forget`), its open moves
+    /// are given up.
     ///
     /// # Errors
     /// The frame belongs to another allocator.
@@ -166,7 +168,7 @@ impl<D: Device> Defrag<D> {
         Ok(DefragPass::new(self, frame, pending))
     }
 
-    /// Returns the state of the run. O(memory types).
+    /// Returns the state of the run. O(memory types + pools).
     #[must_use]
     pub fn state(&self) -> DefragState {
         let is_waiting = |run: &ArenaRun<D>| run.waits(&self.shared) || run.is_done();

@@ -4,18 +4,20 @@
 //!   slots: pools for common small sizes            no lock
 //!     │ no free slot: a chunk
 //!     ▼
-//!   state (one short lock)                         growth (held while the driver creates a block)
-//!   ├ blocks: Blocks<Tlsf, Block>                   taken only by a thread that found every block full,
-//!   ├ dedicated: name and size of each              so that a request that fits never waits for the driver
+//!   state (one short lock)                         growth (a lock, held while the driver creates a block)
+//!   ├ blocks: Blocks<Tlsf, Block>
+//!   ├ dedicated: name and size of each
 //!   └ counts and high-water marks
 //! ```
 //!
+//! An allocation takes the lock `growth` only if no block has room, so a request that fits never waits for the driver.
+//!
 //! | operation | cost |
 //! |---|---|
-//! | allocate a slot | O(1), no lock |
+//! | allocate or free a slot | O(1), no lock; one short lock if the slot has a name, user data or flags |
 //! | allocate in an existing block | O(log blocks), one short lock, no driver call |
 //! | allocate in a new block | driver calls, outside the lock of the state |
-//! | free | like an allocation in an existing block |
+//! | free a range of a block | like an allocation in an existing block |
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,7 +49,7 @@ mod surplus;
 
 pub(crate) use compact::{BlockFacts, Compact, Destinations, PassLimits, Reserved};
 
-/// A block: memory that is suballocated, and the records of its ranges that have a name or user data.
+/// A block: memory that is suballocated, and the records of ranges that have a name, user data or flags.
 struct Block<D: Device> {
     memory: Arc<Memory<D>>,
     /// By the slot number of the range in the block.
@@ -78,7 +80,8 @@ pub(crate) struct ArenaDesc {
     pub(crate) groups: [u8; 3],
     pub(crate) sizes: BlockSizes,
     pub(crate) blocks: BlocksDesc,
-    /// Bytes of empty blocks that are kept even if few bytes are live; `u64::MAX`: no limit.
+    /// Bytes of empty blocks that are kept even if few bytes are live. If it is `u64::MAX`, the bytes of empty blocks
+    /// have no limit.
     pub(crate) empty_bytes_min: u64,
     pub(crate) block_count_max: usize,
     pub(crate) algorithm: Algorithm,
@@ -109,8 +112,8 @@ impl ArenaDesc {
 
 /// Blocks of one memory type and class. See the [module](self).
 ///
-/// An arena never calls the driver: it returns a range, or the sizes of the block that it needs. Its cached slots own
-/// `O`, which keeps the allocator alive.
+/// An arena never calls the driver: it returns a range, or the sizes to request from the driver for a new block, in
+/// order. `O` is the type of the owners that its thread caches keep: an owner keeps the allocator alive.
 pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     pub(crate) desc: ArenaDesc,
     pub(crate) slots: Slots<BlockMemory<D>, O>,
@@ -121,8 +124,8 @@ pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     pub(super) growth: Lock<()>,
     /// Held while a chunk for slots is created: one chunk serves all threads that wait for it. Taken before `growth`.
     pub(super) chunks: Lock<()>,
-    /// `true` if a block must be created ahead: set if free bytes are below the low-water mark, cleared when a block
-    /// was created or refused. The next allocation sets it again if needed.
+    /// `true` if a block must be created ahead. Set by an allocation if free bytes are below the low-water mark.
+    /// Cleared once enough bytes are free, or if the creation of a block fails.
     pub(super) wants_block: AtomicBool,
     /// Number of freed ranges; it wraps around. Written under the lock of the state.
     freed_count: AtomicU64,
@@ -228,8 +231,8 @@ struct State<D: Device, A> {
     ordered_at_bytes: u64,
     /// Bytes that the program has announced and not allocated yet. Empty blocks for these bytes are kept.
     announced: u64,
-    /// Size of the largest block that was created for announced bytes. Later blocks are at least as large, so that a
-    /// program that begins with such a block does not continue with blocks of 4 MiB.
+    /// Size of the largest block that was created for announced bytes. Blocks that are created ahead are at least as
+    /// large, so that a program that begins with such a block does not continue with blocks of 4 MiB.
     announced_block: u64,
     empty_limits: EmptyBlocks,
     /// High-water mark of `range_bytes` since the last call of [`Arena::take_used_bytes`].
@@ -292,7 +295,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Allocates a slot, or a range of an existing block, without a driver call and without waiting for one. Returns
-    /// `None` if none is free, or if the size class has no pools yet: [`Self::slot_class`] must then count the request.
+    /// `None` if none is free, or if the request has the size of a slot but gets none. If the size class has no pools
+    /// yet, [`Self::slot_class`] must then count the request.
     #[inline(always)]
     pub(crate) fn allocate_cached(&self, request: Request<'_>) -> Option<Found<D>> {
         if self.desc.has_slots && Class::of(request.size, request.alignment).is_some() {
@@ -312,7 +316,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Found::Slot { class: class.index, named, ready }
     }
 
-    /// Returns the request's size class if it has pools. Counts the request if `count`.
+    /// Returns the request's size class if the request can use a slot and the class has pools. Counts the request if
+    /// `count`.
     pub(crate) fn slot_class(&self, request: &Request<'_>, count: bool) -> Option<Class> {
         // A slot cannot be moved, and its block also contains resources that are not evictable.
         if !self.desc.has_slots || request.moves != Moves::Never || request.evictable {
@@ -343,7 +348,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         found
     }
 
-    /// Allocates a range, or returns the sizes of the block to create, in order: see [`Self::next_sizes`]. `growth` is
+    /// Allocates a range, or returns the sizes to try for a new block, in order: see [`Self::next_sizes`]. `growth` is
     /// held.
     pub(crate) fn allocate(&self, request: Request<'_>, bytes_min: u64) -> AllocateResult<D> {
         match self.range(request) {
@@ -352,7 +357,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
-    /// Returns the sizes of the block to create, in order, if no existing block has room for the request.
+    /// Returns the sizes to try for a new block, in order, if no existing block has room for the request.
     pub(crate) fn sizes_to_create(&self, request: Request<'_>, bytes_min: u64) -> Sizes {
         let (count, held) = self.state.look(|state| (state.blocks.block_count(), state.counts.block_bytes));
         self.next_sizes((count, held), &request, bytes_min)
@@ -429,7 +434,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
-    /// Returns the size of the block to create ahead, at least `bytes_min`; `None` if enough is free. `growth` is held.
+    /// Returns the size of the block to create ahead, at least `bytes_min`. Returns `None` if enough bytes are free.
+    /// `growth` is held.
     pub(crate) fn wanted_ahead(&self, bytes_min: u64) -> Option<u64> {
         let state = self.state.lock();
         let is_low = state.is_low();
@@ -448,14 +454,16 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         state.insert(block);
     }
 
-    /// Returns the bytes that empty blocks lack to announce `bytes` more, and the block bytes. `growth` is held.
+    /// Returns the number of bytes that the empty blocks lack for `bytes` further announced bytes, and the total size
+    /// of all blocks. `growth` is held.
     pub(crate) fn missing_for(&self, bytes: u64) -> (u64, u64) {
         let state = self.state.lock();
         let wanted = state.announced.saturating_add(bytes);
         (wanted.saturating_sub(state.empty_bytes()), state.counts.block_bytes)
     }
 
-    /// Adds blocks for `bytes` announced bytes, and keeps them until these bytes were allocated. `growth` is held.
+    /// Announces `bytes`, and adds blocks for them. Empty blocks for these bytes are kept until the bytes were
+    /// allocated.
     pub(crate) fn insert_announced(&self, bytes: u64, blocks: Vec<Memory<D>>) {
         let blocks: Vec<_> = blocks.into_iter().map(|memory| self.new_block(memory)).collect();
         let mut state = self.state.lock();
@@ -489,7 +497,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.state.lock().insert(block);
     }
 
-    /// Predicts [`Self::allocate`]; if `trimmed`, its result after all empty blocks were freed.
+    /// Predicts the result of an allocation. If `trimmed`, all empty blocks count as freed.
     pub(crate) fn forecast(&self, request: Request<'_>, trimmed: bool, bytes_min: u64) -> Forecast {
         let of_range = |request| self.forecast_range(request, trimmed, bytes_min);
         let Some(class) = self.slot_class(&request, false) else { return of_range(request) };
@@ -521,8 +529,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         if sizes.is_empty() { Forecast::Full } else { Forecast::NewBlock { sizes, bytes: request.size } }
     }
 
-    /// Frees a range. The caller must have dropped its references to the block's memory. If empty blocks have no grace,
-    /// and there is now one too many, takes that block out and returns it: the caller frees it.
+    /// Frees a range. The caller must have dropped its references to the block's memory. If empty blocks have no grace
+    /// and more of them exist than are kept, takes one out and returns it: the caller frees it.
     #[must_use]
     pub(crate) fn free(&self, allocation: BlockAllocation) -> Option<Memory<D>> {
         let BlocksDesc { destroy_threshold, grace_ticks, .. } = self.desc.blocks;
@@ -570,7 +578,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
-    /// Changes the record of a slot, which from now on has a record to remove when it is freed.
+    /// Changes the record of a slot; adds it if the slot has none. Freeing the slot must then remove the record.
     pub(crate) fn change_slot_info(&self, class: u32, slot: &PoolAllocation, change: &dyn Fn(&mut RangeInfo)) {
         change(self.slot_infos.lock().entry(key_of(class, slot)).or_default());
     }

@@ -1,6 +1,6 @@
-//! Creates blocks for an arena. The arena returns the sizes that would serve the request, largest first; the driver is
-//! called; the arena adds the block. During the driver call `growth` (for slots also `chunks`) is held, but not the
-//! lock of the arena's state, so other threads can allocate in existing blocks.
+//! Creates blocks for an arena. The arena returns the sizes that would serve the request, largest first. The driver
+//! creates a block, and the arena adds it. During the driver call, `growth` (for slots also `chunks`) is held, but not
+//! the lock of the arena's state, so other threads can allocate in existing blocks.
 //!
 //! ```text
 //!   arena.range ── Granted ──▶ a range
@@ -20,7 +20,7 @@ use super::request::Request;
 use super::shared::Shared;
 use crate::device::Device;
 
-/// Blocks that were created but belong to no arena yet. Dropping this frees them.
+/// Blocks that were created but belong to no arena yet. They are freed on drop.
 struct NewBlocks<'a, D: Device> {
     shared: &'a Shared<D>,
     blocks: Vec<Memory<D>>,
@@ -46,7 +46,8 @@ impl<D: Device> Shared<D> {
         self.range_in(arena, request, attempt).map(Found::Range)
     }
 
-    /// Allocates a slot; returns `None` if its class has no pools, or if no slot is free and no chunk was created.
+    /// Allocates a slot. Returns `None` if the request cannot use a slot, if its class has no pools, or if no slot is
+    /// free and no chunk was created.
     fn slot_in<A: Cutter, O>(
         &self,
         arena: &Arena<D, A, O>,
@@ -119,7 +120,8 @@ impl<D: Device> Shared<D> {
             && self.budgets.refusals.was_trimmed(heap, self.trim_mark(heap))
     }
 
-    /// Returns the minimum size of the arena's next block, in bytes: 0, unless few memory objects are left.
+    /// Returns the minimum size of the arena's next block, in bytes. It is 0, unless a quarter of the memory objects is
+    /// used and the rest, at the arena's largest block size, could not hold the free memory.
     pub(super) fn block_bytes_min<A: Cutter, O>(&self, arena: &Arena<D, A, O>) -> u64 {
         let capabilities = self.device.capabilities();
         let (held, most) = (self.memory_objects.load(Ordering::Relaxed), capabilities.memory_objects_max);
@@ -151,7 +153,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Creates a block if the arena's free bytes are below its low-water mark. Returns `true` if a block was created.
-    /// If the creation fails, clears `wants_block`: the next attempt follows the next order.
+    /// If the creation fails, clears `wants_block`: a later allocation sets it again.
     fn make_ahead<A: Cutter, O>(&self, arena: &Arena<D, A, O>) -> bool {
         let _growing = arena.growth.lock();
         let Some(size) = arena.wanted_ahead(self.block_bytes_min(arena)) else { return false };
@@ -172,8 +174,8 @@ impl<D: Device> Shared<D> {
         is_made
     }
 
-    /// Creates blocks until the empty blocks have room for `bytes` more than were announced before, and returns the
-    /// total size of the new blocks. Empty blocks are kept until `bytes` were allocated.
+    /// Announces `bytes`: creates blocks until the empty blocks have room for all announced bytes. Returns the total
+    /// size of the new blocks. The empty blocks are kept until `bytes` were allocated.
     pub(super) fn announce<A: Cutter, O>(
         &self,
         arena: &Arena<D, A, O>,

@@ -1,4 +1,5 @@
-//! A per-thread free list of the boxes of handles. So a steady frame allocates no host memory. All operations are O(1).
+//! A per-thread free list of the boxes of handles, so that a steady frame allocates no host memory. All operations are
+//! O(1).
 //!
 //! ```text
 //!   made ◀── Box<PlacedObject> ◀── this thread's empty boxes, by kind ◀── Box<PlacedObject>, empty ◀── destroyed
@@ -70,7 +71,7 @@ impl<D: Device> BoxCache<D> {
         Box::write(shell, bound)
     }
 
-    /// Returns the place and, unless others share it, the driver's object.
+    /// Takes an item apart. Returns its place, and the driver's object unless other items share the object.
     #[inline]
     pub(crate) fn take_apart(&self, item: Item<D>) -> (Option<RawObject<D>>, Place<D>) {
         match item {

@@ -20,9 +20,9 @@ use crate::device::lock::Lock;
 
 /// A descriptor heap. Its slots are freed once the points that they wait for have passed.
 pub trait ReclaimHeap<D: Device>: Send + Sync {
-    /// Frees slots whose points have passed; all slots if the device is lost. Returns `false` once the heap is closed
-    /// and destroyed; then it is not called again. It is called on one thread at a time: another thread skips the heap.
-    /// Calls with `is_short` are extra calls in a frame and must not count as age.
+    /// Frees slots whose points have passed; if the device is lost, all slots. Returns `false` once the heap is closed
+    /// and destroyed; this method is then not called again. It is called on one thread at a time: another thread skips
+    /// the heap. Calls with `is_short` are extra calls in a frame and must not count as age.
     fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, is_short: bool) -> bool;
 
     /// Appends a [`DescriptorSnapshot`] to `into` for each region of the heap (persistent, frame, bindless, CPU-only).
@@ -82,7 +82,7 @@ impl<D: Device> DescriptorHeaps<D> {
         self.heaps.lock().push(Arc::new(Entry { heap, is_taken: AtomicBool::new(false) }));
     }
 
-    /// Claims the shader-visible heap of this kind; returns `None` if the kind is already claimed.
+    /// Claims the shader-visible heap of this kind. Returns `None` if the kind is already claimed.
     pub(crate) fn claim(&self, kind: HeapKind) -> Option<Arc<()>> {
         let claim = &mut self.visible_kinds.lock()[kind as usize];
         (claim.strong_count() == 0).then(|| {

@@ -58,9 +58,9 @@ impl<D: Device> Shared<D> {
         Ok(made)
     }
 
-    /// Returns the minimum size of a resource, in bytes, for the dedicated memory that the driver prefers. It is 0
-    /// while less than a quarter of the memory objects is used, and then the device's memory divided by the number of
-    /// allowed objects. If three quarters are used, no size is large enough.
+    /// Returns the minimum size of a resource, in bytes, for the dedicated memory that the driver prefers. While less
+    /// than a quarter of the memory objects is used, it is 0. From then on, it is the device's memory divided by the
+    /// number of allowed objects. If three quarters are used, no size is large enough.
     pub(super) fn preferred_bytes_min(&self) -> u64 {
         let capabilities = self.device.capabilities();
         let (held, most) = (self.memory_objects.load(Ordering::Relaxed), capabilities.memory_objects_max);
@@ -77,8 +77,8 @@ impl<D: Device> Shared<D> {
         self.memory_objects.load(Ordering::Relaxed) < self.device.capabilities().memory_objects_max
     }
 
-    /// Adds a memory object that the arena does not suballocate. Its bytes from `offset` on are in use. Returns its
-    /// number in the arena.
+    /// Adds a memory object that the arena does not suballocate. The bytes of the object from `offset` on are in use.
+    /// Returns the object's number in the arena.
     pub(super) fn add_dedicated(
         &self,
         arena: &ArenaRef<D>,
@@ -117,12 +117,13 @@ impl<D: Device> Shared<D> {
         Ok(Place { offset, ..Place::heap(held, arena, number) })
     }
 
-    /// Allocates a memory object of `size` bytes for resources outside the arenas. It is within the limits and counts
-    /// as dedicated memory, and debugging lists it with the line `at`. If memory is short, destroys retired objects
-    /// that the device is done with, frees empty blocks, and tries once more.
+    /// Allocates a memory object of `size` bytes for resources outside the arenas. The object is within the limits and
+    /// counts as dedicated memory, and debugging lists it with the line `at`. If memory is short, destroys recycled
+    /// objects and retired objects that the device is done with, frees empty blocks, and tries once more.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] or [`Error::OverBudget`] if there is still no memory, or any other error of the driver.
+    /// [`Error::OutOfMemory`] or [`Error::OverBudget`] if there is still no memory; [`Error::TooLarge`]; or any other
+    /// error of the driver.
     ///
     /// # Panics
     /// If there is no arena with the index `arena`.
@@ -152,7 +153,7 @@ impl<D: Device> Shared<D> {
         Ok(Backing::Heap { memory, arena, number })
     }
 
-    /// Frees the memory object under an empty block, or destroys the buffer under it.
+    /// Frees the memory object of an empty block, or destroys the block's buffer and frees its place.
     ///
     /// # Safety
     /// `backing` belongs to this allocator, is empty and has no other owner, and no submission under way uses it.

@@ -20,8 +20,9 @@ impl<D: Device> Shared<D> {
         self.descriptor_heaps.add(heap);
     }
 
-    /// Claims the shader-visible heap of this kind until the returned value is dropped; returns `None` if the kind is
-    /// already claimed. Destroys a dropped heap that still has the claim, if the device is done with it.
+    /// Claims the shader-visible heap of this kind until the returned value is dropped. If a dropped heap still has the
+    /// claim and the device is done with the heap, destroys the heap first. Returns `None` if the kind is still
+    /// claimed.
     pub fn claim_visible(&self, kind: HeapKind) -> Option<Arc<()>> {
         self.descriptor_heaps.claim(kind).or_else(|| {
             self.reclaim_descriptor_heaps();
@@ -44,18 +45,19 @@ impl<D: Device> Shared<D> {
         self.lifetimes.owns(frame)
     }
 
-    /// Sets `set` to the points that an object retired now must wait for: the latest begun value of each timeline that
-    /// was not seen to have reached it.
+    /// Sets `set` to the points that an object retired now must wait for: the latest begun value of each timeline,
+    /// unless the timeline was seen to have reached this value.
     pub fn begun(&self, set: &mut SyncSet) {
         self.lifetimes.begun(set);
     }
 
-    /// Sets `set` to the latest open frame of each timeline that has one: they may use data that is written now.
+    /// Sets `set` to the latest open frame of each timeline that has one: these frames may use data that is written
+    /// now.
     pub fn open(&self, set: &mut SyncSet) {
         self.lifetimes.open(set);
     }
 
-    /// Returns the check for the frame of a point, if it is an open frame of this allocator.
+    /// Returns the frame of a point, if the frame belongs to this allocator and is open.
     pub fn open_frame(&self, point: SyncPoint) -> Option<OpenFrame> {
         self.lifetimes.open_frame(point)
     }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! [`LowWater`](ringfence_core::low_water::LowWater) computes the mark. If a block that was created ahead is not
-//! needed, it is freed like any empty block: after its grace, if there are more empty blocks than are always kept.
+//! needed, it is freed like any other empty block.
 //!
 //! A program can announce allocations that it knows beforehand:
 //! [`MemoryBudgets::reserve`](crate::memory::MemoryBudgets::reserve).
@@ -36,7 +36,7 @@ impl<D: Device> Shared<D> {
 
 /// The thread that creates blocks before they are needed: see
 /// [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background). Dropping this value
-/// ends the thread after its current driver call.
+/// ends the thread and waits for it. The thread first finishes its present round of creating and freeing blocks.
 #[derive(Debug)]
 #[must_use = "the thread ends when this is dropped"]
 pub struct Maintenance {

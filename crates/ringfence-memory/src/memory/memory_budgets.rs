@@ -3,8 +3,8 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`MemoryBudgets::heap`], [`MemoryBudgets::memory_object_count`], [`MemoryBudgets::set_limit`] | a few loads |
-//! | [`MemoryBudgets::trim`], [`MemoryBudgets::trim_to`] | O(blocks + recycled objects), a driver call for each freed block |
+//! | [`MemoryBudgets::heap`], [`MemoryBudgets::memory_object_count`], [`MemoryBudgets::set_limit`] | a few atomic operations |
+//! | [`MemoryBudgets::trim`], [`MemoryBudgets::trim_to`] | O(blocks + recycled objects), a driver call for each destroyed object and each freed block |
 //! | [`MemoryBudgets::keep_bytes`] | O(1) |
 //! | [`MemoryBudgets::reserve`], [`MemoryBudgets::maintain`] | a driver call for each block |
 
@@ -22,8 +22,8 @@ use crate::device::{Device, ResourceClass};
 pub struct MemoryBudgets<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> MemoryBudgets<'_, D> {
-    /// Returns usage and limits of a memory heap: the budget that the driver reported last, and its usage, updated by
-    /// this allocator's allocations since then. A few loads, no driver call.
+    /// Returns usage and limits of a memory heap: the budget and the usage that the driver reported last. The usage is
+    /// updated by this allocator's allocations since then. A few loads, no driver call.
     ///
     /// # Panics
     /// If there is no such heap.
@@ -41,8 +41,9 @@ impl<D: Device> MemoryBudgets<'_, D> {
     }
 
     /// Sets the maximum number of bytes that the allocator takes from a heap, from now on:
-    /// [`AllocatorDesc::heap_bytes_max`](crate::AllocatorDesc::heap_bytes_max). Returns the bytes that it has beyond it:
-    /// call [`MemoryBudgets::trim`], and release resources. The resources of a `Paging` leave in its next commits. O(1).
+    /// [`AllocatorDesc::heap_bytes_max`](crate::AllocatorDesc::heap_bytes_max). Returns the number of bytes by which
+    /// the allocator exceeds the limit: call [`MemoryBudgets::trim`], and release resources. A `Paging` moves its
+    /// resources off the device in its next commits. O(1).
     ///
     /// # Panics
     /// If there is no such heap.
@@ -50,8 +51,8 @@ impl<D: Device> MemoryBudgets<'_, D> {
         self.0.budgets.set_limit(heap, bytes)
     }
 
-    /// Destroys recycled objects and frees all empty blocks, also of placements. Returns the number of freed memory
-    /// objects.
+    /// Destroys recycled objects and frees all empty blocks, also of placements. A custom pool keeps its minimum number
+    /// of blocks. Returns the number of freed memory objects.
     pub fn trim(&self) -> usize {
         self.0.trim()
     }
@@ -63,15 +64,16 @@ impl<D: Device> MemoryBudgets<'_, D> {
         self.0.trim_to(target_bytes)
     }
 
-    /// Sets the eviction callback. It is called if memory is short and every earlier step of the [fallback
-    /// order](crate::memory) has failed. It releases resources, and returns `true` if it did. Then the request releases
-    /// retired objects that the device is done with, and tries again, at most 8 times. `None` removes the callback.
+    /// Sets the eviction callback; `None` removes it. It is called if memory is short and every earlier step of the
+    /// [fallback order](crate::memory) has failed. The callback releases resources, and returns `true` if it did. Then
+    /// the request releases retired objects that the device is done with, and tries again, at most 8 times.
     ///
-    /// The callback runs on the thread whose allocation failed, with no lock held, and may use the allocator. If its
-    /// own requests fail, to any allocator, no callback is called. A callback that owns a clone of the allocator keeps
-    /// the allocator and its memory alive until the callback is removed: by `None`, or by a successful
-    /// [`Allocator::shutdown`](crate::Allocator::shutdown). If the callback panics, the request creates nothing and
-    /// leaks nothing. The previous callback is dropped in this call, or at the end of its current run.
+    /// The callback runs on the thread whose allocation failed, with no lock held, and may use the allocator. If a
+    /// request that the callback makes fails, of any allocator, no eviction callback is called. A callback that owns a
+    /// clone of the allocator keeps the allocator and its memory alive until the callback is removed: by `None`, or by
+    /// a successful [`Allocator::shutdown`](crate::Allocator::shutdown). If the callback panics, the request creates
+    /// nothing and leaks nothing. The previous callback is dropped in this call, or if it is running, at the end of its
+    /// run.
     pub fn set_eviction(&self, evict: Option<Box<Evict>>) {
         let replaced = std::mem::replace(&mut *self.0.evict.write(), evict.map(Arc::from));
         // Its `Drop` is the program's code, so it runs with no lock held.
@@ -80,8 +82,8 @@ impl<D: Device> MemoryBudgets<'_, D> {
 
     /// Announces that the program will allocate `bytes` for resources of `class` with `desc`, for example before it
     /// loads a level. This call creates the blocks, with a driver call each; the announced allocations then need no
-    /// driver call for memory. Returns the bytes requested from the driver: less than `bytes` if there are empty
-    /// blocks.
+    /// driver call for memory. Returns the number of bytes that were requested from the driver: less than `bytes` if
+    /// there are empty blocks, more if block sizes are rounded up.
     ///
     /// [`Allocator::reclaim`](crate::Allocator::reclaim) keeps empty blocks for these bytes until the program has
     /// allocated `bytes` from the same memory type and class. [`MemoryBudgets::trim`] and a shortage of memory free
@@ -95,8 +97,8 @@ impl<D: Device> MemoryBudgets<'_, D> {
     /// that they allow. The call holds no lock that an allocation needs, so a separate thread may make it.
     ///
     /// # Errors
-    /// The announcement exceeds the heap or the budget, no memory type fits, or there is no memory. The blocks of this
-    /// announcement are then freed; earlier announcements are kept.
+    /// The announcement exceeds the heap or (with `within_budget`) the budget, no memory type fits, or there is no
+    /// memory. The blocks of this announcement are then freed; earlier announcements are kept.
     pub fn reserve(&self, class: ResourceClass, bytes: u64, desc: AllocationDesc<'_>) -> Result<u64, Error> {
         let shared = self.0;
         shared.check_lost()?;
@@ -136,8 +138,9 @@ impl<D: Device> MemoryBudgets<'_, D> {
         if bytes > max { Err(Error::TooLarge { size: bytes, max }) } else { Ok(memory_type) }
     }
 
-    /// Creates blocks in each arena until its free bytes reach the low-water mark or the budget is used up. A driver
-    /// call each. Returns the number of created blocks. Call it on a thread that may wait for the driver, or use
+    /// Creates blocks in each arena that has fewer free bytes than its low-water mark, until they reach the mark or the
+    /// budget is used up. One driver call for each block. Returns the number of created blocks. Call it on a thread
+    /// that may wait for the driver, or use
     /// [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background).
     pub fn maintain(&self) -> usize {
         self.0.maintain()
@@ -147,11 +150,12 @@ impl<D: Device> MemoryBudgets<'_, D> {
     /// above the arena's low-water mark. It ends when the returned value is dropped.
     ///
     /// The mark is at least half a block. If the program allocates many bytes while the driver creates a block, the
-    /// mark rises, up to four blocks. It also rises by the free bytes that are in too small holes. If the program
-    /// allocates faster than the driver creates blocks, only [`MemoryBudgets::reserve`] avoids waiting.
+    /// mark rises, up to four blocks. Free bytes in holes that were too small for a request are added to the mark. If
+    /// the program allocates faster than the driver creates blocks, only [`MemoryBudgets::reserve`] avoids waiting.
     ///
-    /// After each reclaim, the thread frees a part of the surplus of empty blocks. A driver can let other threads
-    /// wait meanwhile: on an H100, an image is created after such a call (0.9 ms for 32 MiB, 5.5 ms for 256 MiB).
+    /// After each reclaim, the thread frees a part of the surplus of empty blocks. A driver can let other threads wait
+    /// meanwhile. On an H100, the creation of an image waits until such a call returns: 0.9 ms for 32 MiB, 5.5 ms for
+    /// 256 MiB.
     ///
     /// Drop the returned value before the device is destroyed, because the thread may be in a driver call.
     ///

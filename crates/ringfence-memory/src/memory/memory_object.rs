@@ -43,7 +43,8 @@ impl<D: Device> Memory<D> {
         self.residence.as_ref().is_some_and(|residence| residence.is_evicted())
     }
 
-    /// Makes host writes to bytes `start..end` visible to the device: a driver call, unless the memory is coherent.
+    /// Makes host writes to bytes `start..end` visible to the device. Makes a driver call only if the memory type needs
+    /// flushes.
     pub(crate) fn flush(&self, device: &D, start: u64, end: u64) -> Result<(), DeviceError> {
         let capabilities = device.capabilities();
         if !capabilities.needs_flush(self.memory_type) {

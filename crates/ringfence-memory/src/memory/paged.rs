@@ -27,7 +27,7 @@ impl<D: Device> Shared<D> {
         Ok(made)
     }
 
-    /// Allocates memory for a page. The alignment is that of `page`, whatever `desc` says.
+    /// Allocates memory for a page, with the alignment of `page`. Ignores the alignment in `desc`.
     ///
     /// # Errors
     /// As [`Allocator::allocate`](crate::Allocator::allocate).
@@ -40,7 +40,7 @@ impl<D: Device> Shared<D> {
         Allocation::new(self, &Bytes, PlacementRequest::new(page, desc), false)
     }
 
-    /// Retires an object with the memory of its pages: once all submissions that have begun are complete, the object is
+    /// Retires an object with the memory of its pages. Once all submissions that have begun are complete, the object is
     /// destroyed, then its pages are freed.
     ///
     /// # Safety

@@ -1,4 +1,4 @@
-//! Places: where the bytes of a resource are, and who frees them.
+//! Places: the ranges of memory that resources own, and their kinds of allocation.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::device::{BufferUsage, Device, Mapped, RawBuffer};
 use ringfence_decision::Location;
 use ringfence_lockfree::ticket::Ticket;
 
-/// Where the bytes of a resource are. Owned by one value; `Shared::free_place` frees it, once.
+/// The range of memory that a resource occupies. It has one owner; `Shared::free_place` frees it, once.
 pub struct Place<D: Device> {
     /// Offset of the first byte in its memory object, in bytes.
     pub offset: u64,
@@ -50,7 +50,7 @@ pub(crate) enum PlaceKind<D: Device> {
     Dedicated { memory: Arc<Memory<D>>, number: u64 },
     /// A range of a pool outside the arenas.
     Pooled { memory: Arc<Memory<D>>, owner: Arc<dyn RangeOwner<D>>, allocation: BlockAllocation },
-    /// A part of another place. The other place is freed with the last of its parts.
+    /// A part of another place, which is freed with the last of its parts.
     Aliased(Arc<Place<D>>),
     /// A place that several resources own. It is freed with the last of them.
     Shared(Arc<SharedPlace<D>>),
@@ -69,7 +69,8 @@ impl<D: Device> Place<D> {
         Self { offset, arena: ArenaRef::Own(0), kind: PlaceKind::Pooled { memory, owner, allocation } }
     }
 
-    /// Creates a place for a memory object that no arena suballocates. The arena counts it under `number`.
+    /// Creates a place for a memory object that no arena suballocates. The arena with the index `arena` counts the
+    /// object under `number`.
     pub fn heap(memory: Arc<Memory<D>>, arena: u32, number: u64) -> Self {
         Self { offset: 0, arena: ArenaRef::Own(arena.into()), kind: PlaceKind::Dedicated { memory, number } }
     }
@@ -82,7 +83,7 @@ impl<D: Device> Place<D> {
         Self { offset, arena: ArenaRef::Own(arena.into()), kind }
     }
 
-    /// Creates a place for memory that an arena allocated, without its first `front` bytes, which are a guard.
+    /// Creates a place for memory that an arena allocated, behind the guard in its first `front` bytes.
     #[inline]
     pub(crate) fn found(arena: ArenaRef<D>, found: Found<D>, front: u64) -> Self {
         let (offset, kind) = match found {
@@ -96,7 +97,7 @@ impl<D: Device> Place<D> {
         Self { offset: offset + front, arena, kind }
     }
 
-    /// Creates a place for a range of a block that an arena allocated. It cannot be moved.
+    /// Creates a place for a range of a block that an arena allocated. The place has no ticket, so it cannot be moved.
     pub(crate) fn in_block(arena: ArenaRef<D>, memory: BlockMemory<D>, allocation: BlockAllocation) -> Self {
         Self { offset: allocation.offset(), arena, kind: PlaceKind::Range { memory, allocation, ticket: None } }
     }
@@ -127,7 +128,8 @@ impl<D: Device> Place<D> {
         Self { offset: whole.offset, arena: whole.arena.clone(), kind: PlaceKind::Aliased(whole) }
     }
 
-    /// Returns the number of allocated bytes, without rounding; 0 for a part of another place.
+    /// Returns the number of allocated bytes, without rounding. Returns 0 for a part of another place, and for a place
+    /// that several resources own.
     pub(crate) fn size(&self) -> u64 {
         match &self.kind {
             PlaceKind::Range { allocation, .. }
@@ -139,7 +141,8 @@ impl<D: Device> Place<D> {
         }
     }
 
-    /// Returns the ticket of the range, which is the permission to move it; `None` if the range may not be moved.
+    /// Returns the ticket of the range, which is the permission to move it. Returns `None` if the range may not be
+    /// moved.
     pub(crate) fn ticket(&self) -> Option<&Arc<Ticket>> {
         match &self.kind {
             PlaceKind::Range { ticket, .. } => ticket.as_ref(),
@@ -147,14 +150,15 @@ impl<D: Device> Place<D> {
         }
     }
 
-    /// Prevents moves of its bytes from now on.
+    /// Prevents moves of the range from now on.
     pub(crate) fn never_move(&self) {
         if let Some(ticket) = self.ticket() {
             ticket.close();
         }
     }
 
-    /// Returns `true` if its bytes were allocated from an arena for this place alone.
+    /// Returns `true` if the place is a range of a block, a slot or dedicated memory, and not a part of something that
+    /// others use.
     pub(crate) fn is_own_range(&self) -> bool {
         matches!(self.kind, PlaceKind::Range { .. } | PlaceKind::Slot { .. } | PlaceKind::Dedicated { .. })
     }
@@ -190,7 +194,7 @@ pub(crate) struct SharedBuffer<D: Device> {
 
 /// An owner of driver buffers that small buffers share.
 pub(crate) trait SharedBuffers<D: Device>: Send + Sync {
-    /// Frees a range. If its buffer is now empty, and another buffer is empty too, returns one of them for destruction.
+    /// Frees a range. If more than one buffer is then empty, returns an empty one for destruction.
     fn free(&self, allocation: BlockAllocation) -> Option<Arc<SharedBuffer<D>>>;
 }
 
@@ -200,16 +204,16 @@ pub(crate) trait SharedBuffers<D: Device>: Send + Sync {
 /// The value that [`RangeOwner::take_empty`] returns meets the conditions of
 /// [`Shared::free_backing`](super::shared::Shared::free_backing).
 pub unsafe trait RangeOwner<D: Device>: Send + Sync {
-    /// Frees a range. No copy of the block's memory reference that came with the range is left.
+    /// Frees a range. The caller has already dropped the reference to the block's memory that came with the range.
     fn free(&self, allocation: &BlockAllocation);
 
     /// Takes out an empty block, even if its grace is not over, if `may_go` returns `true` for its memory.
     fn take_empty(&self, may_go: &dyn Fn(&Memory<D>) -> bool) -> Option<Backing<D>>;
 
-    /// Returns `true` if no further range will be requested from it.
+    /// Returns `true` if no further range will be requested from this owner.
     fn is_closed(&self) -> bool;
 
-    /// Returns `true` if it is closed and has no block left.
+    /// Returns `true` if the owner is closed and has no block left.
     fn is_gone(&self) -> bool;
 
     /// Checks every invariant of the structure.

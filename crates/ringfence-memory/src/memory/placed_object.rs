@@ -4,7 +4,7 @@
 //! ```text
 //!   Resource ── owns ──▶ Box<PlacedObject> ── drop ──▶ retired ── the device is done with it ──┬─▶ destroyed
 //!       ▲                                                                               └─▶ Recycled ─┐
-//!       └───────────────────────────── the next request for the same ─────────────────────────────────┘
+//!       └───────────────────────────── the next equal request ────────────────────────────────────────┘
 //! ```
 //!
 //! A `PlacedObject` stays at one address from the object's creation to its destruction; only its pointer moves.
@@ -28,7 +28,7 @@ use crate::device::{
 pub(crate) struct PlacedObject<D: Create<K> + Device, K: ItemKind> {
     pub(crate) placed: Placed<<D as Create<K>>::Object>,
     pub(crate) place: Place<D>,
-    /// Size of its memory requirements, as the driver measured them. A buffer may be smaller.
+    /// Size of its memory requirements in bytes, as the driver measured them. A buffer may be smaller.
     pub(crate) memory_bytes: u64,
     pub(crate) location: Location,
     pub(crate) has_address: bool,
@@ -43,7 +43,7 @@ pub(crate) struct PlacedObject<D: Create<K> + Device, K: ItemKind> {
     pub(crate) key: Option<Box<InfoKey>>,
     /// The subresources of a texture, if the device knows them.
     pub(crate) parts: K::Parts,
-    /// `true` if its memory's priority or its description is no longer the requested one.
+    /// `true` if the priority of its memory or its description is no longer the requested one. It is then not recycled.
     pub(crate) is_altered: AtomicBool,
     /// `Some` if it may be recycled.
     pub(crate) recycling: Option<Recycling>,
@@ -63,7 +63,7 @@ impl<D: Create<K> + Device, K: ItemKind> PlacedObject<D, K> {
     }
 }
 
-/// A range of a driver's buffer that small buffers share, as a handle owns it.
+/// The value that the handle of a small buffer owns: a range of a driver's buffer that small buffers share.
 pub(crate) struct PlacedSmallBuffer<D: Device> {
     pub(crate) place: Place<D>,
     pub(crate) object: RawBuffer<D>,
@@ -101,7 +101,7 @@ impl<D: Device> Item<D> {
         }
     }
 
-    /// Returns `true` if it no longer matches its description.
+    /// Returns `true` if the object no longer matches the request that created it.
     pub(crate) fn is_altered(&self) -> bool {
         match self {
             Self::Buffer(bound) => bound.is_altered.load(Ordering::Relaxed),
@@ -159,7 +159,7 @@ pub(crate) trait ItemKind: Kind {
     /// Returns `true` if two descriptions create the same object.
     fn is_same(one: &Self::Desc, other: &Self::Desc) -> bool;
 
-    /// Returns the size of a described resource in bytes; `None` if the driver decides it.
+    /// Returns the size of a described resource in bytes. Returns `None` if the driver decides the size.
     fn bytes(desc: &Self::Desc) -> Option<u64>;
 
     /// Returns the part of the device's answer that a resource caches. Buffers do not call `said`.
@@ -171,7 +171,7 @@ pub(crate) trait ItemKind: Kind {
 
     fn item<D: Device + Create<Self>>(bound: Box<PlacedObject<D, Self>>) -> Item<D>;
 
-    /// Returns the boxed value; if the item has another kind, returns the item as the error.
+    /// Returns the boxed value. If the item has another kind, returns the item as the error.
     fn of_item<D: Device + Create<Self>>(item: Item<D>) -> Result<Box<PlacedObject<D, Self>>, Item<D>>;
 }
 
@@ -210,7 +210,7 @@ impl ItemKind for Textures {
     const NUMBER: u64 = 1;
     type Parts = Option<TextureParts>;
 
-    /// Clear values are not compared: if the API has none, only the owner knows it.
+    /// Clear values are not compared: if the API's description has no clear value, only the owner knows the value.
     fn is_same(one: &TextureDesc, other: &TextureDesc) -> bool {
         *one == TextureDesc { clear_value: one.clear_value, ..*other }
     }

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! The decision for plain requests ([`plain_types`](ringfence_decision::plain_types)) is computed once. The steps are
-//! decided for each request if it needs padding, guards, a rarer memory type or an evicted block, or if a subscriber
-//! records events. Allocating a slot touches only memory of this thread, except that a batch of slots is fetched now
-//! and then. Allocating a range takes the lock of its arena.
+//! decided for each request that needs padding, guards or another memory type, or that got a range in an evicted block.
+//! While a subscriber records events, they are decided for every request. Allocating a slot touches only memory of this
+//! thread, except that a batch of slots is fetched now and then. Allocating a range takes the lock of its arena.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -305,7 +305,8 @@ impl<D: Device> Shared<D> {
         Some(place)
     }
 
-    /// Returns the arena and the size class of a plain request without name and user data; `None` for other requests.
+    /// Returns the arena and the size class of a plain request without name, user data and flags. Returns `None` for
+    /// other requests.
     #[inline(always)]
     fn plain_class(&self, request: &PlacementRequest<'_, '_, D>) -> Option<(u32, Class)> {
         let PlacementRequest { ref needs, desc, pool } = *request;
@@ -318,7 +319,7 @@ impl<D: Device> Shared<D> {
         Some((arena, Class::of(size, alignment)?))
     }
 
-    /// Returns the arena of the best memory type for a plain request; `None` if that type is not in `types`.
+    /// Returns the arena of the best memory type for a plain request. Returns `None` if that type is not in `types`.
     #[inline(always)]
     fn plain_arena(&self, types: u32, needs: &Requirements, desc: &AllocationDesc<'_>) -> Option<u32> {
         let memory_type = self.order.first(desc.location, needs.memory_type_bits & desc.memory_types)?;
@@ -326,13 +327,14 @@ impl<D: Device> Shared<D> {
         is_plain_type.then(|| self.shared_arena_index(memory_type, needs.class))
     }
 
-    /// Returns `true` if a subscriber needs each allocation, or if the device is lost, so each must fail.
+    /// Returns `true` if a subscriber must be notified of each allocation, or if the device is lost and each allocation
+    /// must fail.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
         self.observers.is_watching() || self.lost.load(Ordering::Relaxed)
     }
 
-    /// Binds a resource to its range, which has `bytes` with its guards. Frees the range on failure.
+    /// Binds a resource to its range of `bytes` bytes, guards included. Frees the range on failure.
     #[inline(always)]
     fn bind<R: Unplaced<D>>(
         &self,
@@ -353,7 +355,8 @@ impl<D: Device> Shared<D> {
 
 /// All other requests: the steps of the request's decision, in order.
 impl<D: Device> Shared<D> {
-    /// Tries every step of the request's decision. If all fail, frees memory and tries again, as long as it can.
+    /// Tries every step of the request's decision. If all fail, frees memory and tries again, as long as memory can be
+    /// freed.
     #[inline(never)]
     pub(crate) fn find_place_in_steps<R: Unplaced<D>>(
         &self,
@@ -469,8 +472,8 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
         Err(failure)
     }
 
-    /// Returns `true` if a step was skipped because of a remembered refusal. The caller then tries all steps
-    /// again without remembered refusals, because they may save driver calls but must not fail a request.
+    /// Returns `true` if a step was skipped because of a remembered refusal. The caller then tries all steps again
+    /// without remembered refusals: these may save driver calls, but must not fail a request.
     fn retries_without_refusals(&mut self) -> bool {
         let Attempt { ref mut was_spared, ref mut constraints, .. } = self.attempt;
         constraints.ignores_refusals |= *was_spared;
@@ -478,7 +481,7 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
     }
 
     /// Tries method number `relief` of freeing memory for the request, in increasing order of cost for the program.
-    /// Returns `true` if memory was freed, and `None` if there is no such method.
+    /// Returns `true` if memory was freed, and `None` if no further method can free memory.
     fn relieve(&mut self, relief: u32, failure: Failure) -> Option<bool> {
         let Self { shared, ref mut attempt, .. } = *self;
         match relief {
@@ -557,13 +560,13 @@ impl<D: Device, R: Unplaced<D>> Placement<'_, '_, D, R> {
 pub(crate) trait Unplaced<D: Device> {
     type Made;
 
-    /// Binds it to memory at an offset. It is used up only if this succeeds.
+    /// Binds the value to memory at an offset. Only if this succeeds, the value is used up.
     ///
     /// # Safety
     /// Its requirements allow the type and class of the memory; the range is large enough and aligned.
     unsafe fn bind(&self, shared: &Shared<D>, memory: &Memory<D>, offset: u64) -> Result<Self::Made, DeviceError>;
 
-    /// Allocates dedicated memory for it. It is used up only if this succeeds.
+    /// Allocates dedicated memory for the value. Only if this succeeds, the value is used up.
     ///
     /// # Safety
     /// Its requirements allow `desc`.

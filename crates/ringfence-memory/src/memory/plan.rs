@@ -1,8 +1,8 @@
 //! Plans: the placement that a request would get, and its driver calls, without executing them.
 //!
-//! A plan is the decision that the real call executes ([`decide`]). It assumes that the driver refuses requests that
-//! exceed the heap's budget and grants all others, and it calls no eviction callback. If no other thread or process
-//! allocates in between, the call does what the plan reports.
+//! A plan is the decision that the real call executes ([`decide`]). It assumes that the driver grants each memory
+//! object that fits into the rest of the heap, and it calls no eviction callback. If no other thread or process
+//! allocates in between, the call usually does what the plan reports: see [`Planner::memory`].
 
 use std::sync::Arc;
 
@@ -30,11 +30,11 @@ pub struct Plan {
     pub heap: u32,
     /// The kind of placement.
     pub way: PlannedWay,
-    /// Bytes that would be allocated for it.
+    /// Number of bytes that would be allocated for the request.
     pub bytes: u64,
     /// Number of these bytes that the resource does not need: rounding to atoms, guards, the rest of a slot.
     pub waste_bytes: u64,
-    /// Size of the memory object that would be requested from the driver, in bytes; 0 if there would be no driver call.
+    /// Size of the memory object that would be requested from the driver, in bytes; 0 if none would be requested.
     pub requested_bytes: u64,
     /// Bytes that could still be allocated from the heap after the request without exceeding the budget.
     pub headroom_bytes: u64,
@@ -197,16 +197,16 @@ pub struct Planner<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> Planner<'_, D> {
     /// Returns the decision of [`Allocator::allocate`](crate::Allocator::allocate): the memory type, a block or
-    /// dedicated memory, and the request to the driver. Changes nothing. If no other thread allocates in between, and
-    /// the driver grants all that its budgets allow, the call does what the plan reports. In two cases the call may
-    /// find more memory than the plan:
+    /// dedicated memory, and the request to the driver. Allocates nothing. The call does what the plan reports, if no
+    /// other thread or process allocates in between, and if the driver grants each memory object that the heap has room
+    /// for. In two cases the call may find more memory than the plan:
     ///
     /// - If a heap is nearly full, the call destroys retired and recycled objects and frees empty blocks of placements,
-    ///   shared buffers and unused slots. A plan does not know which blocks become empty by that.
+    ///   shared buffers and unused slots. A plan does not know which blocks then become empty.
     /// - If memory objects are short, the call frees the empty blocks of every heap.
     ///
     /// # Errors
-    /// The errors of the call that are known beforehand; [`Error::OverBudget`] if no heap has enough memory left.
+    /// The errors of the call that are known beforehand. [`Error::OverBudget`] if no heap has enough memory left.
     pub fn memory(&self, needs: Requirements, desc: AllocationDesc<'_>) -> Result<Plan, Error> {
         self.0.plan(&PlacementRequest::new(aligned(&desc, needs)?, &desc))
     }
@@ -230,7 +230,7 @@ impl<D: Device> Planner<'_, D> {
     }
 
     /// Returns the memory type that is tried first for resources that allow `memory_type_bits`, for
-    /// [`PoolDesc`](crate::PoolDesc); `None` if no type fits.
+    /// [`PoolDesc`](crate::PoolDesc). Returns `None` if no type fits.
     #[must_use]
     pub fn memory_type(&self, memory_type_bits: u32, desc: AllocationDesc<'_>) -> Option<u32> {
         self.0.order.candidates_for(self.0.device.capabilities(), &desc, memory_type_bits).next()

@@ -23,7 +23,7 @@ impl<D: Device> PoolState<D> {
         if self.may_free_block() { self.arena.take_empty(false) } else { None }
     }
 
-    /// Returns `true` if it has more blocks than it keeps.
+    /// Returns `true` if the pool has more blocks than it keeps.
     pub(crate) fn may_free_block(&self) -> bool {
         let held = self.arena.statistics().block_count;
         let kept = if self.is_closed.load(Ordering::Acquire) { 0 } else { self.block_count_min as u64 };

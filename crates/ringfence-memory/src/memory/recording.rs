@@ -24,14 +24,14 @@ pub struct Recording<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 impl<D: Device> Recording<'_, D> {
     /// Starts a trace: writes every event to `to`, until [`Recording::stop`] is called or the allocator is destroyed.
     /// [`Allocator::reclaim`](crate::Allocator::reclaim) writes once 64 KiB are full or a quarter of a second has
-    /// passed, so a file needs no buffer.
+    /// passed, so a file needs no buffer. Other calls write only if more events have collected.
     ///
     /// If a write fails or panics, only the recording ends, and `stop` returns the error. Writes are made with no lock
     /// held, and may use the allocator.
     ///
     /// # Errors
-    /// A trace is already being recorded, the allocator has already created something, another thread creates something
-    /// before the recording is on, or the beginning cannot be written.
+    /// A trace is already being recorded, the allocator owns memory objects or descriptor heaps (or another thread
+    /// creates some before the recording is on), or the beginning cannot be written.
     pub fn start(&self, to: impl std::io::Write + Send + 'static) -> Result<(), StartTraceError> {
         let Shared { rings, observers, device, .. } = &**self.0;
         // Read before the check for existing objects. An object with a later number is found by the second check, or
@@ -44,7 +44,8 @@ impl<D: Device> Recording<'_, D> {
         self.check_empty(numbered).inspect_err(|_| _ = observers.trace.stop())
     }
 
-    /// Returns an error if the allocator owns objects, or has allocated memory objects with numbers from `numbered` on.
+    /// Returns an error if the allocator owns memory objects or descriptor heaps, or has allocated memory objects with
+    /// numbers from `numbered` on.
     fn check_empty(&self, numbered: u64) -> Result<(), StartTraceError> {
         let Shared { memory_objects, descriptor_heaps, observers, .. } = &**self.0;
         let since = observers.numbered(Numbered::Block) - numbered;
@@ -55,7 +56,7 @@ impl<D: Device> Recording<'_, D> {
         }
     }
 
-    /// Ends the trace with the figures of the rings, and returns the trace's size; `None` if no trace was being
+    /// Ends the trace with the figures of the rings, and returns the trace's size. Returns `None` if no trace was being
     /// recorded. Waits for a write that is under way on another thread.
     ///
     /// # Errors
@@ -88,8 +89,8 @@ impl<D: Device> Debug<'_, D> {
         self.of(|debug| unsafe { debug.check_guards(&self.0.device) })
     }
 
-    /// Returns the live ranges with their names and the lines that created them, retired ones included; empty unless
-    /// [`AllocatorDesc::debug`](crate::AllocatorDesc::debug) turns a check on. O(live ranges).
+    /// Returns the live ranges, retired ones included, with their names and the lines that created them. Unless
+    /// [`AllocatorDesc::debug`](crate::AllocatorDesc::debug) turns a check on, the list is empty. O(live ranges).
     #[must_use]
     pub fn live(&self) -> Vec<Leak> {
         self.of(Debugger::live)
@@ -156,7 +157,8 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Returns the copies to resources that are lost or may be lost, for libraries that gather copies.
+    /// Returns the record of copies that were lost, or that are lost if their frame is not submitted, for libraries
+    /// that gather copies.
     pub fn losses(&self) -> &Arc<Losses<Leak>> {
         &self.losses
     }
@@ -327,7 +329,8 @@ impl<D: Device> Shared<D> {
         self.notify_range(place, Event::Freed);
     }
 
-    /// Renames a place, unless it is a part of another place or in a pool outside the arenas: those have no name.
+    /// Renames a place. Does nothing for a place that shares its range, is a small buffer, or is in a pool outside the
+    /// arenas: such a place has no name.
     pub(crate) fn rename(&self, place: &mut Place<D>, name: &str) {
         self.change_info(place, name, None);
     }

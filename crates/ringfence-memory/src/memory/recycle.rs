@@ -27,10 +27,12 @@ type Owned<D, K> = (Box<PlacedObject<D, K>>, Arc<Shared<D>>);
 
 type Taken<D> = Result<(Item<D>, Option<Arc<Shared<D>>>), Item<D>>;
 
-/// The kind number of ranges of a shared buffer. Others are the memory type times 2, plus 1 for dedicated memory.
+/// The kind number of ranges of a shared buffer. Other kind numbers are twice the memory type, plus 1 for dedicated
+/// memory.
 pub(super) const SMALL: u32 = 127;
 
-/// Returns the memory type of a kind number, and `true` for dedicated memory; `None` for ranges of a shared buffer.
+/// Returns the memory type of a kind number, and `true` for dedicated memory. Returns `None` for ranges of a shared
+/// buffer.
 pub(super) fn memory_of_kind(kind: u32) -> Option<(u32, bool)> {
     (kind != SMALL).then_some((kind >> 1, kind & 1 == 1))
 }
@@ -39,7 +41,7 @@ pub(super) fn memory_of_kind(kind: u32) -> Option<(u32, bool)> {
 const HOW_WORDS: usize = 2;
 
 /// Returns the key of a request for a resource: equal keys mean that one object can serve both requests. `kind` is 0
-/// for buffers and 1 for textures. The alignment must be a power of two.
+/// for buffers and 1 for textures. The alignment must be a power of two or 0.
 #[inline(always)]
 fn key_of(kind: u64, info: &InfoKey, desc: &AllocationDesc<'_>) -> Key {
     let mut words = [0; Key::WORDS];
@@ -71,7 +73,7 @@ impl<D: Device> Recyclable for Item<D> {
     }
 }
 
-/// Returns 64 bits of a name, by which the names of two objects are compared.
+/// Returns a 64-bit hash of a name, by which names are compared.
 pub(crate) fn name_bits(name: &str) -> u64 {
     static KEY: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
     if name.is_empty() { 0 } else { ringfence_lockfree::recycled::name_bits(name, *KEY) }
@@ -118,7 +120,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// Returns the recycling record of an object that was created for `wanted`. Returns `None` if the object is not in
-    /// the best memory type: that type had no room then, but may have for a later request.
+    /// the best memory type: that type had no room for the object, but may have room for a later request.
     #[inline(always)]
     pub(crate) fn recycling_of(
         &self,
@@ -266,7 +268,8 @@ impl<D: Device> Shared<D> {
         Ok(item)
     }
 
-    /// Returns the place and, unless others share it, the driver's object, for code that destroys both itself.
+    /// Takes an item apart, for a caller that destroys the parts. Returns its place, and the driver's object unless
+    /// other items share the object.
     pub(crate) fn take_apart(&self, item: Item<D>) -> (Option<RawObject<D>>, Place<D>) {
         item.recycling().into_iter().for_each(|held| self.recycled.forget(held));
         self.boxes.take_apart(item)

@@ -10,12 +10,14 @@
 //! No driver call is made while a lock is held that an allocation needs. No lock is held while objects are destroyed,
 //! because the destruction may call the allocator.
 //!
-//! One thread at a time visits the retired objects of all threads. Other threads that reclaim meanwhile release only
-//! their own objects. A thread that drops objects faster than they are destroyed helps: if it has more than 1,024
-//! retired objects, a drop destroys up to 64 that are complete, and the dropped object too if the device is idle. A
-//! chunk of 256 objects may be filled before the next check. So at most 1,280 complete objects stay retired for each
-//! thread that drops. Threads without a shard of their own share a few shards, each with
-//! this limit. At most one in 32 drops reads the timelines. No drop waits for a thread that takes objects out.
+//! In `reclaim`, one thread at a time visits the retired objects of all threads. Other threads that call it meanwhile
+//! release only their own objects. In a shutdown or a shortage of memory, several threads may visit all objects.
+//!
+//! A thread that drops objects faster than they are destroyed helps. If it has more than 1,024 retired objects, a drop
+//! destroys up to 64 that are complete, and the dropped object too if the device is idle. A chunk of 256 objects may be
+//! filled before the next check. So at most 1,280 complete objects stay retired for each thread that drops. Threads
+//! without a shard of their own share a few shards, each with this limit. At most one in 32 drops reads the timelines.
+//! No drop waits for a thread that takes objects out.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -45,7 +47,7 @@ use super::shared::Shared;
 use crate::device::lock::{Lock, defer, is_locked};
 use crate::device::{Device, DeviceError};
 
-/// The buffers of a reclaim. Dropping it returns them, even after a panic.
+/// The buffers of a reclaim. A drop returns them to the allocator, even after a panic.
 struct Scratch<'a> {
     home: &'a Lock<Option<Passed>>,
     passed: Passed,
@@ -84,7 +86,7 @@ const HELP_STEP: usize = 32;
 
 thread_local! {
     static HELPS: Cell<bool> = const { Cell::new(false) };
-    /// Number of drops on this thread, counted if the thread shares its shard.
+    /// Number of drops on this thread beyond [`HELP_THRESHOLD`], counted if the thread shares its shard.
     static DROPS: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -120,29 +122,31 @@ pub struct Retirement<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> Retirement<'_, D> {
     /// As [`Allocator::reclaim`](crate::Allocator::reclaim), but releases at most `objects_max` resources, to bound the
-    /// cost of a frame in which many resources are dropped. The other resources stay retired for the next call, in the
-    /// order in which they were dropped. After a device loss all are released at once.
+    /// cost of a frame in which many resources are dropped. The other resources stay retired for the next call. After a
+    /// device loss all are released at once.
     pub fn reclaim_at_most(&self, objects_max: usize) -> Reclaimed {
         self.0.reclaim(objects_max)
     }
 
-    /// Puts an object of the program into `bin`. It can be taken out once every submission that has begun is complete,
-    /// like a dropped resource of this allocator. O(1).
+    /// Puts an object of the program into `bin`. Like a dropped resource of this allocator, it can be taken out once
+    /// every submission that has begun is complete. O(1).
     pub fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
         self.0.lifetimes.retire_into(bin, item);
     }
 
-    /// As [`Retirement::retire_into`](crate::memory::Retirement::retire_into) for all of `items`, with one atomic
-    /// operation in total. `items` is empty afterwards, and keeps its capacity.
+    /// As [`Retirement::retire_into`](crate::memory::Retirement::retire_into) for all of `items`, with one visit of the
+    /// bin in total. `items` is empty afterwards, and keeps its capacity.
     pub fn retire_all_into<T>(&self, bin: &RetireBin<T>, items: &mut Vec<T>) {
         self.0.lifetimes.retire_all_into(bin, items);
     }
 
-    /// Moves at most `items_max` items whose points have passed from `bin` to `into`, and returns their number. One
-    /// driver call for each timeline. Several allocators may share a bin: a call takes out only this allocator's items.
+    /// Takes items out of `bin` if all points that they wait for have passed, at most `items_max`. Moves them to
+    /// `into`, and returns their number. One driver call for each timeline. Several allocators may share a bin: a call
+    /// takes out only this allocator's items.
     ///
     /// # Errors
-    /// [`DeviceError::Lost`] (use [`RetireBin::collect_all`] then), or the driver's. An error changes nothing.
+    /// [`DeviceError::Lost`] (use [`RetireBin::collect_all`] then), or another error of the driver. An error changes
+    /// nothing.
     pub fn collect_from<T>(
         &self,
         bin: &RetireBin<T>,
@@ -152,8 +156,8 @@ impl<D: Device> Retirement<'_, D> {
         Ok(bin.collect_passed(&self.passed()?, items_max, into))
     }
 
-    /// Takes the items whose points have passed out of `bin`, and passes each to `each`, as [`RetireBin::release`]
-    /// does. It is [`Retirement::collect_from`](crate::memory::Retirement::collect_from) without the vector.
+    /// Takes items out of `bin` as [`Retirement::collect_from`](crate::memory::Retirement::collect_from) does, and
+    /// calls `each` with each item, without a vector: see [`RetireBin::release`].
     ///
     /// # Errors
     /// As [`Retirement::collect_from`](crate::memory::Retirement::collect_from).
@@ -189,8 +193,8 @@ impl<D: Device> Shared<D> {
         self.enqueue(Retired::Pair(object, place));
     }
 
-    /// As [`Shared::retire`], while a subscriber records events. If the drop is inside a host allocation that was made
-    /// under a lock of the subscriber, the call is deferred.
+    /// As [`Shared::retire`], while a subscriber records events. If this thread holds a lock, because the drop is
+    /// inside a host allocation, the call is deferred until the lock is released.
     ///
     /// # Safety
     /// As [`Shared::retire`].
@@ -257,7 +261,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Retires a resource that only the submissions of `points` use: it is destroyed once these points have passed.
+    /// Retires a resource that only the submissions of `points` use. It is destroyed once these points have passed.
     ///
     /// # Panics
     /// If a point belongs to a timeline of another allocator. The object then waits for all begun submissions.
@@ -289,8 +293,8 @@ impl<D: Device> Shared<D> {
     }
 
     /// If this thread has more than [`HELP_THRESHOLD`] retired objects, destroys up to [`HELP_MAX`] that are complete,
-    /// and `item` if it is complete. Returns the item if it must wait, and the number of drops after which this must be
-    /// called again. Waits for a lock at most as long as the release of one object takes.
+    /// and `item` if it is complete. If the item must wait, returns the item and the number of drops after which this
+    /// function must be called again. The only locks that it waits for are those that the release of an object takes.
     fn help_with(&self, item: Retired<D>, has_passed: impl Fn(&Passed) -> bool) -> Result<(), (Retired<D>, usize)> {
         if self.releases.retired.len_near() <= HELP_THRESHOLD {
             return Err((item, usize::MAX));
@@ -339,13 +343,14 @@ impl<D: Device> Shared<D> {
         self.releases.retired.release_near(&passed, HELP_MAX, |item| self.destroy(item)) > 0
     }
 
-    /// Reclaims. While another thread is in this call, releases only this thread's objects. Does nothing if this thread
-    /// is already in the call.
+    /// Reclaims, and releases at most `objects_max` objects. While another thread is in this call, releases only this
+    /// thread's objects. If this thread is already in the call, releases nothing.
     pub fn reclaim(&self, objects_max: usize) -> Reclaimed {
         self.reclaim_unless_busy(objects_max, false)
     }
 
-    /// As [`Shared::reclaim`], for a shortage of memory: also releases objects that other threads would release soon.
+    /// As [`Shared::reclaim`], for a shortage of memory: also releases the objects of threads that release their own.
+    /// If another thread is in the call, waits up to 2 ms for it.
     pub(super) fn reclaim_in_shortage(&self) -> Reclaimed {
         self.reclaim_unless_busy(usize::MAX, true)
     }
@@ -379,7 +384,7 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// As [`Shared::reclaim`], also if another thread is in that call.
+    /// Releases the objects of all threads, even if another thread is in [`Shared::reclaim`].
     fn reclaim_concurrently(&self) -> Reclaimed {
         let (reclaimed, visited) = self.reclaim_with(&mut Passed::default(), usize::MAX, true);
         self.after_reclaim(visited);
@@ -514,12 +519,13 @@ impl<D: Device> Shared<D> {
     /// No submission that is under way uses it.
     #[inline]
     pub(crate) unsafe fn destroy_now(owner: Arc<Self>, item: Item<D>) {
-        // The item may be recycled and destroyed later. Notified now, so that later submissions leave the object out.
+        // The item may be recycled and destroyed later. The device is notified now, so that later submissions leave the
+        // object out.
         item.note_retired(&owner.device);
         Self::release_item_and_owner(owner, item);
     }
 
-    /// Frees a range of a resource that has other ranges in use.
+    /// Frees one of several ranges of a resource. The resource stays in use.
     ///
     /// # Safety
     /// As [`Shared::retire`], and no submission that is under way uses it.
@@ -614,7 +620,8 @@ impl<D: Device> Shared<D> {
         }
     }
 
-    /// Waits for all submissions, then destroys the retired objects. After a device loss it does not wait.
+    /// Waits for all submissions, then destroys the retired objects and frees the empty blocks. After a device loss,
+    /// does not wait.
     pub(crate) fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
         // First, so an error counts only objects that are still in use.
         let passed = self.reclaim_concurrently();
@@ -691,12 +698,13 @@ impl<D: Device> Shared<D> {
         ShutdownError::Timeout { waited_ns: wait.waited_ns(), waiting: self.reclaim_concurrently().waiting }
     }
 
-    /// Waits for points until `deadline`, or without limit if it is `None`. The wait is counted in the statistics.
+    /// Waits for points until `deadline`; if it is `None`, without limit. The statistics count the wait.
     ///
     /// # Errors
-    /// [`WaitError::NotSubmitted`] at once, if the frame of a point is open; [`WaitError::Timeout`];
-    /// [`WaitError::Unresolved`] if the frame of a point was dropped and the point has not passed by the deadline
-    /// (without a deadline: at once); or the driver's error.
+    /// - [`WaitError::NotSubmitted`], at once, if the frame of a point is open.
+    /// - [`WaitError::Unresolved`] if the frame of a point was dropped and the point has not passed by the deadline
+    ///   (without a deadline: at once).
+    /// - [`WaitError::Timeout`], or the driver's error.
     ///
     /// # Panics
     /// If a timeline of `points` does not belong to this allocator.
@@ -720,7 +728,7 @@ impl LastWait {
         Self { started, deadline: started.checked_add(timeout) }
     }
 
-    /// Returns the wait with a deadline at most `longest` from now; a wait without a deadline unchanged.
+    /// Returns the wait with a deadline at most `longest` from now. Returns a wait without a deadline unchanged.
     fn at_most(&self, longest: Duration) -> Self {
         let earliest =
             |deadline: Instant| Instant::now().checked_add(longest).map_or(deadline, |end| end.min(deadline));
@@ -743,7 +751,8 @@ const LAST_WAITS: usize = 3;
 const DROPPED_WAIT: Duration = Duration::from_secs(1);
 
 impl<D: Device> Shared<D> {
-    /// Waits until the GPU uses no retired object and no descriptor heap. Returns `false` if a wait failed.
+    /// Waits until the GPU uses no retired object and no descriptor heap. Returns `false` if it may still use one,
+    /// because a wait failed.
     fn wait_until_unused(&self) -> bool {
         let is_unused = || self.releases.retired.is_empty() && self.descriptor_heaps.is_empty();
         if is_unused() {

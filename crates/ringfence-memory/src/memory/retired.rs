@@ -45,11 +45,13 @@ impl<D: Device> Releases<D> {
 pub struct Reclaimed {
     /// Number of resources that were released: destroyed, or kept for recycling.
     pub objects: usize,
-    /// Number of blocks that were freed because they were empty for longer than their grace. Blocks that were freed
-    /// with their last range (without a grace) or with their pool do not count.
+    /// Number of empty blocks that were freed because they were above the limit, or empty for longer than their grace.
+    /// Does not count blocks that were freed with their last range (without a grace), with their pool, or by the thread
+    /// of [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background). A shutdown
+    /// counts all memory objects that it frees.
     pub blocks: usize,
-    /// Number of resources that are still retired: they wait for the device, for a later call if this one was bounded,
-    /// or for another thread that releases its own drops.
+    /// Number of resources that are still retired. They wait for the device, for a later call (if this one was
+    /// bounded), or for a thread that releases its own objects.
     pub waiting: usize,
     /// `true` if the device is lost. All retired objects were then released.
     pub device_lost: bool,
@@ -85,7 +87,7 @@ pub enum ShutdownError {
          (discard a frame that is not submitted, or call `Timeline::discard_dropped`)"
     )]
     DroppedFrame {
-        /// Point of the last such frame of its timeline, which it signals if it was submitted.
+        /// Point of the last such frame of its timeline. The frame signals this point if it was submitted.
         frame: SyncPoint,
         /// Time that the call waited, in nanoseconds.
         waited_ns: u64,

@@ -10,16 +10,18 @@ use smallvec::SmallVec;
 use crate::device::lock::{Lock, drop_unlocked};
 use crate::trace::Event;
 
-/// A ring, or another object that each reclaim visits. Its writes then rarely have to read the device's progress.
+/// A ring, or another object that each reclaim visits. Because of the visits, writes to a ring rarely have to read the
+/// device's progress.
 pub trait ReclaimRing: Send + Sync {
-    /// Frees the parts that are complete. Returns `true` if [`ReclaimRing::upkeep`] should be called. Count ages only
-    /// in calls with `is_short == false`, which the program makes once a frame.
+    /// Frees the parts that are complete. Returns `true` if [`ReclaimRing::upkeep`] should be called. Calls with
+    /// `is_short` are extra calls in a frame and must not count as age.
     fn reclaim(&self, passed: &Passed, device_lost: bool, is_short: bool) -> bool;
 
     /// Does work that may need driver calls. No lock is held.
     fn upkeep(&self) {}
 
-    /// Returns its figures without its name; `None` if snapshots do not show it as a ring. Allocates no host memory.
+    /// Returns its figures without its name. Returns `None` if snapshots do not show it as a ring. Allocates no host
+    /// memory.
     fn figures(&self) -> Option<RingSnapshot>;
 
     /// Returns its name for snapshots and traces.
@@ -28,7 +30,8 @@ pub trait ReclaimRing: Send + Sync {
     }
 }
 
-/// All live rings. A dropped ring is removed by the next [`Rings::add`] or [`Rings::report`].
+/// All live rings. A dropped ring is removed by the next [`Rings::add`], or while a trace is recorded, by the next
+/// [`Rings::report`].
 #[derive(Default)]
 pub(crate) struct Rings(Lock<RingList>);
 

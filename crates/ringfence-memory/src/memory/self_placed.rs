@@ -33,7 +33,8 @@ impl<D: Device> Shared<D> {
         Ok((made, needs))
     }
 
-    /// As [`Shared::create`], but `place` chooses the place. It gets requirements that hold in all its types.
+    /// As [`Shared::create`], but `place` chooses the place. Its second argument satisfies the requirements in every
+    /// memory type for the location.
     ///
     /// # Errors
     /// As [`Shared::create`], and those of `place`. An error changes nothing.
@@ -96,7 +97,7 @@ impl<D: Device> Shared<D> {
     /// Binds a resource to allocated memory; frees the memory on failure.
     ///
     /// # Errors
-    /// The driver cannot bind the resource; the memory is freed then.
+    /// The driver cannot bind the resource.
     ///
     /// # Safety
     /// The resource's requirements allow the type and class of the memory; the range is large enough and aligned.
@@ -116,7 +117,7 @@ impl<D: Device> Shared<D> {
     }
 }
 
-/// A place that is freed on drop. So it is freed if the driver fails to bind the resource, even if its call panics.
+/// A place that is freed on drop: if the driver fails to bind the resource, or if the driver call panics.
 pub(crate) struct Unbound<'a, D: Device> {
     shared: &'a Shared<D>,
     /// Valid until the drop.

@@ -30,7 +30,7 @@ use crate::device::{Capabilities, Device, DeviceError, Priority, ResourceClass};
 use crate::residency::state::Residents;
 use crate::trace::Event;
 
-/// An arena of the allocator itself. Slots in its thread caches own references that keep the allocator alive.
+/// An arena of the allocator itself. Its thread caches keep references that keep the allocator alive.
 pub(crate) type OwnArena<D> = Arena<D, Tlsf, Arc<Shared<D>>>;
 
 /// The state that all clones of the allocator and all of its objects share.
@@ -190,7 +190,7 @@ impl<D: Device> Shared<D> {
         memory_type * CLASSES.len() as u32 + u32::from(group)
     }
 
-    /// Returns the index of the arena whose blocks serve a memory type and a class. [`Classes`] says which classes
+    /// Returns the index of the arena whose blocks serve a memory type and a class. [`Classes`] defines which classes
     /// share blocks.
     pub(crate) fn shared_arena_index(&self, memory_type: u32, class: ResourceClass) -> u32 {
         memory_type * CLASSES.len() as u32 + u32::from(self.classes.groups[class as usize])

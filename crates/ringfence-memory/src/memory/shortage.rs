@@ -21,15 +21,16 @@ use super::shared::{OwnArena, Shared};
 use crate::device::lock::{drop_unlocked, is_locked};
 use crate::device::{Device, DeviceError};
 
-/// Maximum number of calls of the callback for one request. It is called again as long as it released something.
+/// Maximum number of calls of the callback for one request. The callback is called again as long as it releases
+/// something.
 const EVICTIONS_MAX: u32 = 8;
 
 /// An odd number without a pattern.
 const MARK_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl<D: Device> Shared<D> {
-    /// Calls `make`, unless the object exceeds its heap or a limit, or was refused before. All memory objects except
-    /// imported ones are created here, so this also reads the driver's budgets again if they are old.
+    /// Calls `make`, unless the object exceeds the largest size or a limit, or was refused before. All memory objects
+    /// except imported ones are created here. So if the driver's budgets are old, this function also reads them again.
     pub(super) fn make_within<R>(
         &self,
         object: ObjectRequest,
@@ -70,7 +71,8 @@ impl<D: Device> Shared<D> {
         bytes > max || self.is_refused(object) || !self.budgets.would_take(self.heap_of(memory_type), bytes, reach)
     }
 
-    /// Returns `true` if the driver refused this size or a smaller one, and no memory of the heap was freed since.
+    /// Returns `true` if the driver refused this size or a smaller one, and since then no memory of the heap was freed
+    /// and its budget did not change.
     pub(super) fn is_refused(&self, object: ObjectRequest) -> bool {
         let ObjectRequest { memory_type, bytes, kind, .. } = object;
         let refusals = &self.budgets.refusals;
@@ -78,8 +80,8 @@ impl<D: Device> Shared<D> {
     }
 
     /// Destroys objects that the device is done with, and frees all empty memory of this heap, or of every heap if
-    /// memory objects are short. Returns `true` if memory was freed to the driver. Does nothing if a trim released
-    /// nothing before, and nothing could be released since.
+    /// memory objects are short. Returns `true` if memory was freed to the driver. If an earlier trim released nothing,
+    /// and nothing has become releasable since, does nothing.
     pub(super) fn trim_heap(&self, heap: u32, failure: Failure, attempt: &mut Attempt) -> bool {
         let of_heap = (!failure.is_of_every_heap()).then_some(heap);
         let mark = self.trim_mark(of_heap);
@@ -101,9 +103,9 @@ impl<D: Device> Shared<D> {
         freed() != before
     }
 
-    /// Returns a mark that changes if there may be more for a trim of the heap (of every heap, if `None`) to free: an
-    /// object was retired, reclaimed, freed or kept for recycling. Never 0. Freed slots and some concurrent changes do
-    /// not change the mark.
+    /// Returns a mark that changes if a trim of the heap (if `heap` is `None`, of every heap) may free more than
+    /// before. It depends on the freed ranges, the reclaims, the number of retired objects and the bytes of recycled
+    /// objects. Never 0. Freed slots and some concurrent changes do not change the mark.
     pub(super) fn trim_mark(&self, heap: Option<u32>) -> u64 {
         let is_meant = |held| heap.is_none_or(|heap| heap == held);
         let own = self.arenas.iter().filter(|arena| is_meant(arena.desc.heap)).map(OwnArena::freed_count);
@@ -163,9 +165,9 @@ impl<D: Device> Shared<D> {
         arenas.map(OwnArena::free_empty_chunks).fold(any_retired || any_cached, |any, freed| any || freed)
     }
 
-    /// Returns `true` if a block that is in use may have room now, because memory in it was released: by the trim of an
-    /// earlier step or, if no trim was tried (the request may not grow, a pool is full, an object could not be placed),
-    /// by this call.
+    /// Returns `true` if a block that is in use may have room now, because memory in it was released by the trim of an
+    /// earlier step. If no trim was tried (the request may not grow, a pool is full, an object could not be placed),
+    /// this call releases memory.
     pub(super) fn release_unused_for(&self, attempt: &Attempt) -> bool {
         if attempt.tried.contains(Tried::TRIM) {
             return attempt.has_released;
@@ -173,8 +175,8 @@ impl<D: Device> Shared<D> {
         attempt.best.is_some_and(|best| self.release_unused_of(&|heap| heap == self.heap_of(best)))
     }
 
-    /// Calls the eviction callback. Returns `true` if it released something. While this thread holds a lock, the call
-    /// is deferred: see [`retry_after_eviction`].
+    /// Calls the eviction callback. Returns `true` if it released something. If this thread holds a lock, the callback
+    /// is not called here: see [`retry_after_eviction`].
     pub(super) fn call_eviction(&self, attempt: &mut Attempt, failure: Failure, round: u32) -> bool {
         let (true, Some(best)) = (failure.is_shortage(), attempt.best) else { return false };
         if round >= EVICTIONS_MAX {
@@ -213,7 +215,7 @@ impl<D: Device> Shared<D> {
 }
 
 thread_local! {
-    /// `true` while the callback runs on this thread: requests that it makes must not call it.
+    /// `true` while a callback runs on this thread: requests that the callback makes must not call a callback.
     static EVICTING: Cell<bool> = const { Cell::new(false) };
     /// Number of calls of [`retry_after_eviction`] on this thread's stack.
     static RETRYING: Cell<u32> = const { Cell::new(0) };
@@ -235,8 +237,8 @@ fn replace_deferred(call: Option<(Arc<Evict>, Pressure)>) -> Option<(Arc<Evict>,
     DEFERRED.try_with(|deferred| deferred.replace(call)).ok().flatten()
 }
 
-/// Calls the callback, and returns `true` if it released something. If this thread holds a lock, defers the call.
-/// Returns `None` if the callback was not called.
+/// Calls the callback, and returns `Some(true)` if it released something. Returns `None` if the callback was not
+/// called. If this thread holds a lock inside [`retry_after_eviction`], defers the call.
 fn call(callback: Arc<Evict>, pressure: Pressure) -> Option<bool> {
     if is_locked() {
         let is_wanted = RETRYING.get() > 0 && !EVICTING.get();
@@ -253,9 +255,9 @@ fn call(callback: Arc<Evict>, pressure: Pressure) -> Option<bool> {
     Some(callback(&pressure))
 }
 
-/// Calls `work`, which makes a request under a lock that it has taken and released. If the request fails because memory
-/// is short, the eviction callback is called after `work`, with no lock held. As long as the callback releases
-/// something, `work` is called again.
+/// Calls `work`, which takes a lock, makes a request, and releases the lock. If the request fails because memory is
+/// short, the eviction callback is called after `work`, with no lock held. As long as the callback releases something,
+/// `work` is called again, at most 8 times.
 ///
 /// # Errors
 /// The error of the last call of `work`. If the callback was called and released nothing, `tried` of

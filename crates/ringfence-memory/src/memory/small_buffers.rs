@@ -12,7 +12,7 @@ use crate::device::lock::Lock;
 use crate::device::{BufferUsage, Device};
 
 pub(crate) const SHARED_BYTES: u64 = 1 << 20;
-/// Usages with which shaders only read a buffer, and copies.
+/// Usages for copies, and usages with which shaders only read a buffer.
 const READ_ONLY: BufferUsage = BufferUsage::COPY_SRC
     .union(BufferUsage::COPY_DST)
     .union(BufferUsage::VERTEX)

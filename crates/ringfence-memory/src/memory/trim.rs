@@ -13,11 +13,13 @@ use super::shared::Shared;
 use super::small_buffers::SmallState;
 use crate::device::{Buffers, Create, Device};
 
-/// The share of the empty blocks that the background thread frees after a reclaim: 1 / `FREED_SHARE`.
+/// The share of all empty blocks that the background thread frees at most in each arena after a reclaim: 1 /
+/// `FREED_SHARE`.
 const FREED_SHARE: usize = 4;
 
 impl<D: Device> Shared<D> {
-    /// Frees all empty blocks, even if their grace is not over. Returns the number of freed memory objects.
+    /// Destroys recycled objects and empty shared buffers, and frees all empty blocks, even if their grace is not over.
+    /// A custom pool keeps its minimum number of blocks. Returns the number of freed memory objects.
     pub(crate) fn trim(&self) -> usize {
         let freed = || self.observers.calls.get(Call::FreeMemory);
         let before = freed();
@@ -58,8 +60,9 @@ impl<D: Device> Shared<D> {
         (0..self.budgets.heap_count()).map(|heap| self.budgets.heap(heap).reserved_bytes).sum()
     }
 
-    /// Frees blocks that have been empty for longer than their grace, at most `most` of each arena, and empty blocks of
-    /// closed pools. Returns their number.
+    /// Frees empty blocks that are above the limit or have been empty for longer than their grace, at most `most` of
+    /// each arena. Returns their number, including the empty blocks of closed owners of ranges, which it frees too.
+    /// Also frees the empty blocks of dropped custom pools, without counting them.
     pub(super) fn free_surplus(&self, tick: u64, most: usize) -> usize {
         let closed = self.free_pools(|pool| pool.is_closed(), &|_| true);
         let own = self.arenas.iter().map(|arena| self.free_each(most, || arena.take_surplus(tick)));
@@ -79,8 +82,8 @@ impl<D: Device> Shared<D> {
         std::iter::from_fn(next).take(most).map(|memory| self.free_memory(memory)).count()
     }
 
-    /// Frees the recycled objects, empty chunks and empty shared buffers if most of the live bytes are gone, because
-    /// they would keep blocks alive. That happens at most once in a grace.
+    /// If most of the live bytes were freed, frees recycled objects, empty chunks, empty shared buffers and empty
+    /// blocks outside the arenas, because these caches would keep blocks alive. Does so at most once in a grace.
     pub(super) fn empty_caches_after_unload(&self, tick: u64) {
         let bytes = self.arenas.iter().map(|arena| arena.take_used_bytes());
         let (used, peak) = bytes.fold((0_u64, 0_u64), |sum, one| (sum.0 + one.0, sum.1 + one.1));
@@ -105,7 +108,8 @@ impl<D: Device> Shared<D> {
         0
     }
 
-    /// Frees blocks that a reclaim has left to the background thread, in each arena at most a quarter of all plus one.
+    /// Frees blocks that a reclaim has left to the background thread: in each arena at most a quarter of the number of
+    /// all empty blocks, plus one.
     pub(super) fn free_left_surplus(&self) -> usize {
         if !self.wake.surplus.swap(false, Ordering::Relaxed) {
             return 0;

@@ -11,7 +11,7 @@ use crate::device::{Device, DeviceError, MemoryProperties, Priority};
 use crate::memory::Shared;
 
 impl<D: Device> Shared<D> {
-    /// Creates the residency state of new memory; returns `None` if the memory can never be evicted.
+    /// Creates the residency state of new memory. Returns `None` if the memory can never be evicted.
     pub(crate) fn residence(
         &self,
         object: &D::Memory,
@@ -33,8 +33,8 @@ impl<D: Device> Shared<D> {
         Some(residence)
     }
 
-    /// Evicts at least `bytes` of a heap; if there are fewer, all memory that can be evicted. Returns the number of
-    /// evicted bytes. The lock `calls` is held.
+    /// Evicts memory of a heap, the least used first, until at least `bytes` are evicted or no more can be. Returns the
+    /// number of evicted bytes. The lock `calls` is held.
     pub(crate) fn evict_least_used(&self, heap: u32, bytes: u64, passed: &Passed) -> Result<u64, DeviceError> {
         if bytes == 0 {
             return Ok(0);
@@ -101,7 +101,8 @@ impl<D: Device> Shared<D> {
         Ok(())
     }
 
-    /// Records that memory is about to be freed. Returns `true` if it is evicted, which does not change afterwards.
+    /// Records that memory is about to be freed. Returns `true` if it is evicted. This state does not change
+    /// afterwards.
     pub(crate) fn close_residence(&self, residence: &ResidencyState<D>) -> bool {
         residence.close();
         if residence.is_evicted() {
@@ -111,7 +112,7 @@ impl<D: Device> Shared<D> {
         residence.is_evicted()
     }
 
-    /// Makes memory resident for a move, and keeps it resident until the frame's point.
+    /// Makes memory resident for a copy, and keeps it resident until the frame's point has passed.
     pub(crate) fn hold_resident(
         &self,
         residence: Option<&Arc<ResidencyState<D>>>,

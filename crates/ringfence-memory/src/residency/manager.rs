@@ -44,7 +44,7 @@ pub struct Committed {
     pub evicted_count: u64,
     /// Size of these memory objects, in bytes.
     pub evicted_bytes: u64,
-    /// Bytes by which the usage of the fullest heap, plus the headroom, still exceeds its budget.
+    /// Bytes by which usage plus headroom still exceed the budget, in the heap in which they exceed it most.
     pub beyond_budget_bytes: u64,
 }
 
@@ -60,7 +60,7 @@ impl Committed {
         }
     }
 
-    /// Combines each figure of both with `put`, and keeps this `beyond_budget_bytes`.
+    /// Combines each figure of both with `put`, except `beyond_budget_bytes`, which stays that of `self`.
     fn with(self, other: Self, put: fn(u64, u64) -> u64) -> Self {
         Self {
             returned_count: put(self.returned_count, other.returned_count),
@@ -109,16 +109,18 @@ impl<D: Device> Residency<D> {
         Self { shared: Arc::clone(shared), limits }
     }
 
-    /// Sets the maximum number of bytes that a commit evicts of a heap above its budget, if no memory must be made
-    /// resident; 64 MiB by default. So if the budget falls, usage follows over several frames. If memory must be made
-    /// resident, a commit evicts as many bytes as that needs.
+    /// Sets the maximum number of bytes that a commit evicts from a heap beyond its budget; 64 MiB by default. So if
+    /// the budget falls, usage follows over several frames. The commit ends its evictions in a heap with the memory
+    /// object that reaches the maximum. If listed memory of the heap must be made resident, the commit ignores the
+    /// maximum. It then evicts all bytes by which usage, headroom and this memory exceed the budget, or as many as it
+    /// can.
     #[must_use]
     pub fn with_evictions(mut self, bytes_per_commit_max: u64) -> Self {
         self.limits.evict_bytes_per_commit_max = bytes_per_commit_max;
         self
     }
 
-    /// Sets the number of bytes below the budget that an eviction keeps free; 0 by default.
+    /// Sets the headroom: the number of bytes below the budget that a commit keeps free by evictions; 0 by default.
     #[must_use]
     pub fn with_headroom(mut self, bytes: u64) -> Self {
         self.limits.headroom_bytes = bytes;
@@ -133,7 +135,8 @@ impl<D: Device> Residency<D> {
         list
     }
 
-    /// Makes the listed memory resident until the frame's submission is complete. Call it before that submission.
+    /// Makes the listed memory resident until the frame's submission is complete, and evicts unused memory of heaps
+    /// beyond their budgets. Call it before that submission.
     ///
     /// # Errors
     /// There is no room, the driver failed, or the frame or the list belongs to another allocator.
@@ -154,20 +157,22 @@ impl<D: Device> Residency<D> {
         Committed { beyond_budget_bytes, ..Committed::of(&self.shared.residents) }
     }
 
-    /// Returns the number of memory objects that are device-local and not mapped by the host. They can be evicted if
+    /// Returns the number of memory objects of types that are device-local and not host-visible. They can be evicted if
     /// all resources in them are evictable. O(memory objects).
     #[must_use]
     pub fn object_count(&self) -> usize {
         self.shared.residents.each().len()
     }
 
-    /// Returns the total size of those memory objects that are resident, in bytes. O(memory objects).
+    /// Returns the total size of the resident memory objects among those of [`Residency::object_count`], in bytes.
+    /// O(memory objects).
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         self.bytes(false)
     }
 
-    /// Returns the total size of those memory objects that are evicted, in bytes. O(memory objects).
+    /// Returns the total size of the evicted memory objects among those of [`Residency::object_count`], in bytes.
+    /// O(memory objects).
     #[must_use]
     pub fn absent_bytes(&self) -> u64 {
         self.bytes(true)
@@ -234,8 +239,8 @@ impl<D: Device> UseList<D> {
         }
     }
 
-    /// Returns the number of listed memory objects that can be evicted. An object that several threads list at once may
-    /// count twice.
+    /// Returns the number of listed memory objects that can be evicted. If several lists add an object at the same
+    /// time, the object may count twice in a list.
     #[must_use]
     pub fn len(&self) -> usize {
         self.uses.len()
@@ -327,7 +332,7 @@ impl<D: Device> Shared<D> {
         Ok(())
     }
 
-    /// Returns the bytes by which the fullest heap exceeds its budget, its headroom included.
+    /// Returns the largest number of bytes by which usage plus headroom exceed the budget of a heap.
     fn beyond_budget_bytes(&self, limits: &Limits) -> u64 {
         (0..self.budgets.heap_count()).map(|heap| excess_bytes(&self.budgets.heap(heap), limits)).max().unwrap_or(0)
     }
@@ -356,7 +361,7 @@ impl<D: Device> Shared<D> {
     }
 }
 
-/// Returns the bytes by which a heap exceeds its budget, its headroom included.
+/// Returns the number of bytes by which usage plus headroom exceed the budget of a heap.
 fn excess_bytes(budget: &Budget, limits: &Limits) -> u64 {
     budget.usage_bytes.saturating_add(limits.headroom_bytes).saturating_sub(budget.budget_bytes)
 }

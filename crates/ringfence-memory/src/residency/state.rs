@@ -1,4 +1,5 @@
-//! The residency state of a memory object that can be evicted: its pins, its last use, and `true` while it is evicted.
+//! The residency state of a memory object that can be evicted: its pins, its uses, and a flag that is set while it is
+//! evicted.
 //!
 //! ```text
 //!   allocation                                   eviction (one at a time)
@@ -9,9 +10,9 @@
 //! ```
 //!
 //! Each side writes its own variable before it reads the other's, in one total order (`SeqCst`), so at least one side
-//! sees the other. A defragmentation pass that records a use follows the same rule: it records its point, then checks
-//! if the memory is evicted. Eviction checks the uses again after it has set `evicted`. Before memory is freed it is
-//! pinned, and it stays pinned.
+//! sees the other. A defragmentation pass follows the same rule: it records the point of its frame as a use, then
+//! checks if the memory is evicted. Eviction checks the uses again after it has set `evicted`. Before memory is freed
+//! it is pinned, and it stays pinned.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -83,7 +84,7 @@ impl<D: Device> ResidencyState<D> {
         may_go
     }
 
-    /// Called before its memory is freed: from now on it is neither evicted nor made resident.
+    /// Records that the memory is about to be freed: from now on it is neither evicted nor made resident.
     pub(crate) fn close(&self) {
         self.gone.store(true, Ordering::SeqCst);
         self.pin();
@@ -136,7 +137,7 @@ pub(crate) struct Tally {
     pub(crate) bytes: AtomicU64,
 }
 
-/// The memory objects of an allocator that may be evicted.
+/// The memory objects of an allocator that have a residency state.
 pub(crate) struct Residents<D: Device> {
     /// `true` if the program has promised to declare its uses of evictable memory.
     pub(crate) is_managed: AtomicBool,

@@ -66,8 +66,8 @@ fn move_all(
     count
 }
 
-/// If a pass begins just after the manager has chosen the memory to evict, the memory that the pass reads and writes is
-/// not evicted.
+/// If a pass of a defragmentation begins just after the manager has chosen the memory to evict, the source and
+/// destination memory of its moves is not evicted.
 #[test]
 fn eviction_takes_no_block_that_a_pass_has_taken_since_it_was_chosen() {
     let World { device, fence, memory, residency, mut held } = world();

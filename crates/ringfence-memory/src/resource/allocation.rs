@@ -147,7 +147,7 @@ impl<D: Device> Allocation<D> {
         &self.shared.memory_of(&self.place).object
     }
 
-    /// Returns the offset of its first byte in [`Allocation::memory`].
+    /// Returns the offset of its first byte in [`Allocation::memory`], in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.place.offset
@@ -201,15 +201,16 @@ impl<D: Device> Allocation<D> {
         MemoryAddress::Block { block: self.shared.memory_of(&self.place).block, offset: self.place.offset }
     }
 
-    /// Returns the mapped address of its first byte; `None` if its memory type is not host-visible, or if the API maps
-    /// resources and not memory (Direct3D 12). Valid as long as this value lives.
+    /// Returns the mapped address of its first byte, which is valid as long as this value lives. Returns `None` if the
+    /// memory type is not host-visible, or if the API maps resources and not memory (Direct3D 12).
     #[doc(alias("vmaMapMemory", "mapped_ptr"))]
     #[must_use]
     pub fn mapped(&self) -> Option<NonNull<u8>> {
         self.base().and_then(|mapped| NonNull::new(mapped.as_ptr()))
     }
 
-    /// Makes host writes through [`Allocation::mapped`] visible to the device: a driver call unless it is coherent.
+    /// Makes host writes through [`Allocation::mapped`] visible to the device. Makes a driver call only if the memory
+    /// type needs flushes.
     ///
     /// # Errors
     /// The range is not mapped, or is outside of the allocation; or the driver failed.
@@ -240,13 +241,13 @@ impl<D: Device> Allocation<D> {
         HostBytes { shared: &self.shared, place: &self.place, base: self.base(), size: self.size }
     }
 
-    /// Returns the mapped address of its first byte.
+    /// Returns the mapped address of its first byte, if the memory is mapped.
     fn base(&self) -> Option<Mapped> {
         // SAFETY: the place is inside the memory, which is mapped as a whole if it is mapped.
         self.shared.memory_of(&self.place).mapped.map(|base| unsafe { base.add(self.place.offset) })
     }
 
-    /// Creates a buffer at byte `offset` of this memory. It may overlap other resources in the memory: see
+    /// Creates a buffer at byte `offset` of this memory. The buffer may overlap other resources in the memory: see
     /// [`Allocation::create_aliasing_texture`].
     ///
     /// # Errors
@@ -265,13 +266,17 @@ impl<D: Device> Allocation<D> {
     /// may overlap. The memory is freed when the last of them and the allocation are released.
     ///
     /// Writing one resource makes the contents of the resources that overlap it undefined: the program must record the
-    /// barriers, and discard or overwrite a resource before each use. The host accesses them through the allocation.
+    /// barriers, and discard or overwrite a resource before each use. The host accesses the bytes through the
+    /// allocation.
     ///
     /// # Errors
-    /// [`Error::DoesNotFit`] if the resource exceeds the allocation or would not be aligned;
-    /// [`Error::WrongMemoryType`], [`Error::WrongClass`]; [`DeviceError::Unsupported`] if the driver created the memory
-    /// for one resource ([`Allocator::allocate_for`](crate::Allocator::allocate_for)); or the driver refuses the
-    /// texture. An error changes nothing.
+    /// An error creates nothing:
+    ///
+    /// - [`Error::DoesNotFit`] if the resource exceeds the allocation or would not be aligned.
+    /// - [`Error::WrongMemoryType`], or [`Error::WrongClass`].
+    /// - [`DeviceError::Unsupported`] if the resource requires dedicated memory, or if the driver created the memory
+    ///   for one resource ([`Allocator::allocate_for`](crate::Allocator::allocate_for)).
+    /// - The driver's error, if it refuses the resource.
     pub fn create_aliasing_texture(
         &mut self,
         info: &impl Describe<D, Textures>,
@@ -435,8 +440,8 @@ impl<D: Device> Allocation<D> {
         unsafe { (std::ptr::read(&held.shared), ManuallyDrop::take(&mut held.place)) }
     }
 
-    /// Frees a slot without a name into the thread's cache, or a range of a block that is never moved to its block.
-    /// Returns any other allocation to the caller, unchanged.
+    /// Frees a slot without a name to the thread's cache, or a range without a ticket to its block. Returns any other
+    /// allocation to the caller, unchanged.
     ///
     /// # Safety
     /// As for [`Allocation::destroy_now`].
@@ -485,7 +490,8 @@ impl<D: Device> Allocation<D> {
         }
     }
 
-    /// Sets the name for snapshots and traces; has no effect once resources alias it. A short lock, a host allocation.
+    /// Sets the name for snapshots and traces. Has no effect once resources alias the allocation. One short lock, one
+    /// host allocation.
     pub fn set_name(&mut self, name: &str) {
         self.shared.rename(&mut self.place, name);
     }

@@ -12,7 +12,7 @@ use crate::device::{Create, DeviceError};
 pub struct SharedMemory {
     /// Kind of the handle.
     pub kind: ShareKind,
-    /// The device and driver that created it.
+    /// The device and driver that created the handle.
     pub identity: [u8; 32],
     /// Size of the memory object, in bytes.
     pub memory_bytes: u64,
@@ -44,7 +44,7 @@ impl SharedMemory {
         bytes
     }
 
-    /// Decodes a description; returns `None` if [`SharedMemory::to_bytes`] did not produce the bytes.
+    /// Decodes a description. Returns `None` if the bytes contain an invalid `kind` or `is_tied`.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let long = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
@@ -91,7 +91,7 @@ pub enum ShareError {
         /// Size of the memory, in bytes.
         memory_bytes: u64,
     },
-    /// The resource is larger than the exported one. Bytes after the exported one belong to other resources.
+    /// The resource is larger than the exported one. The bytes after the exported resource may belong to others.
     #[error("the description needs {size} bytes, but only {exported_bytes} bytes were exported")]
     Larger {
         /// Size of the described resource, in bytes.

@@ -9,7 +9,8 @@ use crate::memory::{Place, Shared};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccessError {
-    /// The memory is not mapped: the location does not guarantee that it is host-visible.
+    /// The memory is not mapped: it is not host-visible, or the resource aliases an [`Allocation`](crate::Allocation),
+    /// which maps the bytes.
     #[error("the resource's memory is not mapped")]
     NotMapped,
     /// The range exceeds the resource.
@@ -55,8 +56,8 @@ impl<D: Device> HostBytes<'_, D> {
     /// Copies `bytes` to `offset` and makes them visible to the device.
     ///
     /// # Safety
-    /// No other host access to these bytes happens at the same time; if the memory is not coherent, none to their
-    /// atoms.
+    /// No other host access to these bytes happens at the same time. If the memory is not coherent, this applies to all
+    /// bytes of their atoms.
     pub(super) unsafe fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
         let mapped = self.at(offset, bytes.len() as u64)?;
         if self.shared.device.capabilities().is_non_coherent(self.shared.memory_of(self.place).memory_type) {

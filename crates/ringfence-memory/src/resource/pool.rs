@@ -28,7 +28,8 @@ pub struct PoolDesc<'a> {
     pub memory_type: u32,
     /// The class of the resources that will be placed in the pool. It matters on devices that separate classes.
     pub class: ResourceClass,
-    /// Size of each block in bytes; 0 for blocks that grow with use. At most [`Algorithm::capacity_max`].
+    /// Size of each block in bytes; 0 for block sizes that grow with use. No block may exceed
+    /// [`Algorithm::capacity_max`].
     pub block_bytes: u64,
     /// Number of blocks that are created with the pool and kept as long as it exists; at most `block_count_max`.
     pub block_count_min: usize,
@@ -50,7 +51,7 @@ pub struct PoolDesc<'a> {
 }
 
 impl Default for PoolDesc<'_> {
-    /// Buffers in memory type 0, in blocks that grow with use, without a limit on the number of blocks.
+    /// Buffers in memory type 0, with block sizes that grow with use, without a limit on the number of blocks.
     fn default() -> Self {
         Self {
             memory_type: 0,
@@ -67,7 +68,8 @@ impl Default for PoolDesc<'_> {
     }
 }
 
-/// A custom pool. Resources may outlive their pool: a block is freed after its last resource.
+/// A custom pool. Resources may outlive their pool: after the drop of the pool, a block is freed after its last
+/// resource.
 pub struct Pool<D: Device> {
     shared: Arc<Shared<D>>,
     /// Keeps the allocator in use while the pool exists.
@@ -188,7 +190,7 @@ impl<D: Device> Pool<D> {
         Allocation::new(&self.shared, &Bytes, request, false)
     }
 
-    /// Returns the decision that [`Pool::allocate`] would take: see [`Allocator::plan`](crate::Allocator::plan).
+    /// Returns the decision of [`Pool::allocate`], without allocating: see [`Allocator::plan`](crate::Allocator::plan).
     ///
     /// # Errors
     /// The errors of [`Pool::allocate`] that are known beforehand.

@@ -7,10 +7,10 @@
 //!                              old is freed after both ┘
 //! ```
 //!
-//! The new resource is created first: if that fails, nothing has changed. Until the old one is freed, both need memory.
-//! The copies are returned as data, to be recorded in an open frame *before* any command that reads the new resource.
-//! The old resource stays alive and resident at least until that frame is complete. The cost is that of creating the
-//! new resource, and O(mips).
+//! The new resource is created first: if the creation fails, nothing has changed. Until the old one is freed, both need
+//! memory. The copies are returned as data. The program must record them in an open frame, *before* any command that
+//! reads the new resource. The old resource stays alive and resident at least until that frame is complete. The cost is
+//! that of creating the new resource, and O(mips).
 
 use std::fmt;
 use std::panic;
@@ -62,11 +62,11 @@ pub enum ReplaceError {
 pub struct BufferCopy<D: Device> {
     /// Source: the old buffer, alive until the frame is complete.
     pub src: RawBuffer<D>,
-    /// Offset of the first byte in the source.
+    /// Offset of the first byte in the source, in bytes.
     pub src_offset: u64,
     /// Destination: the new buffer.
     pub dst: RawBuffer<D>,
-    /// Offset of the first byte in the destination.
+    /// Offset of the first byte in the destination, in bytes.
     pub dst_offset: u64,
     /// Number of bytes.
     pub size: u64,

@@ -13,8 +13,8 @@ use crate::memory::Shared;
 pub struct BufferSlice<'a, D: Device> {
     /// The driver's buffer.
     pub object: &'a RawBuffer<D>,
-    /// Description of the driver's buffer; `None` if it was created from a native description that the portable one
-    /// does not cover.
+    /// Description of the driver's buffer. `None` if the buffer was created from a native description that the portable
+    /// one cannot express.
     pub desc: Option<BufferDesc>,
     /// Offset of the range in the driver's buffer, in bytes.
     pub offset: u64,

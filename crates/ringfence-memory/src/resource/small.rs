@@ -6,14 +6,15 @@
 //! ```
 //!
 //! Small buffers are grouped by *usage class*: buffers that shaders may write never share a driver's buffer with
-//! buffers that shaders only read, because Direct3D 12 states and barriers apply to a driver's buffer as a whole. The
-//! driver's buffer is created with every usage of its class. The start of a small buffer is aligned for each of its
-//! usages, both in the driver's buffer and in memory.
+//! buffers that shaders only read. The reason is that Direct3D 12 states and barriers apply to a driver's buffer as a
+//! whole. The driver's buffer is created with every usage of its class. The start of a small buffer is aligned for each
+//! of its usages, both in the driver's buffer and in memory.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | create | O(1), one short lock; a driver's buffer once a MiB |
-//! | drop, `destroy_now` | O(1); if it is not recycled, one short lock when the device is done |
+//! | create a recycled one | O(1), no lock |
+//! | create a new one | O(log driver's buffers), one short lock; a driver call if no driver's buffer has room |
+//! | drop, `destroy_now` | O(1); if the buffer is not recycled, one short lock when its bytes are freed |
 
 use std::fmt;
 use std::mem::ManuallyDrop;

@@ -62,21 +62,22 @@ pub fn texture_support<D: Device>(
     support(memory.device(), info, kind)
 }
 
-/// Returns no support if the device refuses the description.
+/// Returns the device's support. If the device refuses the description, returns no support.
 fn support<D: Create<K>, K: Kind>(device: &D, info: &impl Describe<D, K>, kind: ShareKind) -> ShareSupport {
     info.with_info(device, |info| Create::<K>::share_support(device, info, kind)).unwrap_or_default()
 }
 
-/// Creates a buffer in memory that another process (or another allocator) has exported. Of `desc`, only name, location
-/// and user data are used. The memory type is that of the exported memory; the location is only recorded. A dma-buf may
-/// come from a device with other memory types: it gets the best type for `desc` that this device accepts for it. If the
-/// driver cannot map the memory, the buffer is not mapped.
+/// Creates a buffer in memory that another process (or another allocator) has exported. Of `desc`, only name, location,
+/// priority, user data and the fields that choose the memory type are used. If the exported memory comes from this
+/// device, the memory type is that of the exporter if the buffer allows it. Otherwise (for example for a dma-buf of
+/// another device), it is the best type for `desc` that this device accepts for the handle. If the driver cannot map
+/// the memory, the buffer is not mapped.
 ///
 /// Dropping the buffer retires it, like any buffer. The handle is consumed; on failure it is closed.
 ///
 /// # Errors
-/// The handle belongs to another device, the buffer does not fit into the memory as `from` describes, it needs more
-/// bytes than were exported, or the driver refuses it.
+/// The handle belongs to another device; the buffer does not fit into the memory that `from` describes, or needs more
+/// bytes than were exported; or the driver refuses handle or buffer.
 ///
 /// # Safety
 /// The handle was exported together with `from`, and `info` describes the buffer as the exporter created it. While the
@@ -113,7 +114,8 @@ pub unsafe fn import_texture<D: Share>(
 }
 
 /// Imports a whole memory object that another process has exported, to bind resources in it
-/// ([`Allocation::create_aliasing_buffer`]): for pools that share their blocks. `class` is that of the block.
+/// ([`Allocation::create_aliasing_buffer`]): for pools that share their blocks. `class` is the class of the exporter's
+/// pool.
 ///
 /// # Errors
 /// As [`import_buffer`]; also [`ShareError::Tied`].
@@ -247,7 +249,8 @@ impl<D: Share> Importer<'_, D> {
     }
 
     /// Returns the description of the memory with a memory type out of `memory_type_bits` that the device accepts for
-    /// it: the exporter's type, if it is allowed and the memory comes from this device; otherwise the best for `desc`.
+    /// the handle. If the memory comes from this device and the exporter's type is allowed, it is that type. Otherwise,
+    /// it is the best type for `desc`, or if `desc` allows none, any type.
     fn taken_as(
         &self,
         handle: &D::Handle,

@@ -5,7 +5,7 @@
 //!     sweep        resources whose handles were dropped are retired
 //!     settle       copies of lost frames count as not made
 //!     stamp        each used resource gets the frame's point
-//!     bring        used and away, in the order of priorities: room? ── no ──▶ others leave, the one used last first
+//!     bring        used and away, in the order of priorities: room? ── no ──▶ others leave, the latest next use first
 //!     excess       too many bytes on the device: others leave, or textures in use give up mip levels
 //!     write back   the device is nearly full: written resources are copied to the host, so that they can leave later
 //! ```
@@ -13,6 +13,7 @@
 //! | operation | cost |
 //! |---|---|
 //! | a commit while all used resources are on the device | O(uses + copies under way + written resources + timelines) |
+//! | … and handles were dropped | also O(resources) |
 //! | … while others have to leave | O(resources log resources), and for each that comes the creation of an object |
 
 use std::cmp::Reverse;
@@ -34,11 +35,11 @@ use crate::host_copy::{HostCopy, HostState};
 use crate::item::{Body, Item, Target, has_passed, is_shortage};
 use crate::policy::{Candidate, enough, order};
 
-/// Written resources are copied to the host while less than this part of the limit is free, or too little for the largest
-/// resource.
+/// Written resources are copied to the host while the free part of the limit is less than 1 / `SPARE_PART` of the
+/// limit, or less than the largest resource.
 const SPARE_PART: u64 = 8;
 
-/// Number of commits after which empty blocks are freed again while the heap is beyond its limit.
+/// While the heap is beyond its limit, empty blocks are freed once in this number of commits.
 const COMMITS_PER_TRIM: u64 = 8;
 
 /// A used resource that is away: urgency, priority, bytes, index. The most urgent is the largest one.
@@ -67,14 +68,15 @@ impl<D: Device> Paging<D> {
         self.stale.retain(is_live);
     }
 
-    /// Retires the object of a resource. Uses in the frame `open` do not count. Returns the bytes that it had on the device.
+    /// Retires the object of a resource. Uses in the frame `open` do not count. Returns the bytes that it had on the
+    /// device.
     fn remove(&mut self, index: u32, open: Option<SyncPoint>) -> u64 {
         let Some(item) = &mut self.items[index as usize] else { return 0 };
         let pending =
             item.uses.iter().copied().filter(|point| Some(*point) != open && !has_passed(&self.passed, *point));
         let pending: SmallVec<[SyncPoint; 2]> = pending.collect();
-        // SAFETY: every commit has recorded its use, and the caller of `new` commits each submission. The commands of the
-        // open frame that use paged resources come after its commit, in which the object leaves.
+        // SAFETY: every commit has recorded its use, and the caller of `new` commits each submission. The commands of
+        // the open frame that use paged resources come after its commit, in which the object leaves.
         let bytes = unsafe { item.leave(open) };
         self.device_bytes -= bytes;
         if !pending.is_empty() && bytes > 0 {
@@ -125,7 +127,7 @@ impl<D: Device> Paging<D> {
         let _ = self.memory.shared().read(&mut self.passed);
     }
 
-    /// Returns an error if a used resource is filled in another frame that is still open: it is not known yet if that
+    /// Returns an error if a used resource is copied in another frame that is still open: it is not known yet if that
     /// frame will be submitted.
     fn check_open(&self, uses: &PageUses, frame: &Frame) -> Result<(), PagingError> {
         if self.unsettled.is_empty() {
@@ -142,11 +144,11 @@ impl<D: Device> Paging<D> {
         Ok(())
     }
 
-    /// Records the uses of a frame. After it, `used` has each used resource once, and its demand.
+    /// Records the uses of a frame in the items. Afterwards, `used` contains each used resource once.
     fn stamp(&mut self, uses: &PageUses, frame: &Frame) {
         let point = frame.point();
         self.used.clear();
-        // The copies of an earlier commit of the same frame are recorded, and wait too.
+        // If an earlier commit of the same frame has recorded copies, their waits stay.
         self.is_repeated = self.committed == Some(point);
         if !self.is_repeated {
             self.waits.clear();
@@ -163,7 +165,7 @@ impl<D: Device> Paging<D> {
                 (item.demand, item.used_as) = (u32::MAX, *kind);
                 self.used.push(key.index);
             }
-            // Where memory is evicted as a whole, a texture has all its mip levels.
+            // If memory is evicted instead of copied, a texture has all its mip levels.
             let first_mip = if self.residency.is_some() { 0 } else { item.start_of(*first_mip) };
             item.demand = item.demand.min(first_mip);
             item.used_as = item.used_as.max(*kind);
@@ -174,7 +176,7 @@ impl<D: Device> Paging<D> {
     fn mark_written(&mut self) {
         for index in &self.used {
             let Some(item) = &mut self.items[*index as usize] else { continue };
-            // A frame cannot write what is not there.
+            // A frame cannot write a resource that lacks mip levels.
             if item.used_as == UseKind::Written && item.has(0) {
                 if !std::mem::replace(&mut item.is_listed_stale, true) {
                     self.stale.push(*index);
@@ -211,21 +213,21 @@ impl<D: Device> Paging<D> {
     }
 }
 
-/// How soon a used resource that is away has to come, the most urgent last.
+/// Urgency of bringing a used resource, the most urgent last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Urgency {
-    /// In a later commit, if this one has copied enough or has no room.
+    /// If this commit has copied enough or the device has no room, a later commit brings the resource.
     MayWait,
-    /// Now, but if the device has no room, in host memory.
+    /// This commit brings the resource; if the device has no room, to host memory.
     FromHost,
-    /// Now.
+    /// This commit brings the resource, or fails.
     Now,
 }
 
 impl Urgency {
     fn of<D: Device>(item: &Item<D>) -> Self {
         match item.when_away {
-            // It is in host memory.
+            // The resource is in host memory, or is only prefetched.
             _ if item.has(item.demand) || item.used_as == UseKind::Soon => Self::MayWait,
             WhenAway::UseFromHost => Self::FromHost,
             WhenAway::MayBeAway { .. } if item.used_as != UseKind::Written => Self::MayWait,
@@ -239,7 +241,7 @@ struct Work<'a, 'c, D: TransferSupport, R: Transfer<D>> {
     commands: &'a mut Commands<'c, D, R>,
     frame: &'a Frame,
     step: PagingStep,
-    /// Limit of the bytes on the device; lower than at the start after a refusal.
+    /// Limit of the bytes on the device. It is lowered when the allocator refuses memory.
     limit: u64,
     /// `true` once the candidates were gathered; the next one is at `next`.
     is_gathered: bool,
@@ -251,32 +253,36 @@ struct Work<'a, 'c, D: TransferSupport, R: Transfer<D>> {
 /// The outcome of bringing a resource.
 enum Brought {
     Done,
-    /// The device has no room. The allocator's error, if it had less memory than the limit.
+    /// The device has no room. Contains the allocator's error, if an allocation was tried.
     NoRoom(Option<Error>),
 }
 
 impl<D: TransferSupport> Paging<D> {
     /// Prepares the resources that a frame uses: records copies for those that are away into the frame's command list,
-    /// and lets others leave if the device has no room. Call it before the frame's commands that use paged resources, and
-    /// before each submission. Then look up the objects with [`Paging::texture`] and [`Paging::buffer`].
+    /// and lets others leave if the device has no room. Call it before the frame's commands that use paged resources,
+    /// and before each submission. Then look up the objects with [`Paging::texture`] and [`Paging::buffer`].
     ///
     /// If the frame is not submitted, its copies are made again by a later commit.
     ///
     /// # Errors
-    /// [`PagingError::NoRoom`]; [`PagingError::OpenFrame`]; the frame or a resource is foreign; host memory is short; the
-    /// driver failed. No contents are lost. The commit can be repeated with the same frame. The frame can also be submitted
-    /// as it is, with commands that only use resources which are present; a resource that is written must be present with
-    /// all mip levels.
+    /// - [`PagingError::NoRoom`], [`PagingError::OpenFrame`].
+    /// - The frame belongs to another allocator, or a resource to another `Paging`.
+    /// - Host memory is short, or the driver failed.
+    ///
+    /// No contents are lost. The commit can be repeated with the same frame. The frame can also be submitted as it is,
+    /// with commands that only use resources which are present; a resource that is written must be present with all mip
+    /// levels.
     ///
     /// # Safety
-    /// - The recorder's command list is submitted as `frame`, or never, before all other lists of the frame that use paged
-    ///   resources. It is in the recording state, and its queue supports copies of the formats.
-    /// - The commands of the frame use only paged resources that are in the `uses` of its last commit, and write only those
-    ///   that were added as written. Textures are in the layout or state of the recorder, before and after them.
-    /// - Frames of a timeline are committed in the order of their submission. If a frame is committed again, commands that
-    ///   were recorded before use only paged resources that are present after it, with the same generation.
-    /// - The submission waits for [`Paging::waits`]. Work on another queue that uses a resource after a frame that writes
-    ///   it waits for that frame.
+    /// - The recorder's command list is submitted as `frame`, or never, before all other lists of the frame that use
+    ///   paged resources. It is in the recording state, and its queue supports copies of the formats.
+    /// - The commands of the frame use only paged resources that are in the `uses` of its last commit, and write only
+    ///   those that were added as written. Textures are in the layout or state of the recorder, before and after them.
+    /// - Frames of a timeline are committed in the order of their submission. If a frame is committed again, commands
+    ///   that were recorded before use only paged resources that are present after the second commit, with the same
+    ///   generation.
+    /// - The submission waits for [`Paging::waits`]. Work on another queue that uses a resource after a frame that
+    ///   writes it waits for that frame.
     pub unsafe fn commit<R: Transfer<D>>(
         &mut self,
         uses: &PageUses,
@@ -302,9 +308,9 @@ impl<D: TransferSupport> Paging<D> {
         let (step, commands) = (PagingStep { limit_bytes: limit, ..Default::default() }, &mut commands);
         let mut work = Work { commands, frame, step, limit, is_gathered: false, next: 0, was_short: false };
         let mut result = self.bring_used(&mut work);
-        // Those that were not there before.
+        // Also marks written resources that have just been brought.
         self.mark_written();
-        // Each of these leaves the resources as they are if it fails.
+        // The following steps run even if an earlier step failed.
         result = result.and(self.bring_kept(&mut work));
         result = result.and(self.leave_excess(&mut work));
         let written_back = self.write_back(&mut work);
@@ -318,8 +324,8 @@ impl<D: TransferSupport> Paging<D> {
         Ok(work.step)
     }
 
-    /// While the heap is beyond its limit, frees empty blocks and recycled objects now and then. If that is not enough,
-    /// because blocks are not empty, lets more resources leave, as long as that helps.
+    /// While the heap is beyond its limit, frees empty blocks and recycled objects once in `COMMITS_PER_TRIM` commits.
+    /// If that is not enough, lowers the limit of paged resources, as long as that helps.
     fn follow_excess(&mut self) {
         let excess = self.excess_bytes();
         if self.residency.is_some() || excess == 0 {
@@ -340,7 +346,7 @@ impl<D: TransferSupport> Paging<D> {
         }
     }
 
-    /// Lists the used resources that are away, the most urgent first.
+    /// Lists the used resources that are away or in host memory, the most urgent first.
     fn find_missing(&mut self) {
         self.missing.clear();
         for index in &self.used {
@@ -379,7 +385,7 @@ impl<D: TransferSupport> Paging<D> {
         failed
     }
 
-    /// Brings the finest mip levels that have room, of a texture whose levels from `first_mip` on have none.
+    /// Brings the finest mip levels that have room, for a texture that has no room for the levels from `first_mip` on.
     fn bring_coarser<R: Transfer<D>>(
         &mut self,
         work: &mut Work<'_, '_, D, R>,
@@ -397,7 +403,7 @@ impl<D: TransferSupport> Paging<D> {
         Ok(())
     }
 
-    /// Brings the mip levels that stay on the device, of resources that have none there yet.
+    /// Brings the mip levels that stay on the device, for resources that lack them.
     fn bring_kept<R: Transfer<D>>(&mut self, work: &mut Work<'_, '_, D, R>) -> Result<(), PagingError> {
         let (mut at, mut bytes) = (0, 0);
         while let Some(index) = self.without_kept.get(at).copied() {
@@ -420,7 +426,7 @@ impl<D: TransferSupport> Paging<D> {
         Ok(())
     }
 
-    /// Brings a resource from a mip level on, after others have left if there is no room.
+    /// Brings a resource with its mip levels from `first_mip` on. If there is no room, others leave first.
     fn bring<R: Transfer<D>>(
         &mut self,
         work: &mut Work<'_, '_, D, R>,
@@ -457,8 +463,8 @@ impl<D: TransferSupport> Paging<D> {
         }
     }
 
-    /// If a resource has no room beside its own object, and no work uses that, lets it leave first. Returns `true` if there
-    /// is room then.
+    /// Removes the object of a resource if `bytes` have room only without it and no work uses the object. Returns
+    /// `true` if there is room then.
     fn leave_for_itself<R: Transfer<D>>(&mut self, work: &mut Work<'_, '_, D, R>, index: u32, bytes: u64) -> bool {
         let here = work.frame.point();
         let item = self.items[index as usize].as_ref().expect("the caller has it");
@@ -498,11 +504,12 @@ impl<D: TransferSupport> Paging<D> {
     ) -> Result<(), PagingError> {
         let (point, passed) = (work.frame.point(), &self.passed);
         let item = self.items[index as usize].as_mut().expect("the caller has it");
-        // A copy from the object waits for the work that fills it. It changes the layout, so it waits for all other work.
+        // A copy from the object waits for the work that fills it. The copy changes the layout, so it waits for all
+        // other work.
         let others = item.uses.iter().filter(|used| used.timeline != point.timeline);
         others.filter(|used| !has_passed(passed, **used)).for_each(|used| self.waits.insert(*used));
         let on_device = |item: &Item<D>| item.present.as_ref().map_or(0, |present| present.device_bytes());
-        // Until it returns, the resource counts as away: if a recorder panics, it is.
+        // During the call, the resource counts as away, because it is away if a recorder panics.
         let (before, generation) = (on_device(item), item.generation);
         self.device_bytes -= before;
         let brought = item.bring(&self.memory, work.commands, work.frame, target);
@@ -527,8 +534,8 @@ impl<D: TransferSupport> Paging<D> {
         Ok(())
     }
 
-    /// Lets resources leave until `bytes` more have room on the device. Returns `false` if they have none; then no resource
-    /// leaves, except if the device has more bytes than the limit without them.
+    /// Lets resources leave until `bytes` more have room on the device. Returns `false` if they have no room. No
+    /// resource leaves then, unless `bytes` is 0.
     fn make_room<R: Transfer<D>>(&mut self, work: &mut Work<'_, '_, D, R>, bytes: u64) -> bool {
         if self.residency.is_some() {
             return true;
@@ -574,8 +581,9 @@ impl<D: TransferSupport> Paging<D> {
         self.want_kept(index);
     }
 
-    /// Lets resources leave while the device has more bytes than the limit. If that is not enough, textures in use give
-    /// up the mip levels that their uses do not need; that memory is free once the frame is complete.
+    /// Lets resources leave while the device has more bytes than the limit. If that is not enough, or a resource had no
+    /// room, textures in use give up the mip levels that their uses do not need. This memory is free once the frame is
+    /// complete.
     fn leave_excess<R: Transfer<D>>(&mut self, work: &mut Work<'_, '_, D, R>) -> Result<(), PagingError> {
         if self.residency.is_some() || self.make_room(work, 0) && !work.was_short {
             return Ok(());
@@ -603,8 +611,8 @@ impl<D: TransferSupport> Paging<D> {
         Ok(())
     }
 
-    /// Records copies of written resources to the host if the device is nearly full, and of those in host memory, so that
-    /// they can move.
+    /// Records copies of written resources that no work uses to the host. If the device is nearly full or a resource
+    /// had no room, copies all of them. Otherwise copies those in host memory, so that they can move to the device.
     fn write_back<R: Transfer<D>>(&mut self, work: &mut Work<'_, '_, D, R>) -> Result<(), PagingError> {
         if self.residency.is_some() || self.stale.is_empty() {
             return Ok(());
@@ -684,7 +692,7 @@ impl<D: TransferSupport> Paging<D> {
         self.totals.written_back_bytes += work.step.written_back_bytes;
     }
 
-    /// Makes the used resources resident, where the program controls residency.
+    /// If the program controls residency, makes the used resources resident.
     fn make_resident(&mut self, frame: &Frame) -> Result<(), PagingError> {
         let Some((residency, list)) = &mut self.residency else { return Ok(()) };
         list.clear();

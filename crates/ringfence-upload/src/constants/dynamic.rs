@@ -183,7 +183,7 @@ impl<D: Device, V: ConstantViews<D>> fmt::Debug for DynamicConstants<D, V> {
     }
 }
 
-/// Binds dynamic constants, for one thread and one frame at a time.
+/// A writer that binds dynamic constants, for one thread and one frame at a time.
 pub struct ConstantWriter<D: Device, V: ConstantViews<D>> {
     shared: Arc<Shared<D, V>>,
     /// The writer of each class.
@@ -240,7 +240,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
     ///
     /// # Errors
     /// As [`UploadWriter::write`]; or [`UploadError::ForeignConstants`] if the buffer was created by other
-    /// [`ConstantBuffers`]. After an error, no bytes are copied.
+    /// [`ConstantBuffers`]. After an error, the constants are not bound.
     pub fn bind(&mut self, constants: &DynamicConstants<D, V>) -> Result<BoundConstants<D, V::View>, UploadError> {
         if !Arc::ptr_eq(&self.shared, &constants.shared) {
             return Err(UploadError::ForeignConstants);

@@ -138,8 +138,7 @@ impl<P: Clone> Contents<P> {
     }
 
     /// Puts back a list that was taken out. Its contents except `rest` were staged in the frame of `watch`. The
-    /// contents in `rest` become pending again, except for slots for which another thread has staged newer content
-    /// meanwhile.
+    /// contents in `rest` become pending again, unless newer content of the slot is pending or was staged meanwhile.
     pub(super) fn put_back(&mut self, mut gathered: Gathered<P>, mut rest: Vec<Pending<P>>, watch: Watch) {
         self.out -= 1;
         for (_, other) in &mut self.staged {

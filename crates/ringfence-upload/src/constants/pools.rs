@@ -5,7 +5,7 @@
 //! |---|---|
 //! | take or free a slot | O(log pools) |
 //! | add a pool | O(log pools), amortized |
-//! | take out an empty pool | O(log pools) |
+//! | take out an empty pool | O(log pools), amortized |
 
 use std::collections::VecDeque;
 
@@ -28,7 +28,8 @@ pub(super) struct Pools<P> {
     vacant: Vec<usize>,
     /// Number of free slots of each pool.
     room: FitTree,
-    /// Pools that became empty, with the tick at which they were queued. Each pool is queued at most once.
+    /// Pools that became empty, each with its `empty_since` at the time when it was queued. Each pool is queued at most
+    /// once.
     empty: VecDeque<(usize, u64)>,
 }
 

@@ -5,7 +5,7 @@
 //!                          │ upload_statics, once a frame
 //!                          ▼ sorted by pool and slot
 //!   ring of the class  [ 3 │ 4 │ 5 │ 9 ]   adjacent slots are staged and copied as one
-//!                          │ copies in the frame's batch: two barriers a pool
+//!                          │ copies in the frame's batch: two barriers for each pool
 //!                          ▼
 //!   pools  ▢ ▢ ▢ ■ ■ ■ ▢ ▢ ▢ ■ ▢     never moved; released after a number of reclaims without a slot in use
 //! ```
@@ -100,8 +100,8 @@ impl<D: Device, V: ConstantViews<D>> Locked<D, V> {
 pub(super) struct Statics<D: Device, V: ConstantViews<D>> {
     memory: Allocator<D>,
     books: Lock<Locked<D, V>>,
-    /// Held while a pool is created, so that two threads do not create a pool at the same time. Never taken while
-    /// `books` is held.
+    /// Held while the buffer of a pool is created, so that usually only one thread creates a pool. Not held while the
+    /// program's code creates the views. Never taken while `books` is held.
     making: Lock<()>,
     /// Number of calls of reclaim after which an empty pool is released.
     grace: u64,

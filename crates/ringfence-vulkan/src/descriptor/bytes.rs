@@ -107,8 +107,11 @@ impl Bytes {
         Ok(())
     }
 
+    /// Writes an empty descriptor to a binding of a slot. It consists of zeros if the device has no null descriptors,
+    /// and for samplers.
+    ///
     /// # Safety
-    /// The rules of [`Bytes::write`].
+    /// The slot may be written, and no other thread accesses it.
     pub(super) unsafe fn clear(&self, device: &Device, slot: u32, binding: u32) {
         let descriptor_type = types::type_of(self.kind(), binding);
         let mut descriptor = [0; DESCRIPTOR_BYTES];
@@ -153,7 +156,7 @@ impl Bytes {
     ) {
         let Self::Host { slot_bytes, bytes, .. } = from else { return };
         let (first, count) = (copy.src_start as usize * slot_bytes, shown.len() * slot_bytes);
-        // Copied to the stack first, so that this thread never holds two locks: both heaps may be CPU-only.
+        // The source is copied first, so that this thread never holds two locks: both heaps may be CPU-only.
         let bytes: SmallVec<[u8; 1024]> = SmallVec::from_slice(&bytes.lock()[first..first + count]);
         for (index, (held, shown)) in (0..).zip(held.iter().zip(shown)) {
             let slot = copy.dst_start + index;
@@ -235,7 +238,8 @@ impl Visible {
 type Made = (vk::Buffer, Memory, Mapped, vk::DeviceAddress);
 
 /// Creates a mapped, coherent buffer with a device address, in device-local memory if possible. The buffer has its own
-/// memory object, because heaps are created rarely and live long. Returns the first aligned address in the buffer.
+/// memory object, because heaps are created rarely and live long. The returned mapping and address are the first
+/// aligned ones in the buffer.
 fn make_buffer(device: &Device, bytes: u64, usage: vk::BufferUsageFlags, name: &str) -> Result<Made, DeviceError> {
     let raw = device.raw();
     let alignment = device.0.descriptors.buffer.descriptor_buffer_offset_alignment.max(1);
@@ -273,7 +277,7 @@ fn make_buffer(device: &Device, bytes: u64, usage: vk::BufferUsageFlags, name: &
 /// Returns the memory types that are mapped and coherent, device-local ones first.
 fn mapped_memory_types(device: &Device, bits: u32) -> impl Iterator<Item = u32> {
     let wanted = MemoryProperties::HOST_VISIBLE | MemoryProperties::HOST_COHERENT;
-    // Memory of these types can be allocated only with a feature.
+    // Memory of these types needs a feature, or follows special rules.
     let special = MemoryProperties::PROTECTED | MemoryProperties::SPECIAL;
     let properties = |index: &u32| device.capabilities().properties(*index);
     let is_plain = |index: &u32| properties(index).contains(wanted) && !properties(index).intersects(special);
@@ -301,7 +305,7 @@ unsafe fn encode<'a>(
     let Some(api) = &facts.buffer_api else { return Err(DeviceError::unsupported("descriptor buffers")) };
     let is_sampler = descriptor_type == vk::DescriptorType::SAMPLER;
     if shown.is_none() && (is_sampler || !facts.has(Features::NULL_DESCRIPTOR)) {
-        // Without null descriptors, an empty slot contains zeros.
+        // Without null descriptors, an empty slot contains zeros. There are no null samplers.
         return Ok(into);
     }
     let (mut address, mut image) = (None, vk::DescriptorImageInfo::default());

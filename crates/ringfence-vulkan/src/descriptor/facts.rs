@@ -14,7 +14,7 @@ pub(crate) struct Facts {
     pub(super) limits: vk::PhysicalDeviceLimits,
     indexing: vk::PhysicalDeviceDescriptorIndexingProperties<'static>,
     pub(super) buffer: vk::PhysicalDeviceDescriptorBufferPropertiesEXT<'static>,
-    /// Stages in the set layouts of heaps: all stages.
+    /// Stages in the set layouts of heaps: all stages, except on Mesa's software driver with descriptor buffers.
     pub(super) stages: vk::ShaderStageFlags,
     /// `Some` if and only if descriptor buffers are in use.
     pub(super) buffer_api: Option<ash::ext::descriptor_buffer::Device>,
@@ -40,8 +40,8 @@ struct StageLimits {
     together: u32,
 }
 
-/// Number of resources per stage that a heap of plain sets leaves free, out of `maxPerStageResources`: for colour
-/// attachments and for the program's own sets.
+/// Number of resources per stage that a heap of plain sets or of descriptor bytes leaves free, out of
+/// `maxPerStageResources`: for colour attachments and for the program's own sets.
 const OTHER_RESOURCES: u32 = 16;
 
 impl Facts {
@@ -70,8 +70,8 @@ impl Facts {
             .features
             .contains(Features::DESCRIPTOR_BUFFER)
             .then(|| ash::ext::descriptor_buffer::Device::new(instance, device));
-        // When descriptor buffers are bound, Mesa's software driver (25.0) takes every bit of `ALL` for a stage, also
-        // bits without a stage, and writes past the end of its own tables.
+        // When descriptor buffers are bound, Mesa's software driver (25.0) treats every bit of `ALL` as a stage, even
+        // bits without a stage. It then writes past the end of its own tables.
         let confused =
             desc.features.contains(Features::DESCRIPTOR_BUFFER) && driver.driver_id == vk::DriverId::MESA_LLVMPIPE;
         let stages = if confused { NAMED_STAGES } else { vk::ShaderStageFlags::ALL };
@@ -111,8 +111,8 @@ impl Facts {
             storage_elements_max: u64::MAX,
             texel_elements_max: limits.max_texel_buffer_elements.into(),
             slots_own_objects: true,
-            // The device may support anisotropy without the feature being enabled. Native samplers may still request
-            // it.
+            // The program may have enabled the feature without setting the flag. Native samplers may then request
+            // anisotropy.
             anisotropy_max: if self.has(Features::SAMPLER_ANISOTROPY) {
                 limits.max_sampler_anisotropy as u8
             } else {
@@ -121,7 +121,8 @@ impl Facts {
         }
     }
 
-    /// Returns the kinds of view that have separate arrays; `None` if there is only one array for each descriptor type.
+    /// Returns the kinds of view that have separate arrays. Returns `None` if there is only one array for each
+    /// descriptor type.
     fn plain_views(&self) -> Option<PlainViews> {
         (self.model() == DescriptorModel::PlainSets).then(|| self.desc.plain_views.or_usual())
     }
@@ -271,8 +272,8 @@ impl Facts {
 }
 
 impl StageLimits {
-    /// Returns the number of slots of a heap that has `arrays` arrays of each descriptor type. Each array has one
-    /// descriptor per slot.
+    /// Returns the maximum number of slots of a heap that has `arrays` arrays of each descriptor type. Each array has
+    /// one descriptor per slot.
     fn resources(&self, arrays: impl Fn(vk::DescriptorType) -> u32) -> u32 {
         let sampled = arrays(vk::DescriptorType::SAMPLED_IMAGE) + arrays(vk::DescriptorType::UNIFORM_TEXEL_BUFFER);
         let stored = arrays(vk::DescriptorType::STORAGE_IMAGE) + arrays(vk::DescriptorType::STORAGE_TEXEL_BUFFER);

@@ -1,5 +1,6 @@
-//! Placeholders for empty elements of a plain set. They are needed on devices that have no null descriptors and require
-//! every element to be valid. Each heap creates its own placeholders, of a few bytes each. Shaders must not read them.
+//! Placeholders for empty elements of a plain set. They are needed if the device requires every element to be valid:
+//! for views if the device has no null descriptors, and for samplers, which cannot be null. Each heap creates its own
+//! placeholders: a buffer of 256 bytes, and images of one texel. Shaders must not read them.
 
 use ash::vk;
 
@@ -132,7 +133,8 @@ impl Filler {
         Ok(())
     }
 
-    /// Allocates memory from the first plain type with enough free memory.
+    /// Allocates memory from the first memory type that has enough, without types that need a feature or have special
+    /// rules.
     fn allocate(
         &mut self,
         device: &Device,

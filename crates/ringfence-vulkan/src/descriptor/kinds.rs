@@ -95,7 +95,7 @@ impl PlainViews {
 /// Kind of a view: the view type and numeric type with which shaders declare it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Only kind of a descriptor type that has no further distinction.
+    /// The kind of views with a descriptor type that is not divided into kinds.
     Only,
     /// Number of the kind of image view.
     Image(u32),
@@ -163,7 +163,8 @@ const fn image_binding(kind: u32) -> u32 {
     if kind == 0 { 2 } else { IMAGES + 2 * (kind - 1) }
 }
 
-/// Returns the binding of a view in plain sets with arrays for `views`; `None` if the sets have no array for its kind.
+/// Returns the binding of a view in plain sets with arrays for `views`. Returns `None` if the sets have no array for
+/// its kind.
 pub(super) fn binding_of(descriptor_type: vk::DescriptorType, kind: Kind, views: PlainViews) -> Option<u32> {
     let is_stored =
         [vk::DescriptorType::STORAGE_IMAGE, vk::DescriptorType::STORAGE_TEXEL_BUFFER].contains(&descriptor_type);

@@ -14,8 +14,8 @@
 //!   later binds do not contain it.
 //!
 //! A set has an array for each kind of view ([`super::kinds`]). Empty elements are written with null descriptors if the
-//! device has them. Otherwise, if arrays may be partially bound, empty elements stay unwritten. Otherwise they are
-//! written with the descriptor of another slot in the same array, or with a placeholder.
+//! device has them (not for samplers). Otherwise, if arrays may be partially bound, empty elements stay unwritten.
+//! Otherwise they are written with the descriptor of another slot in the same array, or with a placeholder.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ struct Versions {
 
 struct Version {
     set: vk::DescriptorSet,
-    /// Number of command buffers that have bound this version and are not yet complete.
+    /// Number of binds of this version that have not been unbound yet.
     users: u32,
     /// Objects of the descriptors in the set, kept alive.
     _shown: Vec<Arc<Owned>>,
@@ -107,7 +107,7 @@ impl PlainHeap {
         self.layout
     }
 
-    /// Notes that a slot was written. The next bind then uses another set.
+    /// Notes that a slot was written. The next bind then creates a version.
     pub(super) fn touch(&self) {
         let mut versions = self.versions.lock();
         versions.dirty = true;
@@ -117,7 +117,7 @@ impl PlainHeap {
         drop(unused);
     }
 
-    /// Returns a set with the current content of the slots, for one command buffer.
+    /// Returns a set with the current content of the slots, and adds a user to its version.
     ///
     /// # Safety
     /// The resources of the slots are alive.

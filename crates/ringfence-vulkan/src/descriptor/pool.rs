@@ -1,7 +1,7 @@
 //! Descriptor sets of one layout, from pools that do not fragment.
 //!
 //! ```text
-//!   pool of 8 sets of the layout: all allocated when the pool is created, never freed one by one
+//!   pool of 8 sets of the layout (first pool: 1), all allocated when the pool is created, never freed one by one
 //!   free ──take──▶ in use ──its sync points passed──▶ free
 //! ```
 //!

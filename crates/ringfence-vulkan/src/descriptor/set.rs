@@ -70,10 +70,11 @@ impl SetHeap {
         unsafe { write_run(device.raw(), array, slot, &[real.shown]) };
     }
 
-    /// Writes a null descriptor to the slot if the device has null descriptors. Otherwise does nothing.
+    /// Writes a null descriptor to the slot if the device has null descriptors. Otherwise, and for samplers, does
+    /// nothing.
     ///
     /// # Safety
-    /// The rules of [`SetHeap::write`].
+    /// The slot may be written, and no other thread accesses the set.
     pub(super) unsafe fn clear(&self, device: &Device, slot: u32, binding: u32) {
         let descriptor_type = types::type_of(self.kind, binding);
         if !device.0.descriptors.has(Features::NULL_DESCRIPTOR) || descriptor_type == vk::DescriptorType::SAMPLER {

@@ -56,7 +56,8 @@ impl Slots {
         std::mem::replace(&mut self.held[at], shown)
     }
 
-    /// Clears one slot that refers to `resource` and returns its previous content; `None` if no slot refers to it.
+    /// Clears one slot that refers to `resource` and returns its previous content. Returns `None` if no slot refers to
+    /// `resource`.
     pub(super) fn take_showing(&mut self, resource: Resource) -> Option<Slot> {
         let at = *self.index.as_ref()?.first.get(&resource)?;
         Some(self.put(at as usize, Slot::default()))

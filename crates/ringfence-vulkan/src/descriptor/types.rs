@@ -25,7 +25,7 @@ pub(super) fn bindings(kind: HeapKind, types: ViewTypes) -> impl Iterator<Item =
     resources.map(|(binding, (_, descriptor_type))| (binding, descriptor_type)).chain(samplers)
 }
 
-/// Returns the binding of a descriptor type; `None` if heaps do not support the type.
+/// Returns the binding of a descriptor type. Returns `None` if heaps do not support the type.
 pub(super) fn binding_of(descriptor_type: vk::DescriptorType) -> Option<u32> {
     if descriptor_type == vk::DescriptorType::SAMPLER {
         return Some(0);

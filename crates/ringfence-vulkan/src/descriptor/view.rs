@@ -60,7 +60,7 @@ pub enum View {
     Sampler(vk::SamplerCreateInfo<'static>),
 }
 
-/// Driver object that one or more slots own. It is destroyed when the last reference is dropped.
+/// Driver object that one or more slots, and plain sets, own. It is destroyed when the last reference is dropped.
 pub struct Owned {
     device: Device,
     object: Object,
@@ -99,7 +99,7 @@ pub(super) struct Real {
     pub(super) descriptor_type: vk::DescriptorType,
     pub(super) shown: Shown,
     object: Option<Arc<Owned>>,
-    /// Buffer or image of the view; `None` for samplers.
+    /// Buffer or image of the view, or `None` for samplers.
     resource: Option<Resource>,
 }
 
@@ -125,12 +125,12 @@ pub(super) enum Shown {
 /// Content of a slot.
 #[derive(Clone, Default)]
 pub(super) struct Slot {
-    /// The binding of the view's type; `None` if the slot is empty.
+    /// The binding of the view's type, or `None` if the slot is empty.
     pub(super) binding: Option<u32>,
     /// Content of the descriptor.
     pub(super) shown: Option<Shown>,
     pub(super) object: Option<Arc<Owned>>,
-    /// Buffer or image of the view; `None` for samplers and empty slots.
+    /// Buffer or image of the view, or `None` for samplers and empty slots.
     pub(super) resource: Option<Resource>,
 }
 
@@ -330,8 +330,8 @@ fn texture(device: &Device, image: vk::Image, desc: &TextureDesc, view: &Texture
     })
 }
 
-/// A usage that views of another format than the image's are created with: their format need not support the other usages
-/// of the image.
+/// Usage of a view that has another format than its image. The format of the view need not support the other usages of
+/// the image.
 struct ViewUsage(vk::ImageViewUsageCreateInfo<'static>);
 
 // SAFETY: the structure is constant, and its pointer to further structures is null.
@@ -348,7 +348,7 @@ impl ViewUsage {
     }
 }
 
-/// Returns a structure that outlives every view.
+/// Returns the usage of a kind of view, as a structure that outlives every view.
 fn usage_of(kind: TextureViewKind) -> &'static vk::ImageViewUsageCreateInfo<'static> {
     static SAMPLED: ViewUsage = ViewUsage::new(vk::ImageUsageFlags::SAMPLED);
     static STORAGE: ViewUsage = ViewUsage::new(vk::ImageUsageFlags::STORAGE);
@@ -362,7 +362,7 @@ fn usage_of(kind: TextureViewKind) -> &'static vk::ImageViewUsageCreateInfo<'sta
     }
 }
 
-/// Refuses a view in another format than the image's, if the device does not support this kind of view of the format.
+/// Refuses the format of a view if the device does not support this kind of view for the format.
 fn check_view_format(device: &Device, format: Format, kind: TextureViewKind) -> Result<(), DeviceError> {
     let (needed, refused) = match kind {
         TextureViewKind::Sampled => (vk::FormatFeatureFlags::SAMPLED_IMAGE, "sampled views of this format"),
@@ -378,7 +378,8 @@ fn check_view_format(device: &Device, format: Format, kind: TextureViewKind) -> 
     Err(DeviceError::unsupported(refused).with(Numbers::Given(formats::format(format).as_raw() as u32 as u64)))
 }
 
-/// Returns the sources of the channels. Without `VK_KHR_maintenance5`, one is undefined in views of depth and stencil.
+/// Returns the sources of the channels. Without `VK_KHR_maintenance5`, a channel of one is undefined in views of depth
+/// and stencil.
 fn components(desc: &TextureDesc, view: &TextureView) -> Result<vk::ComponentMapping, DeviceError> {
     if desc.format.is_depth_stencil() && view.swizzle.contains(&Component::One) {
         return Err(DeviceError::unsupported("a view of depth or stencil with a channel of one"));

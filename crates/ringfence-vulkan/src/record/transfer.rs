@@ -19,7 +19,7 @@ use ringfence_hal::transfer::{
 };
 use ringfence_hal::{DeviceError, Format, TexelFormat, TextureAspect, TextureDesc, TextureUsage};
 
-/// A feature of a format, and the refusal of a blit that needs it.
+/// Features of a format that a blit needs, with the error text if the format lacks one.
 const BLIT_FEATURES: [(vk::FormatFeatureFlags, &str); 3] = [
     (vk::FormatFeatureFlags::BLIT_SRC, "blits from this format (the format lacks BLIT_SRC)"),
     (vk::FormatFeatureFlags::BLIT_DST, "blits to this format (the format lacks BLIT_DST)"),

@@ -233,16 +233,16 @@ fn grow(feed: &mut Feed<'_>, algorithm: Algorithm) -> u64 {
 /// Drives [`Blocks`](crate::blocks::Blocks) over [`Tlsf`].
 ///
 /// # Panics
-/// If two ranges overlap, or a range is lost.
+/// If two ranges overlap, a range is lost, or a second free succeeds.
 #[must_use]
 pub fn blocks(data: &[u8]) -> u64 {
     grow(&mut Feed::new(data), Algorithm::Tlsf)
 }
 
-/// Drives a [`VirtualAllocator`](crate::algorithm::VirtualAllocator) with every algorithm.
+/// Drives a [`VirtualAllocator`](crate::algorithm::VirtualAllocator) with an algorithm that `data` selects.
 ///
 /// # Panics
-/// If two ranges overlap, or a range is lost.
+/// If two ranges overlap, a range is lost, or a second free succeeds.
 #[must_use]
 pub fn virtual_allocator(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);

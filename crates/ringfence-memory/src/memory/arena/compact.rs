@@ -1,15 +1,16 @@
-//! The interface of an arena for defragmentation: the state of its blocks, the ranges that may be moved, and new places
-//! for them. Every call takes the arena's lock once, and makes no driver call under it. A reserved range is allocated
-//! like any other, and belongs to the planned move.
+//! The interface of an arena for defragmentation: the state of its blocks, the ranges that may be moved, and new ranges
+//! for them. Every call takes the arena's lock at most once, and makes no driver call under it. A reserved range is
+//! allocated like any other, and belongs to the planned move.
 //!
 //! | call | under the lock |
 //! |---|---|
 //! | `facts` | O(blocks) |
-//! | `collect` | O(ranges of the block that have a name, user data or a ticket) |
-//! | `destinations` | O(blocks) |
-//! | `reserve_elsewhere` | O(log blocks) for each move, and O(log blocks) for each refusal of a block (few in a pass) |
-//! | `reserve_below` | O(1) for each move |
-//! | the others | O(1), and the removal of a block |
+//! | `collect` | O(ranges of the block that have a record) |
+//! | `destinations` | O(blocks); O(blocks log blocks) after it |
+//! | `reserve_elsewhere` | O(log blocks) for each move and for each refusal; a block refuses at most 9 requests in a pass |
+//! | `reserve_below` | O(log blocks) for each move |
+//! | `take_block` | the removal of a block |
+//! | the others | O(1) |
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -75,7 +76,8 @@ pub(crate) struct Reserved<D: Device> {
     pub(crate) allocation: BlockAllocation,
 }
 
-/// The blocks that ranges can be moved into: their state at the beginning of a pass, updated by its reservations.
+/// The blocks that ranges can be moved into: their state at the beginning of a pass, updated by the pass's
+/// reservations.
 pub(crate) struct Destinations {
     tree: FitTree,
     /// By leaf.
@@ -85,11 +87,12 @@ pub(crate) struct Destinations {
     leaves: HashMap<BlockId, usize>,
 }
 
-/// Number of refusals after which a pass does not try a block again, so that it need not try all for every range.
+/// Number of refusals of a block in a pass after which the next refusal excludes the block. So a pass does not try all
+/// blocks for every range.
 const REFUSALS_MAX: u8 = 8;
 
 impl Destinations {
-    /// Sets the size of the largest free range of a block, in bytes; 0 excludes the block from now on.
+    /// Sets the size of the largest free range of a block, in bytes. If it is 0, no range is moved into the block.
     pub(crate) fn admit(&mut self, block: BlockId, largest_free: u64) {
         if let Some(leaf) = self.leaves.get(&block) {
             self.tree.set(*leaf, largest_free);
@@ -105,7 +108,7 @@ pub(crate) trait Compact<D: Device> {
 
     fn moves_inside(&self) -> bool;
 
-    /// Returns `true` if the algorithm gives the order of ranges a meaning, so ranges must not be moved.
+    /// Returns `true` if the order of ranges has a meaning in the algorithm. Ranges must then not be moved.
     fn is_ordered(&self) -> bool;
 
     /// Collects the ranges of a block that may be moved. Returns the number of ranges that will stay in the block.
@@ -129,7 +132,7 @@ pub(crate) trait Compact<D: Device> {
     /// reached. Removes tried tickets from the queue.
     fn reserve_below(&self, queue: &mut Vec<Arc<Ticket>>, limits: &mut PassLimits, into: &mut Vec<Reserved<D>>);
 
-    /// Creates a ticket for the reserved range, which replaces the range of `ticket` from now on.
+    /// Creates a ticket for the reserved range `allocation`, which from now on replaces the range of `ticket`.
     fn renew(&self, ticket: &Ticket, allocation: BlockAllocation) -> Arc<Ticket>;
 
     fn is_live(&self, allocation: &BlockAllocation) -> bool;
@@ -277,8 +280,8 @@ impl<D: Device, A: Cutter> State<D, A> {
             let leaf = destinations.tree.first(size)?;
             let id = destinations.blocks[leaf];
             let granted = self.blocks.allocate_in(id, size, alignment);
-            // A refused block has no aligned range of this size, or not any more: it gets no further request of this
-            // size.
+            // The block has no aligned free range of this size (perhaps another thread has allocated it since), so the
+            // block gets no further request of this size.
             let left = match granted {
                 Ok(_) => self.blocks.get(id).map_or(0, |(_, ranges)| ranges.largest_free()),
                 Err(_) if destinations.refusals[leaf] == REFUSALS_MAX => 0,
@@ -294,7 +297,7 @@ impl<D: Device, A: Cutter> State<D, A> {
         }
     }
 
-    /// Counts the new range, and records it with the name and user data of the old one.
+    /// Counts the new range, and records it with the name, user data and flags of the old one.
     fn reserved(&mut self, ticket: Arc<Ticket>, allocation: BlockAllocation) -> Reserved<D> {
         let from = self.blocks.get(ticket.allocation().block()).map(|(block, _)| block);
         let info = from.and_then(|block| block.infos.get(&ticket.allocation().range().slot()));

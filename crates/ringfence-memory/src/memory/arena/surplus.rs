@@ -20,8 +20,9 @@ struct Surplus {
 }
 
 impl<D: Device, A: Cutter, O> Arena<D, A, O> {
-    /// Takes out an empty block that is above the limit or has been empty for longer than its grace, for the caller to
-    /// free. Blocks for announced bytes are kept, and their grace begins only after that.
+    /// Takes out an empty block for the caller to free, if the empty blocks exceed their limit or the block has been
+    /// empty for longer than its grace. If bytes are announced, returns `None` until the empty blocks exceed these
+    /// bytes by the maximum size of a block.
     pub(crate) fn take_surplus(&self, tick: u64) -> Option<Memory<D>> {
         let mut state = self.has_empty(tick).then(|| self.state.lock())?;
         let Surplus { block, above_limit_bytes } = state.surplus(tick, &self.desc)?;
@@ -60,8 +61,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         std::iter::from_fn(|| self.slots.take_empty()).map(|chunk| self.free_chunk(chunk)).count() > 0
     }
 
-    /// Takes out an empty block for the caller to free, even if its grace is not over. Keeps blocks for the announced
-    /// bytes if `spares_announced`, and otherwise cancels all announcements.
+    /// Takes out an empty block for the caller to free, even if its grace is not over. If `spares_announced`, keeps
+    /// blocks for the announced bytes; otherwise, cancels all announcements.
     pub(crate) fn take_empty(&self, spares_announced: bool) -> Option<Memory<D>> {
         self.free_empty_chunks();
         let mut state = self.state.lock();
@@ -76,7 +77,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Some(state.count_removed(block))
     }
 
-    /// Returns the total size, in bytes, of the empty blocks that a trim would free if it left `kept` blocks.
+    /// Returns the total size, in bytes, of the empty blocks that a trim would free if the arena keeps at least `kept`
+    /// blocks.
     pub(crate) fn empty_bytes(&self, kept: usize) -> u64 {
         self.free_empty_chunks();
         let state = self.state.lock();

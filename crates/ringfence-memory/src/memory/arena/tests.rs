@@ -1,4 +1,4 @@
-//! Locks: allocations do not wait for those of the arenas. Classes: some share an arena.
+//! Locks: slots are allocated without the locks of the arenas. Classes: some share an arena.
 
 use std::collections::HashMap;
 use std::sync::mpsc::channel;
