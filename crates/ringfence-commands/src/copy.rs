@@ -8,7 +8,7 @@ use ringfence_upload::CopyTarget;
 use smallvec::SmallVec;
 
 use crate::CommandError;
-use crate::device::record::{TexelRead, TexelRegion, TextureParts, TextureTarget};
+use crate::device::record::{ROW_BYTES_MAX, TexelRead, TexelRegion, TextureParts, TextureTarget};
 use crate::device::transfer::{TexelAlignment, TextureBoxCopy, TransferSupport};
 use crate::owned::{Access, Checked, check_aligned};
 
@@ -179,6 +179,9 @@ fn check_layout(
     check_aligned("a row pitch", row_bytes, alignment.row)?;
     if row_bytes < needed {
         return Err(CommandError::Pitch { what: "a row pitch", given: row_bytes, needed });
+    }
+    if row_bytes > ROW_BYTES_MAX {
+        return Err(CommandError::LargePitch { given: row_bytes, max: ROW_BYTES_MAX });
     }
     let rows = (down * u64::from(region.depth)).saturating_sub(1);
     let layer = row_bytes.saturating_mul(rows).saturating_add(needed);

@@ -99,6 +99,14 @@ pub enum CommandError {
         /// The smallest value, in bytes.
         needed: u64,
     },
+    /// A row of texels in a buffer is longer than both APIs allow.
+    #[error("a row pitch of {given} bytes is too large: at most {max} bytes are possible")]
+    LargePitch {
+        /// The row pitch, in bytes.
+        given: u64,
+        /// The largest row pitch, in bytes.
+        max: u64,
+    },
     /// Source and destination are ranges of the same driver's buffer. Two small buffers or meshes can share one.
     #[error(
         "a copy of {size} bytes within one driver's buffer, which has one state at a time: copy through another one"

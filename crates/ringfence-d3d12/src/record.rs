@@ -286,7 +286,7 @@ impl CopyRecorder<'_> {
             Width: whole_blocks(region.width, across),
             Height: whole_blocks(region.height, down),
             Depth: region.depth,
-            // The row pitch fits into 32 bits: a row has at most 16,384 texels of 16 bytes.
+            // At most `ROW_BYTES_MAX`, as the caller of the recorder promises.
             RowPitch: region.row_bytes as u32,
         };
         let placed = D3D12_PLACED_SUBRESOURCE_FOOTPRINT { Offset: region.buffer_offset, Footprint: footprint };

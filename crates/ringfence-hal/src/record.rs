@@ -27,13 +27,17 @@ pub struct CopyRegion {
     pub size: u64,
 }
 
+/// Maximum distance between rows of blocks in a buffer, in bytes: Direct3D 12 has 32 bits for it.
+pub const ROW_BYTES_MAX: u64 = u32::MAX as u64;
+
 /// A box of texels in one mip level of one array layer of a texture, and its location in a buffer. In the buffer,
 /// consecutive rows of blocks are `row_bytes` apart, and the depth slices follow each other without a gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TexelRegion {
     /// Offset in the buffer, in bytes.
     pub buffer_offset: u64,
-    /// Distance between rows of blocks in the buffer, in bytes; a multiple of the bytes of a block.
+    /// Distance between rows of blocks in the buffer, in bytes; a multiple of the bytes of a block, at most
+    /// [`ROW_BYTES_MAX`].
     pub row_bytes: u64,
     /// Layout of the texels in the buffer. The format must have the aspect `aspect`.
     pub format: TexelFormat,

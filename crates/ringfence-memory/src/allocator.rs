@@ -253,8 +253,8 @@ impl<D: Device> Allocator<D> {
     ///
     /// Objects that the device is done with are released first. The call waits for dropped frames at most one second,
     /// because the value of a frame that was not submitted is never signalled. With a timeout of zero, the call does
-    /// not wait. With [`Duration::MAX`], it waits for submissions without limit, and for dropped frames not at all.
-    /// After a device loss, it destroys everything at once.
+    /// not wait. With [`Duration::MAX`], it waits for submissions without limit. After a device loss, it destroys
+    /// everything at once.
     ///
     /// # Errors
     /// A frame is open, or was dropped and is not complete; the timeout has passed; or the driver failed, other than by

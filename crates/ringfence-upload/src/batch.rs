@@ -23,13 +23,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use nohash_hasher::IntMap;
 use smallvec::SmallVec;
 
 use super::copy_target::CopyTarget;
 use super::error::{BatchError, TransferError, UploadError};
 use super::pending_copies::PendingCopies;
 use super::whole_texture::{self, ChainOrder};
-use super::{Frames, Staged, Texels, UploadRing};
+use super::{Frames, Staged, Texels, UploadRing, segment};
 use crate::device::record::{CopyRegion, Record, TexelRegion, TextureParts, TextureTarget};
 use crate::device::{Device, RawBuffer, RawTexture, TexelBox, TexelError, check_texels};
 use ringfence_memory::extend::{OpenFrame, Shared};
@@ -61,6 +62,8 @@ pub struct UploadBatch<D: Device> {
     copies: Vec<Copy>,
     texels: Vec<TexelCopy<RawTexture<D>>>,
     textures: Vec<TextureTarget<RawTexture<D>>>,
+    /// Indices in `textures`, by [`part_key`].
+    known_parts: IntMap<u64, u32>,
     /// The merged regions, valid if `merged` is set.
     regions: Vec<CopyRegion>,
     groups: Vec<Group>,
@@ -185,6 +188,7 @@ impl<D: Device> UploadBatch<D> {
             sources: Vec::new(),
             targets: Vec::new(),
             known: HashMap::new(),
+            known_parts: IntMap::default(),
             copies: Vec::new(),
             texels: Vec::new(),
             textures: Vec::new(),
@@ -310,12 +314,16 @@ impl<D: Device> UploadBatch<D> {
         let discard = discard || wanted.is_whole(&parts);
         // No step below fails.
         let (texture, source) = (to.object(), source.unwrap_or_else(|| self.add_source(&from.bytes)));
+        let hash = segment::place_hash(to);
         for index in 0..layers {
             let buffer_offset = from.bytes.offset + u64::from(index) * slice_bytes;
             let layer = layer + index;
             let region =
                 TexelRegion { buffer_offset, row_bytes, format, aspect, mip, layer, x, y, z, width, height, depth };
-            self.take_over(TextureTarget { texture: texture.clone(), mip, layer, aspects: parts.aspects, discard });
+            self.take_over(
+                TextureTarget { texture: texture.clone(), mip, layer, aspects: parts.aspects, discard },
+                hash,
+            );
             self.texels.push(TexelCopy { source, texture: texture.clone(), region });
         }
         self.arrivals.add(to, from.bytes.frames.points(owner), false);
@@ -362,13 +370,14 @@ impl<D: Device> UploadBatch<D> {
         staged.iter().try_for_each(|(texels, target)| Ok(self.copy_texels(texels, to, *target)?))
     }
 
-    /// Adds a mip level of a layer to the list of destinations, unless it is listed.
-    fn take_over(&mut self, target: TextureTarget<RawTexture<D>>) {
-        let is_it = |held: &TextureTarget<_>| {
-            held.texture == target.texture && (held.mip, held.layer) == (target.mip, target.layer)
-        };
-        // Searches from the back, because the parts of a texture are adjacent in the list.
-        if !self.textures.iter().rev().any(is_it) {
+    /// Adds a mip level of a layer to the list of destinations, unless it is listed. `hash` is the [`place_hash`] of the
+    /// texture. O(1) expected; O(destinations) if textures share memory.
+    fn take_over(&mut self, target: TextureTarget<RawTexture<D>>, hash: u32) {
+        let (mip, layer) = (target.mip, target.layer);
+        let is_it = |held: &TextureTarget<_>| held.texture == target.texture && (held.mip, held.layer) == (mip, layer);
+        let index = self.textures.len() as u32;
+        let first = *self.known_parts.entry(part_key(hash, mip, layer)).or_insert(index);
+        if first == index || !(is_it(&self.textures[first as usize]) || self.textures.iter().any(is_it)) {
             self.textures.push(target);
         }
     }
@@ -561,6 +570,7 @@ impl<D: Device> UploadBatch<D> {
         self.sources.clear();
         self.targets.clear();
         self.known.clear();
+        self.known_parts.clear();
         self.copies.clear();
         self.texels.clear();
         self.textures.clear();
@@ -645,6 +655,11 @@ impl<D: Device> UploadBatch<D> {
 }
 
 /// Appends a copy to the regions. If it is adjacent to the last region in both buffers, extends that region instead.
+/// Returns a key of a mip level of a layer. Different parts may have the same key.
+fn part_key(hash: u32, mip: u32, layer: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(layer << 5 | mip)
+}
+
 fn append(groups: &mut Vec<Group>, regions: &mut Vec<CopyRegion>, copy: &Copy) {
     let Copy { target, source, region } = *copy;
     if let Some(group) = groups.last_mut()
@@ -672,6 +687,7 @@ impl<D: Device> Clone for UploadBatch<D> {
             sources: self.sources.clone(),
             targets: self.targets.clone(),
             known: self.known.clone(),
+            known_parts: self.known_parts.clone(),
             copies: self.copies.clone(),
             texels: self.texels.clone(),
             textures: self.textures.clone(),

@@ -11,7 +11,7 @@ use crate::device::{BufferDesc, BufferUsage, Buffers, Create, Device};
 use ringfence_lockfree::pin::Released;
 use ringfence_memory::extend::{create_buffer_at, shared_alignment};
 use ringfence_memory::memory::Location;
-use ringfence_memory::{AllocationDesc, Allocator, Buffer, Error};
+use ringfence_memory::{AllocationDesc, Allocator, Buffer, Error, Resource, ResourceKind};
 
 /// Creates a buffer that the library divides into parts. Its alignment suits each part, for every usage. The last
 /// argument is the name of the buffer, and the line of the program that reports give as its origin.
@@ -29,10 +29,10 @@ pub(super) fn divided_buffer<D: Device>(
     create_buffer_at(memory, &info, AllocationDesc { name, location, alignment, ..Default::default() }, at)
 }
 
-/// Returns a hash of the memory that a buffer is bound to. Two buffers may have the same hash. Never 0.
-pub(super) fn place_hash<D: Device>(buffer: &Buffer<D>) -> u32 {
-    let memory = std::ptr::from_ref(buffer.memory()) as u64;
-    let mixed = (memory ^ buffer.offset().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+/// Returns a hash of the memory that a resource is bound to. Two resources may have the same hash. Never 0.
+pub(super) fn place_hash<D: Create<K> + Device, K: ResourceKind>(resource: &Resource<D, K>) -> u32 {
+    let memory = std::ptr::from_ref(resource.memory()) as u64;
+    let mixed = (memory ^ resource.offset().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as u32 | 1
 }
 

@@ -19,6 +19,7 @@ use std::mem::MaybeUninit;
 
 use super::fill::copy;
 use super::{BatchError, Staged, StagedRange, UploadError};
+use crate::device::record::ROW_BYTES_MAX;
 use crate::device::{Capabilities, Device, TexelBox, TexelFormat, TextureAspect, common_alignment};
 
 /// A box of texels of one aspect, in one or several layers. The bytes are in the caller's memory, or [`Staged`] in a
@@ -128,7 +129,8 @@ impl<D: Device> Texels<Staged<D>> {
         let slice_needed = if depth > 1 { row_bytes.checked_mul(rows) } else { layer }.unwrap_or(u64::MAX);
         let is_sliced = depth == 1 || slice_bytes == slice_needed;
         let is_layered = layers == 1 || layer.is_some_and(|layer| slice_bytes >= layer);
-        if row_bytes < row_needed || !row_bytes.is_multiple_of(block_bytes) || !is_sliced || !is_layered {
+        let is_row = (row_needed..=ROW_BYTES_MAX).contains(&row_bytes) && row_bytes.is_multiple_of(block_bytes);
+        if !is_row || !is_sliced || !is_layered {
             return Err(BatchError::TexelPitch { row_bytes, slice_bytes, block_bytes, row_needed, slice_needed });
         }
         let needed = layer.and_then(|layer| end(u64::from(layers), slice_bytes, layer)).unwrap_or(u64::MAX);

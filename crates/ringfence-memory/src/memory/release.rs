@@ -728,11 +728,10 @@ impl LastWait {
         Self { started, deadline: started.checked_add(timeout) }
     }
 
-    /// Returns the wait with a deadline at most `longest` from now. Returns a wait without a deadline unchanged.
+    /// Returns the wait with a deadline at most `longest` from now.
     fn at_most(&self, longest: Duration) -> Self {
-        let earliest =
-            |deadline: Instant| Instant::now().checked_add(longest).map_or(deadline, |end| end.min(deadline));
-        Self { started: self.started, deadline: self.deadline.map(earliest) }
+        let end = Instant::now().checked_add(longest);
+        Self { started: self.started, deadline: self.deadline.into_iter().chain(end).min() }
     }
 
     fn is_over(&self) -> bool {

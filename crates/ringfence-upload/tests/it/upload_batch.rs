@@ -1,7 +1,9 @@
 //! Copies that a batch rejects: the error has the numbers, and the batch does not change.
 
 use ringfence::debugging::{DebugDesc, Finding};
-use ringfence::device::{BufferDesc, BufferUsage, Dimension, Format, TextureDesc, TextureUsage};
+use ringfence::device::{
+    BufferDesc, BufferUsage, Dimension, Format, Requirements, ResourceClass, TextureDesc, TextureUsage,
+};
 use ringfence::sim::{Command, Device};
 use ringfence::upload::{
     BatchError, ConstantsDesc, Staged, SubmitError, TexelTarget, Texels, TransferQueue, UploadDesc,
@@ -62,6 +64,13 @@ fn texels_beyond_what_is_staged_are_refused_before_any_layer_is_added() {
         |texels| texels.row_bytes += 1,
         |texels| texels.row_bytes = u64::MAX / 4 * 4,
     ];
+    // The rows of a Direct3D 12 copy have a pitch of 32 bits, which one row may have too.
+    let row = ring.write_texels(&frame, &Texels::new(4, 1, 4, &[1; 16])).expect("there is room");
+    let huge = Texels { row_bytes: 1 << 32, ..row.clone() };
+    let refused = batch.copy_texels(&huge, &layered, at);
+    assert!(matches!(refused, Err(BatchError::TexelPitch { row_bytes: 0x1_0000_0000, .. })), "{refused:?}");
+    batch.copy_texels(&Texels { row_bytes: (1 << 32) - 4, ..row }, &layered, at).expect("the largest pitch");
+    batch.clear();
     for change in closer {
         let mut changed = staged.clone();
         change(&mut changed);
@@ -75,6 +84,50 @@ fn texels_beyond_what_is_staged_are_refused_before_any_layer_is_added() {
     let refused = batch.copy_texels(&Texels { layers: 3, ..staged.clone() }, &layered, at);
     assert!(matches!(refused, Err(BatchError::TexelSize { layers: 3, .. })), "{refused:?}");
     assert_eq!((batch.figures(), batch.targets().1.len()), (before, 2));
+    frame.discard();
+}
+
+/// A mip level of a layer is one destination, however many boxes of it are copied and in whatever order, also if other
+/// textures share its memory.
+#[test]
+fn each_part_of_a_texture_is_one_destination() {
+    let fixture = Fixture::new(FixtureDesc::default());
+    let ring = UploadRing::new(&fixture.memory, UploadDesc { capacity: 64 << 10, ..Default::default() }).expect("room");
+    let frame = fixture.timelines[0].begin();
+    let desc = TextureDesc { width: 8, height: 8, layers: 5, mips: 3, ..Default::default() };
+    let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
+    let needs = Requirements {
+        size: 1 << 16,
+        alignment: 1 << 16,
+        memory_type_bits: fixture.device.profile().texture_types,
+        class: ResourceClass::Texture,
+        prefers_dedicated: false,
+        requires_dedicated: false,
+    };
+    let mut shared = fixture.memory.allocate_mixed(needs, AllocationDesc::default()).expect("there is room");
+    let [first, second] =
+        [(); 2].map(|()| shared.create_aliasing_texture(&TextureDesc { usage, ..desc }, 0, "").expect("it fits"));
+    let texels = ring.write_texels(&frame, &Texels::new(1, 1, 4, &[1; 4])).expect("there is room");
+    let mut batch = UploadBatch::new();
+    for (x, order) in [(0, 1), (1, 7)] {
+        for step in 0..15_u32 {
+            let part = step * order % 15;
+            let at = TexelTarget { x, mip: part % 3, layer: part / 3, ..Default::default() };
+            let at = if at.mip == 2 { TexelTarget { y: x, ..at } } else { at };
+            for texture in [&first, &second] {
+                batch.copy_texels(&texels, texture, at).expect("inside");
+            }
+        }
+    }
+    assert_eq!((batch.figures().copy_count, batch.figures().target_count), (60, 30));
+    let mut seen: Vec<_> =
+        batch.targets().1.iter().map(|part| (part.texture == *first.object(), part.mip, part.layer)).collect();
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), 30);
+    batch.clear();
+    batch.copy_texels(&texels, &first, TexelTarget::default()).expect("inside");
+    assert_eq!(batch.figures().target_count, 1, "a cleared batch knows no part");
     frame.discard();
 }
 

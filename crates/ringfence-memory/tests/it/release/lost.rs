@@ -166,6 +166,27 @@ fn shutdown_does_not_wait_for_a_last_frame_that_failed_as_long_as_its_timeout_sa
     world.close();
 }
 
+/// Without a timeout, the shutdown still waits for a dropped frame that was submitted.
+#[test]
+fn shutdown_without_limit_waits_for_a_dropped_frame() {
+    let mut world = Program::new(8);
+    world.make();
+    let (from, to) = (*world.held[0].buffer.object(), *world.target(0).object());
+    world.device.run_until_idle();
+    let frame = world.timelines[0].begin();
+    // The queue has much to do before the frame: a few reads of the fence do not complete the frame.
+    let other = world.device.create_fence(0);
+    for value in 1..=200 {
+        world.device.submit(0, &[], Vec::new(), (other, value)).expect("the device is not lost");
+    }
+    let work = vec![Command::CopyBuffer { src: from, src_offset: 0, dst: to, dst_offset: 0, size: BYTES }];
+    world.device.submit(0, &[], work, (world.fences[0], frame.value())).expect("the device is not lost");
+    drop(frame);
+    world.held.clear();
+    world.memory.shutdown(Duration::MAX).expect("the device completes the frame during the wait");
+    world.close();
+}
+
 /// The queue is paused, so the allocator cannot see the end of the frame when it is dropped. It frees nothing that the
 /// frame uses.
 #[test]
