@@ -77,7 +77,7 @@ pub struct UploadDesc<'a> {
     /// less than the writes of the frames in flight, writes wait, grow the ring or fail, as `when_full` says.
     /// [`UploadRing::high_water`] reports the bytes that were needed.
     pub capacity: u64,
-    /// Usages of the buffer. Copies from the ring need [`BufferUsage::COPY_SRC`], which the default contains.
+    /// Usages of the buffer. [`BufferUsage::COPY_SRC`] is added.
     pub usage: BufferUsage,
     /// Behaviour of a write if the ring is full.
     pub when_full: WhenFull,

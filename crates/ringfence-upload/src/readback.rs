@@ -45,7 +45,7 @@ use ringfence_memory::{AccessError, Allocator, Error, Texture};
 pub struct ReadbackDesc<'a> {
     /// Capacity of the ring, in bytes: enough for all results that are in flight or not dropped yet.
     pub capacity: u64,
-    /// Usages of the buffer. Copies to the ring need [`BufferUsage::COPY_DST`], which the default contains.
+    /// Usages of the buffer. [`BufferUsage::COPY_DST`] is added.
     pub usage: BufferUsage,
     /// Behaviour of a reservation if the ring is full.
     pub when_full: WhenFull,
@@ -107,6 +107,7 @@ impl<D: Device> ReadbackRing<D> {
     #[track_caller]
     pub fn new(memory: &Allocator<D>, desc: ReadbackDesc<'_>) -> Result<Self, Error> {
         let ReadbackDesc { capacity, usage, when_full, name } = desc;
+        let usage = usage | BufferUsage::COPY_DST;
         let location = Location::Readback;
         let ring = UploadDesc { capacity, usage, when_full, location, page_bytes: 0, name };
         Ok(Self { state: RingState::new(memory, ring, false, None, panic::Location::caller())? })

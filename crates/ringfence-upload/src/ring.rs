@@ -12,7 +12,7 @@ use super::fill::{check_location, copy, fill, staged};
 use super::state::{Request, Reserved, RingState};
 use super::texels::{Layout, Texels};
 use super::{Frames, Staged, UploadDesc, UploadError, UploadWriter};
-use crate::device::Device;
+use crate::device::{BufferUsage, Device};
 use ringfence_memory::extend::Shared;
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::RingSnapshot;
@@ -35,6 +35,7 @@ impl<D: Device> UploadRing<D> {
     #[track_caller]
     pub fn new(memory: &Allocator<D>, desc: UploadDesc<'_>) -> Result<Self, Error> {
         check_location(desc.location)?;
+        let desc = UploadDesc { usage: desc.usage | BufferUsage::COPY_SRC, ..desc };
         Ok(Self { state: RingState::new(memory, desc, true, None, Location::caller())? })
     }
 

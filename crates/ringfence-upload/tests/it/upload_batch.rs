@@ -6,10 +6,11 @@ use ringfence::device::{
 };
 use ringfence::sim::{Command, Device};
 use ringfence::upload::{
-    BatchError, ConstantsDesc, Staged, SubmitError, TexelTarget, Texels, TransferQueue, UploadDesc,
+    BatchError, ConstantsDesc, ReadbackDesc, Staged, SubmitError, TexelTarget, Texels, TransferQueue, UploadDesc,
 };
 use ringfence::{
-    AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, Frame, Texture, UploadBatch, UploadRing,
+    AllocationDesc, Allocator, AllocatorDesc, Buffer, ConstantBuffers, Frame, ReadbackRing, Texture, UploadBatch,
+    UploadRing,
 };
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
@@ -85,6 +86,28 @@ fn texels_beyond_what_is_staged_are_refused_before_any_layer_is_added() {
     assert!(matches!(refused, Err(BatchError::TexelSize { layers: 3, .. })), "{refused:?}");
     assert_eq!((batch.figures(), batch.targets().1.len()), (before, 2));
     frame.discard();
+}
+
+/// A ring for constants is a source of copies too, and a readback ring is always a destination.
+#[test]
+fn rings_of_any_usage_can_be_copied() {
+    let fixture = Fixture::new(FixtureDesc::default());
+    let desc = UploadDesc { capacity: 4096, usage: BufferUsage::CONSTANT, ..Default::default() };
+    let ring = UploadRing::new(&fixture.memory, desc).expect("room");
+    let desc = ReadbackDesc { capacity: 4096, usage: BufferUsage::COPY_SRC, ..Default::default() };
+    let back = ReadbackRing::new(&fixture.memory, desc).expect("room");
+    let to = buffer(&fixture.memory);
+    let frame = fixture.timeline().begin();
+    let mut batch = UploadBatch::new();
+    batch.copy(&ring.write(&[7; 64], 4).expect("room"), &to, 0).expect("inside");
+    let mut commands = recorded(&mut batch).expect("open");
+    let result = back.reserve(&frame, 64, 4).expect("room");
+    let (src, dst, dst_offset) = (*to.object(), *result.buffer(), result.offset());
+    commands.push(Command::CopyBuffer { src, src_offset: 0, dst, dst_offset, size: 64 });
+    submit(&fixture, frame, commands);
+    assert!(fixture.device.run_until_idle());
+    assert_eq!(fixture.device.take_hazards(), []);
+    assert_eq!(result.to_vec().expect("complete"), [7; 64]);
 }
 
 /// A mip level of a layer is one destination, however many boxes of it are copied and in whatever order, also if other
