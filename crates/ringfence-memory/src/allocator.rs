@@ -248,7 +248,7 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Waits until all submissions are complete, at most for `timeout`. Then destroys the retired objects, frees the
-    /// empty blocks, removes the eviction callback (which may own the allocator), and reports leaks
+    /// empty blocks, removes the callbacks (which may own the allocator), and reports leaks
     /// ([`DebugDesc`](crate::DebugDesc)).
     ///
     /// Objects that the device is done with are released first. The call waits for dropped frames at most one second,
@@ -263,6 +263,7 @@ impl<D: Device> Allocator<D> {
     pub fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
         let reclaimed = self.shared.shutdown(timeout)?;
         self.budgets().set_eviction(None);
+        self.budgets().set_excess_callback(None);
         Ok(reclaimed)
     }
 

@@ -104,7 +104,9 @@ pub use shared::Shared;
 pub(crate) use shared::{CLASSES, Handle, memory_alignment};
 
 pub use recording::{Debug, Recording};
-pub use ringfence_decision::{AllocationDesc, AllocatorDesc, Budget, Dedicated, Evict, Location, Pressure, Tried};
+pub use ringfence_decision::{
+    AllocationDesc, AllocatorDesc, Budget, Dedicated, Evict, Location, OnExcess, Pressure, Tried,
+};
 pub(crate) use ringfence_lockfree::ticket::Ticket;
 pub use ringfence_trace::{
     BlockSnapshot, DescriptorSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, Statistics,

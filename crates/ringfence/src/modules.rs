@@ -11,8 +11,8 @@ pub mod memory {
     #[doc(inline)]
     pub use ringfence_memory::memory::{
         BlockSnapshot, Budget, Debug, DescriptorSnapshot, DriverCalls, Evict, HeapSnapshot, Maintenance, MemoryBudgets,
-        Plan, PlannedWay, Planner, Pressure, RangeSnapshot, RawObject, Reclaimed, Recording, Retirement, RingSnapshot,
-        ShutdownError, Snapshot, Statistics, Tried, TypeSnapshot, TypeStatistics, region,
+        OnExcess, Plan, PlannedWay, Planner, Pressure, RangeSnapshot, RawObject, Reclaimed, Recording, Retirement,
+        RingSnapshot, ShutdownError, Snapshot, Statistics, Tried, TypeSnapshot, TypeStatistics, region,
     };
     #[doc(inline)]
     pub use ringfence_memory::resource::{

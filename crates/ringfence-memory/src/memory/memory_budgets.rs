@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ringfence_decision::{AllocationDesc, Attempt, Budget, Error, Evict};
+use ringfence_decision::{AllocationDesc, Attempt, Budget, Error, Evict, OnExcess};
 
 use super::growth::Maintenance;
 use super::shared::Shared;
@@ -78,6 +78,20 @@ impl<D: Device> MemoryBudgets<'_, D> {
         let replaced = std::mem::replace(&mut *self.0.evict.write(), evict.map(Arc::from));
         // Its `Drop` is the program's code, so it runs with no lock held.
         drop(replaced);
+    }
+
+    /// Sets the callback for heaps whose usage exceeds their budget; `None` removes it. Another process uses memory, or
+    /// the driver has lowered the budget: the driver may move memory of this process to the host, which makes it slow.
+    /// The callback should lower quality settings, or ask a `Paging` or the program's streaming to hold less.
+    ///
+    /// [`Allocator::reclaim`](crate::Allocator::reclaim) calls it with the heap and its figures, on its own thread, with
+    /// no lock held: once if the usage exceeds the budget, and again if the budget falls further, or if the usage was
+    /// within the budget meanwhile. The callback may use the allocator. A callback that owns a clone of the allocator
+    /// keeps the allocator alive until it is removed: by `None`, or by a successful
+    /// [`Allocator::shutdown`](crate::Allocator::shutdown).
+    pub fn set_excess_callback(&self, callback: Option<Box<OnExcess>>) {
+        // The previous one is dropped here, with no lock held: its `Drop` is the program's code.
+        drop(self.0.excess.set(callback.map(Arc::from)));
     }
 
     /// Announces that the program will allocate `bytes` for resources of `class` with `desc`, for example before it

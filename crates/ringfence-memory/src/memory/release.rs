@@ -366,6 +366,9 @@ impl<D: Device> Shared<D> {
         let (reclaimed, visited) = self.reclaim_with(&mut scratch.passed, objects_max, is_short);
         drop(scratch);
         self.after_reclaim(visited);
+        if !is_short {
+            self.excess.look(&self.budgets);
+        }
         reclaimed
     }
 

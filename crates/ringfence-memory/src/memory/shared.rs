@@ -7,7 +7,9 @@ use ringfence_core::algorithm::Algorithm;
 use ringfence_core::blocks::BlocksDesc;
 use ringfence_core::range::Invalid;
 use ringfence_core::tlsf::Tlsf;
-use ringfence_decision::{AllocatorDesc, Budgets, Classes, Evict, TypeOrder, View, block_sizes, plain_types};
+use ringfence_decision::{
+    AllocatorDesc, Budgets, Classes, Evict, ExcessWatch, TypeOrder, View, block_sizes, plain_types,
+};
 use ringfence_lockfree::delivery::Losses;
 use ringfence_lockfree::recycled::Recycled;
 use ringfence_lockfree::slots::SLOT_BYTES_MAX;
@@ -57,6 +59,7 @@ pub struct Shared<D: Device> {
     pub(crate) budgets: Budgets,
     pub(crate) wake: Arc<Wake>,
     pub(crate) evict: SharedLock<Option<Arc<Evict>>>,
+    pub(crate) excess: ExcessWatch,
     pub(crate) desc: AllocatorDesc,
     pub(crate) releases: Releases<D>,
     pub(crate) recycled: RecycledItems<D>,
@@ -141,6 +144,7 @@ impl<D: Device> Shared<D> {
             budgets: Budgets::new(&device, &desc),
             wake,
             evict: SharedLock::new(None),
+            excess: ExcessWatch::new(device.capabilities().memory_heaps.len()),
             desc,
             device,
         }

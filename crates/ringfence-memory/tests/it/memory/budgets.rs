@@ -1,12 +1,12 @@
 //! Budgets, limits and the number of memory objects.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ringfence::algorithms::algorithm::Algorithm;
 use ringfence::device::fault::{Call, Rule};
 use ringfence::device::{DeviceError, MemoryHeap, MemoryProperties, TextureDesc, TextureUsage};
-use ringfence::memory::{Error, PoolDesc};
+use ringfence::memory::{Budget, Error, PoolDesc};
 use ringfence::placement::{Placement, PlacementDesc};
 use ringfence::sim::Profile;
 use ringfence::transient::{TransientDesc, TransientError};
@@ -422,5 +422,37 @@ fn a_budget_beyond_the_heap_counts_as_the_heap() {
     world.memory.reclaim();
     assert_eq!(world.memory.budgets().heap(0).budget_bytes, 64 * MIB);
     assert_eq!(world.memory.budgets().heap(0).headroom_bytes(), 64 * MIB);
+    world.finish();
+}
+
+/// The calls of the excess callback: for which heap and budget.
+#[test]
+fn a_heap_beyond_its_budget_is_reported_when_that_begins_and_when_it_gets_worse() {
+    let world = on_card(64 * MIB, 64 * MIB);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let (seen, memory) = (Arc::clone(&told), world.memory.clone());
+    world.memory.budgets().set_excess_callback(Some(Box::new(move |heap, budget: Budget| {
+        assert_eq!(memory.budgets().heap(heap), budget, "the callback may use the allocator");
+        seen.lock().expect("no panic").push((heap, budget.usage_bytes, budget.budget_bytes));
+    })));
+    let steps = |budgets: &[Option<u64>]| {
+        for budget in budgets {
+            world.device.set_budget(0, *budget);
+            world.memory.reclaim();
+        }
+        std::mem::take(&mut *told.lock().expect("no panic"))
+    };
+    assert_eq!(steps(&[Some(MIB), None, Some(2 * MIB)]), [], "nothing is used");
+    let buffer = world.buffer(16 * MIB, alone()).expect("there is room");
+    let used = world.memory.budgets().heap(0).usage_bytes;
+    assert_eq!(used, 16 * MIB);
+    assert_eq!(steps(&[Some(used), None, Some(used + 1)]), [], "the budget is enough");
+    // Beyond; no change; less; a little more; as little as before; less again.
+    let falling = [8, 8, 6, 7, 6, 5].map(|mib| Some(mib * MIB));
+    assert_eq!(steps(&falling), [8, 6, 5].map(|mib| (0, used, mib * MIB)));
+    assert_eq!(steps(&[None, Some(9 * MIB)]), [(0, used, 9 * MIB)], "it was within the budget meanwhile");
+    world.memory.budgets().set_excess_callback(None);
+    assert_eq!(steps(&[Some(MIB)]), [], "the callback is removed");
+    drop(buffer);
     world.finish();
 }

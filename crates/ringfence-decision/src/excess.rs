@@ -1,0 +1,67 @@
+//! Reports heaps whose usage exceeds their budget, because another process uses memory or the driver has lowered the
+//! budget.
+//!
+//! ```text
+//!   budget   ────────┐          ┌───────────────
+//!   usage    ────────┼──────────┼───────────────
+//!                    └────┐     │
+//!                         └─────┘
+//!   callback         ▲    ▲          once a reclaim, whenever the budget is lower than at the last call
+//! ```
+//!
+//! | operation | cost |
+//! |---|---|
+//! | [`ExcessWatch::look`] without a callback | one load |
+//! | [`ExcessWatch::look`] | O(heaps), and the callback |
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::budget::{Budget, Budgets};
+use crate::device::lock::Lock;
+
+/// The callback for heaps whose usage exceeds their budget: the index of the heap, and its figures.
+pub type OnExcess = dyn Fn(u32, Budget) + Send + Sync;
+
+/// The callback, and the budgets for which it was called.
+pub struct ExcessWatch {
+    callback: Lock<Option<Arc<OnExcess>>>,
+    is_set: AtomicBool,
+    /// The budget of each heap at the last call, in bytes; `u64::MAX` if the usage was within the budget since then.
+    told: Box<[AtomicU64]>,
+}
+
+impl ExcessWatch {
+    /// Creates a watch without a callback.
+    #[must_use]
+    pub fn new(heap_count: usize) -> Self {
+        let told = (0..heap_count).map(|_| AtomicU64::new(u64::MAX)).collect();
+        Self { callback: Lock::new(None), is_set: AtomicBool::new(false), told }
+    }
+
+    /// Sets the callback, and returns the previous one. Drop it with no lock held.
+    #[must_use]
+    pub fn set(&self, callback: Option<Arc<OnExcess>>) -> Option<Arc<OnExcess>> {
+        let mut held = self.callback.lock();
+        self.is_set.store(callback.is_some(), Ordering::Relaxed);
+        self.told.iter().for_each(|told| told.store(u64::MAX, Ordering::Relaxed));
+        std::mem::replace(&mut held, callback)
+    }
+
+    /// Calls the callback for each heap whose usage exceeds its budget, if the budget is lower than at the last call for
+    /// the heap, or if the usage was within the budget since then. Call it with no lock held.
+    pub fn look(&self, budgets: &Budgets) {
+        if !self.is_set.load(Ordering::Relaxed) {
+            return;
+        }
+        let Some(callback) = self.callback.lock().clone() else { return };
+        for (heap, told) in (0..).zip(&self.told) {
+            let budget = budgets.heap(heap);
+            if budget.usage_bytes <= budget.budget_bytes {
+                told.store(u64::MAX, Ordering::Relaxed);
+            } else if told.fetch_min(budget.budget_bytes, Ordering::Relaxed) > budget.budget_bytes {
+                callback(heap, budget);
+            }
+        }
+    }
+}
