@@ -90,7 +90,7 @@ impl PlanPage {
     /// Returns the rows ordered by their area on the chart (size × lifetime), the largest first.
     fn by_area(&self) -> Vec<&PlannedRow> {
         let mut rows: Vec<_> = self.rows.iter().collect();
-        let area = |row: &&PlannedRow| u128::from(row.size) * u128::from(row.upper - row.lower);
+        let area = |row: &&PlannedRow| u128::from(row.size) * u128::from(row.upper.saturating_sub(row.lower));
         rows.sort_by_key(|row| std::cmp::Reverse(area(row)));
         rows
     }
@@ -309,7 +309,7 @@ struct Scale {
 
 impl Scale {
     fn x(&self, time: u64) -> f64 {
-        WIDTH * (time - self.begin) as f64 / (self.end - self.begin) as f64
+        WIDTH * time.saturating_sub(self.begin) as f64 / (self.end - self.begin) as f64
     }
 
     /// Returns the labels of the byte scale, one at each quarter.

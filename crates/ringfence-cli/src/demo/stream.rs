@@ -142,7 +142,8 @@ impl<G: Gpu> Stream<G> {
         drop((things, staging, shading, targets, checker));
         memory.shutdown(PATIENCE)?;
         let statistics = memory.statistics();
-        let left = statistics.retired_count + statistics.total().range_count;
+        let total = statistics.total();
+        let left = statistics.retired_count + total.range_count + total.dedicated_count;
         drop((main, second, memory));
         gpu.wait_idle()?;
         if is_simulated::<G>() {

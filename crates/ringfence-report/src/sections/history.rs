@@ -1,7 +1,9 @@
 //! The history from a trace: usage by heap against the budget, fragmentation, lifetimes, and ranges in use at the end.
 
 use crate::chart::Unit;
-use crate::history::{DescriptorMoment, FramePlan, FramePlanRow, History, Lifetime, Moment, RingMoment, TransientRow};
+use crate::history::{
+    DescriptorMoment, FramePlan, FramePlanRow, HeapMoment, History, Lifetime, Moment, RingMoment, TransientRow,
+};
 use crate::plot::{Bar, Drawing, Look, Rectangle, Series, gantt, over_frames, rectangles};
 use crate::table::Table;
 use crate::units::{bytes, count, nanoseconds, plural};
@@ -31,8 +33,8 @@ pub(super) fn html(history: Option<&History>) -> String {
 /// Returns the charts of a history. `ringfence report --svg` writes them as files.
 pub(crate) fn drawings(history: &History) -> Vec<Drawing> {
     let frames: Vec<u64> = history.moments.iter().map(|moment| moment.frame).collect();
-    let heap_count = history.moments.first().map_or(0, |moment| moment.heaps.len());
-    let is_used = |heap: usize| history.moments.iter().any(|moment| moment.heaps[heap].reserved_bytes > 0);
+    let heap_count = history.moments.iter().map(|moment| moment.heaps.len()).max().unwrap_or(0);
+    let is_used = |heap: usize| history.moments.iter().any(|moment| heap_of(moment, heap).reserved_bytes > 0);
     let mut drawings: Vec<_> =
         (0..heap_count).filter(|heap| is_used(*heap)).map(|heap| of_heap(history, &frames, heap)).collect();
     drawings.push(fragmentation(history, &frames));
@@ -49,20 +51,25 @@ pub(crate) fn drawings(history: &History) -> Vec<Drawing> {
     drawings
 }
 
+/// Returns the figures of a heap. A damaged file can have moments with fewer heaps.
+fn heap_of(moment: &Moment, heap: usize) -> HeapMoment {
+    moment.heaps.get(heap).copied().unwrap_or_default()
+}
+
 fn of_heap(history: &History, frames: &[u64], heap: usize) -> Drawing {
-    let values = |value: fn(&crate::history::HeapMoment) -> Option<u64>| {
-        history.moments.iter().map(|moment| value(&moment.heaps[heap])).collect()
+    let values = |value: fn(&HeapMoment) -> Option<u64>| {
+        history.moments.iter().map(|moment| value(&heap_of(moment, heap))).collect()
     };
     let mut series = vec![
         Series { name: "used".into(), look: Look::Area, values: values(|heap| Some(heap.used_bytes)) },
         Series { name: "reserved".into(), look: Look::Line, values: values(|heap| Some(heap.reserved_bytes)) },
     ];
-    if history.moments.iter().any(|moment| moment.heaps[heap].away_bytes > 0) {
+    if history.moments.iter().any(|moment| heap_of(moment, heap).away_bytes > 0) {
         series.push(Series { name: "away".into(), look: Look::Dots, values: values(|heap| Some(heap.away_bytes)) });
     }
     // A budget of many times the used bytes would make all other lines flat, so only the title mentions it.
     let budget: Vec<Option<u64>> = values(|heap| heap.budget_bytes);
-    let reserved = history.moments.iter().map(|moment| moment.heaps[heap].reserved_bytes).max().unwrap_or(0);
+    let reserved = history.moments.iter().map(|moment| heap_of(moment, heap).reserved_bytes).max().unwrap_or(0);
     let least = budget.iter().flatten().min().copied();
     let mut title = format!("Heap {heap}: use against budget");
     match least {
@@ -225,8 +232,7 @@ fn moments(history: &History) -> String {
     const ROWS: usize = 100;
     let step = history.moments.len().div_ceil(ROWS).max(1);
     let row = |moment: &Moment| {
-        let sum =
-            |value: fn(&crate::history::HeapMoment) -> u64| moment.heaps.iter().map(value).fold(0, u64::saturating_add);
+        let sum = |value: fn(&HeapMoment) -> u64| moment.heaps.iter().map(value).fold(0, u64::saturating_add);
         vec![
             count(moment.frame),
             nanoseconds(moment.elapsed_ns),

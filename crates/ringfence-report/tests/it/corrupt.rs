@@ -5,6 +5,7 @@ use crate::made_up;
 
 use ringfence_report::{Figures, History, Report};
 use ringfence_trace::{Chunk, Event, Snapshot, Writer};
+use serde_json::Value;
 
 /// A small random number generator (xorshift).
 struct Dice(u64);
@@ -251,4 +252,84 @@ fn a_trace_of_events_that_cannot_be_makes_a_page_or_a_line_and_never_a_panic() {
         }
     }
     assert!(pages > 1000, "{pages} pages");
+}
+
+/// Changes one value of a report at a time: numbers become extreme, lists lose elements. Each report that is still read
+/// is drawn.
+#[test]
+fn a_report_with_any_one_value_changed_is_drawn_or_refused() {
+    let report = Report { history: Some(made_up::history(8, 4)), ..made_up::report(3, 5, 4) };
+    let whole = serde_json::to_value(&report).expect("a report");
+    let mut paths = Vec::new();
+    collect(&whole, &mut Vec::new(), &mut paths);
+    assert!(paths.len() > 200, "{} values", paths.len());
+    let mut drawn = 0;
+    for path in &paths {
+        for change in 0..4 {
+            let mut changed = whole.clone();
+            if !alter(&mut changed, path, change) {
+                continue;
+            }
+            let bytes = serde_json::to_vec(&changed).expect("text");
+            if let Ok(report) = Report::from_json(&bytes) {
+                let drawing = std::panic::catch_unwind(|| (report.to_html().len(), report.to_svgs().len()));
+                assert!(drawing.is_ok(), "{path:?}, change {change}");
+                drawn += 1;
+            }
+        }
+    }
+    assert!(drawn > 500, "{drawn} reports were drawn");
+}
+
+/// Adds the path of each number and each list that is not empty, of at most three elements of a list.
+fn collect(value: &Value, path: &mut Vec<Step>, paths: &mut Vec<Vec<Step>>) {
+    match value {
+        Value::Number(_) => paths.push(path.clone()),
+        Value::Array(list) => {
+            if !list.is_empty() {
+                paths.push(path.clone());
+            }
+            let middle = list.len() / 2;
+            for (at, value) in list.iter().enumerate().filter(|(at, _)| [0, middle, list.len() - 1].contains(at)) {
+                path.push(Step::At(at));
+                collect(value, path, paths);
+                path.pop();
+            }
+        }
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                path.push(Step::Field(name.clone()));
+                collect(value, path, paths);
+                path.pop();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A step from a value to a part of it.
+#[derive(Clone, Debug)]
+enum Step {
+    At(usize),
+    Field(String),
+}
+
+/// Changes the value at `path`. Returns `false` if the change does not apply to it.
+fn alter(value: &mut Value, path: &[Step], change: u32) -> bool {
+    let value = path.iter().fold(value, |value, step| match step {
+        Step::At(at) => &mut value[*at],
+        Step::Field(name) => &mut value[name.as_str()],
+    });
+    match (value, change) {
+        (Value::Array(list), 0) => list.clear(),
+        (Value::Array(list), 1) => _ = list.pop(),
+        (Value::Array(list), 2) => list.extend(list.clone()),
+        (Value::Array(list), _) => list.reverse(),
+        (value @ Value::Number(_), 0) => *value = 0.into(),
+        (value @ Value::Number(_), 1) => *value = u64::MAX.into(),
+        (value @ Value::Number(_), 2) => *value = u32::MAX.into(),
+        (Value::Number(_), _) => return false,
+        _ => return false,
+    }
+    true
 }
