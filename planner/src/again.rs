@@ -23,11 +23,12 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use ringfence_alias::Problem;
 
-/// Items that end above this share of the gap over the bound are placed earlier.
+/// Target of a round: the lower bound plus this share of the gap. Items that end above the target are placed earlier.
 const SHARE: f64 = 0.9;
-/// Runs that one round may visit.
+/// Maximum number of runs (see [`runs`]) that one round visits.
 const WORK_MAX: u64 = 1 << 31;
-/// Steps of a turn of repair, at least. A turn has a quarter of the number of items if that is more.
+/// Minimum number of steps of a turn of repair. For more than 80,000 items, a turn has a quarter of the number of
+/// items.
 const STEPS_MIN: u64 = 20_000;
 /// Weight of the previous gain in the moving average.
 const FADING: f64 = 0.7;
@@ -53,7 +54,7 @@ struct Way {
 }
 
 impl Way {
-    /// Returns the items in the present order, or `None` if the caller stopped it.
+    /// Returns the items in the present order, or `None` if the caller stopped planning.
     fn order(
         &mut self,
         problem: &Problem,
@@ -71,7 +72,7 @@ impl Way {
         if seed == 0 {
             return Some(order);
         }
-        // With another seed, the keys are scattered: searches side by side start with the same order.
+        // With a seed other than 0, the keys are scattered, because all workers start with the same order.
         self.keys.iter_mut().for_each(|key| *key *= 0.75 + 0.5 * random.next() as f32);
         sorted(self.keys.len(), |item| self.keys[item].to_bits(), asking)
     }
@@ -84,7 +85,7 @@ struct Records {
     /// Number of turns, and the sum of their steps.
     turn: usize,
     spent: u64,
-    /// Steps of fair turns, and `true` if the present turn is one.
+    /// Steps of fair turns, and `true` if the present turn is a fair one.
     spent_fairly: u64,
     is_fair: bool,
 }

@@ -13,14 +13,14 @@
 //!   …                                      are lower or equal
 //! ```
 //!
-//! The remaining items of a section are stacked from 0, so a table gives their least height for each set of them
-//! ([`stacking::Table`]); it is exact if there are few kinds of items.
+//! The remaining items of a section are stacked from 0. A table has the least height of each set of these items
+//! ([`stacking::Table`]). The table is exact if there are few kinds of items.
 //!
-//! *Only the width can lose plans.* In any plan within the height, the open item with the highest end can move up to
-//! its ceilings. If another item could then begin at or above its end, that one can be placed first. So it is enough to
-//! place, each as high as possible, the items that end above the highest offset that an open item can have, and to
-//! lower all ceilings to the end that was placed last. A search that never had to drop plans for the width, and that
-//! ends without a plan, proves that there is none.
+//! *Only the width can lose plans.* An item is open if it is not placed. In any plan within the height, the open item
+//! with the highest end can move up to its ceilings. If another open item could then begin at or above this end, the
+//! other item can be placed first. So a step places only items that end above the highest possible offset of an open
+//! item, each as high as possible. Then it lowers all ceilings to the end of the placed item. If a search finds no
+//! plan, and never dropped a plan for the width, there is no plan.
 //!
 //! With w plans, n items and s sections: O(w · n² · s) time, O(w · n · (n + s)) host memory.
 
@@ -37,7 +37,7 @@ const ITEMS_MAX: usize = 64;
 /// Largest number of sets of the remaining items of one section, and of all sections.
 const SETS: usize = 1 << 12;
 const SETS_OF_ALL: usize = 1 << 16;
-/// Unfinished plans that are examined in a step.
+/// Number of unfinished plans that count as one step.
 const PLANS_A_STEP: usize = 4;
 /// No plan.
 const NONE: u32 = u32::MAX;
@@ -98,7 +98,7 @@ pub(super) struct Beam<U> {
     /// Largest amount by which a size was rounded up.
     rounding: u64,
     offsets: Vec<u64>,
-    /// The plans that are kept, and the plans made from them.
+    /// The plans that are kept, and the plans that are made from them.
     kept: Plans<U>,
     made: Plans<U>,
     /// Heads of the hash lists, by the set of placed items.

@@ -69,7 +69,7 @@ struct Dump {
 /// The content of a dump, or an error text that begins with `:LINE: `, or with `: ` if no line is at fault.
 type Read = Result<Dump, String>;
 
-/// Returns the rows of a dump; `None` for CSV.
+/// Returns the rows of a dump, or `None` if the text is CSV.
 ///
 /// # Errors
 /// The text is not in this format. The message begins with `:LINE: ` or `: `, so that the caller can put the name of

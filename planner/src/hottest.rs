@@ -52,7 +52,8 @@ impl Planner<'_> {
                 return;
             }
             let hot = heat.hottest(count_max);
-            // A search that was cut short is not used: with more time it would give another result.
+            // The result of a search that was cut short is not used: with more time the search would give another
+            // result.
             let Some(offsets) = self.plan_alone(shape, &hot).filter(|_| !self.done()) else { continue };
             let repair =
                 repair.get_or_insert_with(|| Repair::new(shape, self.problem.sizes(), self.random(repair::SEED)));
@@ -126,7 +127,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Returns the offsets of some items planned on their own. `None` if they are not lower than the best plan.
+    /// Returns the offsets of some items planned on their own. Returns `None` if this plan is not lower than the best
+    /// plan.
     fn plan_alone(&mut self, shape: &Intervals, chosen: &[u32]) -> Option<Vec<u64>> {
         let sizes = self.problem.sizes();
         let item = |&item: &u32| {
@@ -163,7 +165,7 @@ struct Heat {
 }
 
 impl Heat {
-    /// Finds the positions. O(n log n). `None` if it was stopped.
+    /// Finds the positions. Returns `None` if the caller stopped planning. O(n log n).
     fn new(shape: &Intervals, sizes: &[u64], asking: &mut Asking<'_>) -> Option<Self> {
         let loads = shape.loads(sizes);
         let order = sorted(loads.len(), |section| Reverse(loads[section]), asking)?;

@@ -224,7 +224,7 @@ impl Learner {
         }
     }
 
-    /// Orders pairs of equal items: either may be the lower one.
+    /// Orders each pair of equal items by their numbers, because exchanging the two gives an equal plan.
     fn order_twins(&mut self) {
         for pair in 0..self.pairs.len() {
             let Pair { first, second } = self.pairs[pair];
@@ -249,7 +249,8 @@ impl Learner {
         self.looks > 0
     }
 
-    /// Prefers the order of these offsets, in units. The seed decides which pairs are decided first, at the start.
+    /// Prefers the order that the items have in a plan with these offsets, in units. The seed determines the pairs that
+    /// are decided first.
     pub fn lean_on(&mut self, offsets: &[u64], seed: u64) {
         let mut random = Random(seed);
         self.weight.iter_mut().for_each(|weight| *weight = random.next());
@@ -341,8 +342,8 @@ impl Learner {
         self.clauses.push(clause);
     }
 
-    /// Returns a literal of the overlapping pair that failed most, with each item at its `low`. `None` if no two
-    /// overlap.
+    /// Returns a literal of a pair of items that overlap if each item is at its `low`: the pair with the largest
+    /// weight. Returns `None` if no two items overlap.
     fn choose(&mut self) -> Option<Literal> {
         let mut best: Option<(usize, f64)> = None;
         self.looks += self.pairs.len() as u64 / 4;
@@ -358,7 +359,7 @@ impl Learner {
         Some(Literal::Below(2 * pair as u32 + u32::from(!first)))
     }
 
-    /// Returns the lower and the upper item of a literal `Below`.
+    /// Returns the lower and the upper item of a literal [`Literal::Below`].
     fn two_of(&self, literal: u32) -> (usize, usize) {
         let Pair { first, second } = self.pairs[literal as usize / 2];
         let (first, second) = (first as usize, second as usize);

@@ -60,7 +60,8 @@
 //! alignments, a low stack of the items of the fullest moment comes first. For more than 1,536 items the exact search
 //! plans only the fullest moments; greedy orders and local repair plan the rest.
 //!
-//! The example `alias_cases` writes `docs/measured.md`: frames of O3DE, MiniMalloc's challenge, networks of XLA and TVM.
+//! The example `alias_cases` prints `docs/measured.md`: frames of O3DE, MiniMalloc's challenge, networks of XLA and
+//! TVM.
 //!
 //! Each long operation takes a closure that decides if it continues. A plan exists after the first greedy order.
 //! Planning stops as soon as the plan is proven optimal. The same input and the same answers of the closure give the
@@ -81,10 +82,10 @@
 //! - Mixed alignments: for more than 64 items the bound considers one alignment, and the larger ones, at a time. It
 //!   stacks the items of a moment only if few of them have less than the largest alignment. A plan can be optimal
 //!   without a proof.
-//! - Several heaps: greedy orders and local improvement. Only plans of about ten items, and plans at the load, are
-//!   proven.
+//! - Several heaps: greedy orders and local improvement. Only plans of about ten items, and plans at the lower bound,
+//!   are proven.
 //! - Several threads: [`plan`] uses one. With the feature `threads`, `plan_with` uses several, and gives the same plan
-//!   for any number of threads.
+//!   for any number of threads if the closure cuts no round short.
 //! - Trading time for bytes: the planner does not recompute, split or move a tensor. [`suggest_order`] changes the
 //!   order of passes, if the caller wants that.
 #![cfg_attr(not(feature = "formats"), no_std)]

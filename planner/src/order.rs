@@ -35,7 +35,7 @@ impl Order {
     pub const ALL: [Self; 7] =
         [Self::Size, Self::Duration, Self::AlignmentSize, Self::AlignmentDuration, Self::Area, Self::Begin, Self::End];
 
-    /// Returns the items in this order, or `None` if the caller stopped it.
+    /// Returns the items in this order, or `None` if the caller stopped planning.
     pub(super) fn of(self, problem: &Problem, asking: &mut Asking<'_>) -> Option<Vec<u32>> {
         let (size, duration) = (|i: usize| problem.sizes().size[i], |i: usize| problem.durations()[i]);
         let (alignment, begin) = (|i: usize| problem.sizes().alignment[i], |i: usize| problem.begins()[i]);
@@ -58,7 +58,7 @@ const PIECE: usize = 1 << 16;
 /// Cost of sorting or merging one item, in visits.
 const LOOKS_AN_ITEM: u64 = 8;
 
-/// Returns the numbers below `count` by ascending key, or `None` if the caller stopped it.
+/// Returns the numbers below `count` by ascending key, or `None` if the caller stopped planning.
 pub(super) fn sorted<K: Ord + Copy>(
     count: usize,
     key: impl Fn(usize) -> K,
@@ -86,7 +86,7 @@ pub(super) fn sorted<K: Ord + Copy>(
     Some(keyed.into_iter().map(|(_, item)| item).collect())
 }
 
-/// Appends the merged lists. Returns `false` if the caller stopped it.
+/// Appends the merged lists to `merged`. Returns `false` if the caller stopped planning.
 fn merge<T: Ord + Copy>(mut left: &[T], mut right: &[T], merged: &mut Vec<T>, asking: &mut Asking<'_>) -> bool {
     while let (Some(a), Some(b)) = (left.first(), right.first()) {
         if a <= b {

@@ -52,7 +52,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Swaps two groups at a time, while that makes the plan lower.
+    /// Swaps two groups at a time, and keeps the swap if the plan does not become higher. Ends after [`SWAPS`] swaps
+    /// without a lower plan.
     fn swap<S: Shape>(&mut self, shape: &S, mut groups: Vec<Vec<u32>>, fit: Fit, random: &mut Random) {
         let mut whole = |_| true;
         let (mut lowest, mut left) = (u64::MAX - 1, SWAPS);
@@ -79,7 +80,7 @@ impl Planner<'_> {
     }
 }
 
-/// Returns the parts of the lower of two stacks.
+/// Returns the parts of a low stack: the lower one of a stack of all items at once and a stack by alignments.
 fn low_stack(sizes: &Sizes, members: &[u32]) -> Vec<Vec<u32>> {
     let whole = stacking::lowest(sizes, members.to_vec(), u64::MAX, 0, SETS, &mut WORK.clone());
     let by_alignments = by_alignments(sizes, members, SETS, &mut WORK.clone());

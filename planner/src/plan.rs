@@ -64,7 +64,7 @@ impl Policy {
         }
     }
 
-    /// Returns the items in the order of the policy, or `None` if the caller stopped it.
+    /// Returns the items in the order of the policy, or `None` if the caller stopped planning.
     fn order(self, problem: &Problem, asking: &mut Asking<'_>) -> Option<Vec<u32>> {
         match self {
             Self::OnlineFirstFit => sorted(problem.len(), |item| problem.begins()[item], asking),
@@ -375,7 +375,8 @@ impl<'p> Planner<'p> {
         }
     }
 
-    /// Runs local repair for as many steps as a policy takes. For many items it gains more, and sooner.
+    /// Runs local repair for as many steps as a policy takes. For many items, repair gains more than a policy, and
+    /// sooner.
     fn mend_first(&mut self, shape: &Cliques) {
         if self.done() {
             return;
@@ -431,25 +432,27 @@ pub(super) fn is_short_lived(shape: &Intervals) -> bool {
 }
 
 const SHORT: u64 = 64;
-/// Square of the number of items per step of a policy: on average half of the items are placed when the next one is,
-/// and a step is 1,024 visits.
+/// A policy takes about `n² / LOOKS_OF_A_POLICY` steps for n items: on average half of the items are placed when an
+/// item is placed, and a step is 1,024 visits.
 const LOOKS_OF_A_POLICY: u64 = 2 << 10;
-/// Items per step of other work before the first policy's turn, for very many short-lived items. Most plans are proven
-/// before.
+/// For n items, very many and short-lived, the first policy's turn comes after `n / FIRST_TURN` steps of other work.
+/// Most plans are proven before.
 const FIRST_TURN: u64 = 1;
-/// Items per step of other work before a later policy's turn, at least. No policy takes fewer steps.
+/// For n items, a later policy's turn comes after at least `n / LEAST_TURN` steps of other work. No policy takes fewer
+/// steps.
 const LEAST_TURN: u64 = 8;
 /// Steps of other work per step of a policy. A policy's steps are longer, so both take about the same time.
 const STEPS_FOR_ONE: u64 = 8;
-/// If the gap is at most 1 / `NEAR` of the bound, policies take turns a quarter as often (`NEAR_STEPS_FOR_ONE`), because
-/// little can be gained.
+/// If the gap is at most 1 / `NEAR` of the bound, policies get turns only a quarter as often (`NEAR_STEPS_FOR_ONE`),
+/// because little can be gained.
 const NEAR: u64 = 50;
 const NEAR_STEPS_FOR_ONE: u64 = 4 * STEPS_FOR_ONE;
-/// Up to this number of items all greedy policies are tried even if the closure stops planning: a fraction of a
-/// millisecond.
+/// Up to this number of items, all greedy policies are finished even if the closure stops planning. This takes a
+/// fraction of a millisecond.
 pub const GREEDY_WHOLE: usize = 256;
-/// From this number of items on, the first plan is one sweep over time, and greedy placement uses a tree of runs.
+/// Above this number of items, greedy placement of items with one lifetime uses a tree of runs, and their first plan is
+/// one sweep over time.
 pub(super) const RUNS_ITEMS_MIN: usize = ITEMS_MAX;
-/// Runs that the greedy orders of `RUNS_ITEMS_MIN` or more items may visit in total: a third of a second. The remaining
-/// orders are tried later.
+/// Maximum number of runs that the greedy orders of more than `RUNS_ITEMS_MIN` items visit in total: a third of a
+/// second. The remaining orders are tried later.
 const GREEDY_WORK_MAX: u64 = 1 << 25;

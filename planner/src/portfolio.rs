@@ -9,7 +9,7 @@
 //! One order in ten solves in a thousand decisions a problem that others do not solve in a million. So attempts are
 //! short, and become longer as they fail. A section that failed counts as fuller in the next attempt, which moves its
 //! items forward. A plan at the bound is proven at once. Episodes improve the plan if the bound is out of reach, and
-//! aim lower after a success. An attempt that searches everything raises the bound.
+//! aim lower after a success. An attempt that searches all plans up to its target raises the bound.
 
 use super::beam::{Beam, Favour};
 use super::bound::refined;
@@ -139,8 +139,8 @@ impl Planner<'_> {
         steps
     }
 
-    /// Runs one attempt of the episode. At its end a new one starts, with a lower target after a success, a higher one
-    /// after a failure.
+    /// Runs one attempt of the episode. When the episode ends, a new one starts, with a lower target after a success
+    /// and a higher target after a failure.
     fn continue_episode<S: Shape, U: Unit>(&mut self, portfolio: &mut Portfolio<S, U>, episode: &mut Episode) {
         let gap = self.best.gap() as f64;
         let target = (self.best.lower_bound + (gap * episode.share) as u64).min(self.best.height - 1);
@@ -213,14 +213,16 @@ struct Beams<U> {
 }
 
 impl<U: Unit> Beams<U> {
-    /// With several workers, each begins with another width, and with one of the two criteria.
+    /// Creates the beam searches. The seed selects the first width and criterion, so that several workers begin
+    /// differently.
     fn new<S: Shape>(shape: &S, scale: &Scale, sizes: &[u64], seed: u64) -> Self {
         let favour = if seed.is_multiple_of(2) { Favour::Slack } else { Favour::Placed };
         let width = WIDTH << (2 * (seed / 2 % 4));
         Self { beam: Beam::new(shape, scale, sizes), width, favour, reach: 0 }
     }
 
-    /// Switches to the other criterion, then to four times the width.
+    /// If the criterion was the slack, switches to the placed area. Otherwise switches back to the slack, with four
+    /// times the width.
     fn widen(&mut self) {
         self.reach = 0;
         if self.favour == Favour::Slack {

@@ -91,7 +91,7 @@ impl RecurringItem {
 /// Largest number of items for which the cliques are grown, in O(n³ / 64).
 const GROWN_MAX: usize = 256;
 
-/// Grows each clique by the largest items that clash with all of it, and adds one around each item.
+/// Grows each clique by the largest items that clash with all of its members. Also grows a clique around each item.
 fn grown(clashes: &Bits, sizes: &Sizes, mut cliques: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
     cliques.extend((0..sizes.len() as u32).map(|item| vec![item]));
     let none = Bits::new(sizes.len());

@@ -213,8 +213,8 @@ fn insert(runs: &mut Runs, run: Run) {
     }
 }
 
-/// As [`greedy::place`](super::greedy::place). Returns `None` also if it would visit more runs than `work`; visited
-/// runs are subtracted from it.
+/// As [`greedy::place`](super::greedy::place), but also returns `None` if it would visit more runs than `work`.
+/// Subtracts the visited runs from `work`.
 pub(super) fn place(
     shape: &Intervals,
     sizes: &Sizes,

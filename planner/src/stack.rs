@@ -7,8 +7,8 @@
 //!              └─────c─────┘
 //! ```
 //!
-//! No gap is filled: the plan of 30,000 short-lived items is a third above the load. But it costs O(entries of the
-//! cover), two milliseconds for these items, while a greedy policy costs O(n²), a second.
+//! No gap is filled: a plan of 30,000 short-lived items is a third above the load. The stack costs O(entries of the
+//! cover), two milliseconds for these items. A greedy policy costs O(n²), a second.
 
 use super::shape::Shape;
 use super::sizes::Sizes;

@@ -74,7 +74,7 @@ fn rows(spans: &[Span], sections: usize, sizes: &Sizes, longest_first: bool) -> 
     rows
 }
 
-/// Returns the offsets. `None` if it was stopped, or if the allocator has no room left.
+/// Returns the offsets. Returns `None` if the caller stopped planning, or if the allocator has no room left.
 pub(super) fn place(
     spans: &[Span],
     sections: usize,

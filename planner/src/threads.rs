@@ -176,8 +176,8 @@ impl Meeting {
         state.best.clone()
     }
 
-    /// Ends a worker's round: publishes its plan and takes the lowest. Returns the steps of the next round, or 0 to
-    /// end.
+    /// Ends a worker's round: publishes its plan and takes the lowest plan of all workers. Returns the number of steps
+    /// of the next round, or 0 if the worker must end.
     fn meet(&self, worker: usize, best: &mut AliasPlan, steps: u64, round: u64) -> u64 {
         let mut state = self.lock();
         state.found[worker] = Some(best.clone());

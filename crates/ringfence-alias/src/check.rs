@@ -108,7 +108,7 @@ pub(super) fn check_places(
     Ok(())
 }
 
-/// Checks the items for clashes, by a sweep over time.
+/// Checks, by a sweep over time, that items that are alive together share no bytes.
 fn check_apart(items: &[Item], offsets: &[u64]) -> Result<(), Violation> {
     let mut alive = BTreeMap::new();
     for (_, begins, index) in events(items) {

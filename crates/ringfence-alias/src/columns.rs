@@ -1,5 +1,5 @@
-//! The items on each byte in the order of time. The number of aliasing transitions follows from them, and is updated
-//! item by item.
+//! The items on each byte in the order of time. They give the number of aliasing transitions (see `transitions.rs`),
+//! which is updated item by item.
 //!
 //! ```text
 //!            cut   cut  cut        a *column* is the space between two cuts; its tenants have it in turns:
@@ -9,10 +9,10 @@
 //!   last      │ d             │    6..9   b, c
 //! ```
 //!
-//! Every end of an item is a cut, so an item always has whole columns. Two tenants of a column are never alive at the
-//! same time. On several queues they are still ordered, because one ends before the other begins. Items with several
-//! lifetimes are ordered by their first beginnings. A transition is a pair of items that are neighbours in at least one
-//! column. For each pair, the number of these columns is stored.
+//! Both ends of every item are cuts, so an item always has whole columns. Two tenants of a column are never alive at
+//! the same time. On several queues the two are still ordered, because one ends before the other begins. Items with
+//! several lifetimes are ordered by their first beginnings. A transition is a pair of items that are neighbours in at
+//! least one column. For each pair, the number of these columns is stored.
 //!
 //! Internally, items are identified by their *rank*: their index in the order in which they begin. So the tenants of a
 //! column are ascending numbers.
@@ -61,8 +61,8 @@ pub(super) struct Columns<'p, S: Shape> {
 }
 
 impl<'p, S: Shape> Columns<'p, S> {
-    /// Creates the columns of a plan, without items. Insert them in the order of `order`, in which they begin. O(n log
-    /// n).
+    /// Creates the columns of a plan, without items. The caller inserts the items in the order of `order`, which is the
+    /// order in which they begin. O(n log n).
     pub fn empty(shape: &'p S, sizes: &'p Sizes, order: &[u32], offsets: &[u64]) -> Self {
         let count = sizes.len();
         let mut rank = vec![0; count];
@@ -104,8 +104,8 @@ impl<'p, S: Shape> Columns<'p, S> {
         self.tenants[column].partition_point(|&other| other < rank)
     }
 
-    /// Returns the change of the count if an item that is not placed is put at `offset`. `between` has the result of
-    /// [`Columns::between`] for each column. O(columns of the range · log n).
+    /// Returns the change of [`Columns::count`] if an item that is not placed is put at `offset`. `between` has the
+    /// result of [`Columns::between`] for each column. O(columns of the range · log n).
     pub fn cost_of(&mut self, item: u32, offset: u64, between: &[Between]) -> isize {
         let end = offset + self.sizes.size[item as usize];
         self.meeting += 1;

@@ -8,8 +8,8 @@
 //! Items with a previous offset are placed first, the largest first, each at that offset unless it clashes with a
 //! placed item. The others follow, the largest first, each in the lowest gap. If the plan is higher than the caller
 //! allows, half of the items with a previous offset, those with the highest ends, lose this offset, and placement
-//! starts again. In the end, no item has a previous offset. O(n² log n) in the worst case. If the plan is then still
-//! too high, the caller has to search.
+//! starts again. This repeats until the plan is low enough, or until it is too high although no item has a previous
+//! offset; then the caller has to search. O(n² log n) in the worst case.
 
 use super::internals::limits::SUM_MAX;
 use super::internals::shape::Shape;

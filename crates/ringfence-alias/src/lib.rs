@@ -8,10 +8,10 @@
 //! ```
 //!
 //! A renderer can place the render targets of a frame with this crate. The problem is known as dynamic storage
-//! allocation, or offset assignment with fixed lifetimes, and is NP-hard. This crate makes the plan by size and repairs
-//! it: on the three frames in `planner/docs/measured.md` of the repository, the plan by size is at most 0.26 % above
-//! the best plan. The crate `ringfence-planner` searches for better plans, for more items and for several heaps, and is
-//! useful to compilers of neural networks.
+//! allocation, or offset assignment with fixed lifetimes, and is NP-hard. This crate places the items by size, the
+//! largest first, and repairs the plan: on the three frames in `planner/docs/measured.md` of the repository, the plan
+//! by size is at most 0.26 % above the best plan. The crate `ringfence-planner` searches for better plans, for more
+//! items and for several heaps, and is useful to compilers of neural networks.
 //!
 //! ```
 //! use ringfence_alias::{Item, Problem, plan, transitions, verify};
@@ -42,7 +42,8 @@
 //!
 //! # Cost
 //!
-//! n is the number of items; uses are counted over all items; the members are those of a clique (items that all clash).
+//! Two items *clash* if they cannot share bytes. n is the number of items, uses the number of pairs of an item and a
+//! pass that uses it, and members the number of items in a clique (a set of items that all clash).
 //!
 //! | item | purpose | cost |
 //! |---|---|---|

@@ -39,9 +39,10 @@ pub struct Lowering {
     pub steps: u64,
 }
 
-/// Moves items so that the plan has fewer transitions at no greater height, until the closure returns `false` or no
-/// move helps. Only items for which `may_move` returns `true` are moved. Returns the number of transitions that remain.
-/// The proven bound of the plan does not change. The same problem, plan and answers give the same plan.
+/// Moves items so that the plan has fewer transitions ([`Transition`](super::Transition)) at no greater height, until
+/// the closure returns `false` or no move helps. Only items for which `may_move` returns `true` are moved. Returns the
+/// number of transitions that remain. The proven bound of the plan does not change. The same problem, plan and answers
+/// give the same plan.
 ///
 /// For items with several lifetimes, a pair counts once, in the order of their first beginnings, even if the bytes
 /// change owners several times.
@@ -67,16 +68,16 @@ pub fn lower_transitions(
     }
 }
 
-/// Maximum number of consecutive rounds in which items may also move at equal cost, to reach other plans. They begin
-/// after a round without an improvement.
+/// Maximum number of consecutive rounds in which items may also move at equal cost, to reach other plans. These rounds
+/// begin after a round without an improvement.
 const SIDEWAYS_ROUNDS: u32 = 12;
 /// Exchanges cost more than moves, so only one in so many rounds without an improvement tries them.
 const EXCHANGE_EVERY: u32 = 4;
 /// Steps within a move, or while columns are filled, after which the closure is called.
 const STEPS_A_QUESTION: u64 = 1 << 14;
-/// Largest number of columns over all items. Each takes about 16 bytes of host memory.
+/// Maximum sum of the numbers of columns of all items. Each column of an item takes about 16 bytes of host memory.
 const COLUMNS_MAX: u64 = 1 << 26;
-/// Number of items with sizes that are compared in a step.
+/// Number of comparisons of two sizes that count as one step.
 const COMPARED_A_STEP: u64 = 16;
 
 struct Lower<'p, S: Shape, G> {
@@ -187,8 +188,8 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         in_order(order, |item| self.problem.sizes.size[item], self.offsets).len()
     }
 
-    /// Tries to move every item. If that does not help, some rounds also try all pairs of one size. Returns `false` to
-    /// stop.
+    /// Tries to move every item. If no move helps, some rounds also try to exchange all pairs of items of the same
+    /// size. Returns `false` if the closure has stopped the search.
     fn round(&mut self) -> bool {
         let before = self.columns.count;
         let mut order = core::mem::take(&mut self.movable);
@@ -206,7 +207,8 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         self.ask(self.columns.count)
     }
 
-    /// Calls the closure with the number of transitions of the present plan. Returns `false` to stop.
+    /// Calls the closure with the number of transitions of the present plan. Returns `false` if the closure stops the
+    /// search.
     fn ask(&mut self, transitions: usize) -> bool {
         (self.go_on)(&Lowering { transitions, steps: core::mem::take(&mut self.steps) })
     }
@@ -215,8 +217,8 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         self.problem.sizes.size[item as usize]
     }
 
-    /// Moves an item to the offset of least cost. If several offsets have this cost, `lot` decides. Returns `false` to
-    /// stop.
+    /// Moves an item to the offset of least cost. If several offsets have this cost, `lot` decides. Returns `false` if
+    /// the closure has stopped the search.
     fn relocate(&mut self, item: u32) -> bool {
         let old = self.offsets[item as usize];
         let least = self.columns.count;
@@ -243,8 +245,8 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         goes_on && (self.steps == 0 || self.tick())
     }
 
-    /// Returns a key that orders offsets of equal cost; the least wins. The present offset has 0. An item stays at its
-    /// offset until a round brings no improvement; then it may move at equal cost.
+    /// Returns a key that orders offsets of equal cost; the least wins. The caller gives the present offset the key 0.
+    /// An item stays at its offset until a round brings no improvement; then it may move at equal cost.
     fn lot(&self, item: u32, offset: u64) -> i64 {
         if self.sideways == 0 {
             return 1;
@@ -278,8 +280,8 @@ impl<'p, S: Shape, G: FnMut(&Lowering) -> bool> Lower<'p, S, G> {
         self.candidates.dedup();
     }
 
-    /// Exchanges an item with each of the others that has the same size, if that leaves fewer transitions. Returns
-    /// `false` to stop.
+    /// Tries to exchange the offsets of an item and of each other item of the same size, and keeps an exchange that
+    /// leaves fewer transitions. Returns `false` if the closure has stopped the search.
     fn exchange(&mut self, item: u32, others: &[u32]) -> bool {
         let alignment = &self.problem.sizes.alignment;
         for &other in others {

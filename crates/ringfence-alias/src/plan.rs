@@ -34,13 +34,15 @@ pub struct AliasPlan {
 }
 
 impl AliasPlan {
-    /// Returns `true` if no plan is lower than this one.
+    /// Returns `true` if the height is the lower bound, which proves that no plan is lower. An optimal plan can be
+    /// higher than the bound; the result is then `false`.
     #[must_use]
     pub fn is_proven(&self) -> bool {
         self.height <= self.lower_bound
     }
 
-    /// Returns the largest possible distance to the optimum, in units.
+    /// Returns the difference between the height and the lower bound, in units. The lowest plan is at most this much
+    /// lower.
     #[must_use]
     pub fn gap(&self) -> u64 {
         self.height - self.lower_bound

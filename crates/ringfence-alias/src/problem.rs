@@ -5,7 +5,8 @@
 //!   load         7      12       9       the largest sum of sizes alive at once: 12
 //! ```
 //!
-//! O(n log n) for n intervals, plus the limited search for a higher bound if alignments differ.
+//! A section is a set of items that all clash: on one queue, the items that are alive at one moment. O(n log n) for n
+//! items on one queue, plus a limited search for a higher bound if alignments differ.
 
 use super::internals::bound::bounds;
 use super::internals::limits::{check_lifetimes, check_sizes};
@@ -39,7 +40,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Creates the problem of items on one queue. O(n log n), plus the limited search for a higher bound if alignments
+    /// Creates the problem of items on one queue. O(n log n), plus a limited search for a higher bound if alignments
     /// differ.
     ///
     /// # Errors

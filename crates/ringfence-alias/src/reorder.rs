@@ -35,8 +35,8 @@ impl PassOrder {
 }
 
 /// Searches for an order of all passes on one queue with a lower load than `order`, until no move of a pass helps or
-/// the closure returns `false`. The closure receives the load of an order that was found so far. Items that no pass
-/// uses are ignored, and so are unknown passes.
+/// the closure returns `false`. The closure receives the load of the order that is being improved, which is not always
+/// the best one so far. Items that no pass uses are ignored, and so are passes of an item that the graph does not have.
 ///
 /// # Panics
 /// If `order` is not an order of all passes that the graph allows.
@@ -115,8 +115,9 @@ fn cost(items: &[PassItem], order: &[usize]) -> Cost {
     cost
 }
 
-/// Returns a schedule that repeatedly takes the ready pass with the least growth of live memory; of several, the one
-/// with the least memory that begins. Calls the closure before each pass. Returns `None` if the closure stops it.
+/// Returns a schedule that repeatedly takes the ready pass with the least growth of live memory. If several have the
+/// same growth, takes the pass in which the least memory becomes live. Calls the closure before each pass. Returns
+/// `None` if the closure stops it.
 fn list_schedule(
     graph: &PassGraph,
     items: &[PassItem],

@@ -1,5 +1,5 @@
-//! Makes plans from bytes, for a fuzzer, tests from seeds and long campaigns, as [`ringfence_core::testing::drive`]
-//! does.
+//! Decodes items from bytes, plans them and checks the plans, for a fuzzer, tests from seeds and long campaigns. Works
+//! like [`ringfence_core::testing::drive`].
 
 use alloc::vec::Vec;
 
@@ -7,10 +7,11 @@ use ringfence_core::testing::drive::{Drive, Feed};
 
 use crate::{Item, Problem, lower_transitions, plan, plan_keeping, transitions, verify};
 
-/// All entry points.
+/// The drivers of this crate, with their names.
 pub const ALL: [Drive; 1] = [("frame_plan", frame_plan)];
 
-/// Plans lifetimes, lowers the transitions, plans again with the offsets of the first plan, and checks the plans.
+/// Plans the items that are decoded from `data`, lowers the transitions, plans again with the resulting offsets, and
+/// checks the plans. Returns the number of items.
 ///
 /// # Panics
 /// If a plan is invalid or below its bound, or if planning an unchanged problem again moves items.
@@ -35,7 +36,7 @@ pub fn frame_plan(data: &[u8]) -> u64 {
     items.len() as u64
 }
 
-/// Makes up to 40 items. Some of them may be invalid.
+/// Decodes up to 40 items. Some of them may be invalid.
 #[must_use]
 pub fn items(feed: &mut Feed<'_>) -> Vec<Item> {
     let mut items = Vec::new();

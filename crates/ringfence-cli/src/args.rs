@@ -352,9 +352,9 @@ pub enum DeviceChoice {
     Auto,
     /// The simulated device with the profile of this name, or with the default profile.
     Sim(Option<String>),
-    /// The first Vulkan device whose name contains this text, or any.
+    /// The best Vulkan device whose name contains this text; without a text, the best one.
     Vulkan(Option<String>),
-    /// The first Direct3D 12 adapter whose name contains this text, or any.
+    /// The first Direct3D 12 adapter whose name contains this text; without a text, the first one.
     D3d12(Option<String>),
 }
 
@@ -410,7 +410,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     seconds.ok_or_else(|| "expected a number of seconds, such as 10 or 0.5".to_owned())
 }
 
-/// Returns the parser's error as one line, without the hints in its further lines.
+/// Returns the parser's error as one line, without the hints in its other lines.
 pub fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();

@@ -48,7 +48,7 @@ use stream::Stream;
 /// Maximum number of queues that the demo uses: the first draws, the second copies.
 const QUEUES: usize = 2;
 
-/// Runs the demo. If it finds a wrong byte, a hazard or a validation message, the exit code is 1.
+/// Runs the demo. If it finds a wrong byte, a hazard, a validation message or a leak, the exit code is 1.
 pub fn main(options: &DemoOptions) -> Result<ExitCode, Failure> {
     let outputs = [
         ("--report", options.report.as_deref()),
@@ -75,7 +75,8 @@ pub fn main(options: &DemoOptions) -> Result<ExitCode, Failure> {
 }
 
 /// Runs on a Direct3D 12 device if there is one, else on a Vulkan device, else on the simulated device. Prints the
-/// reason for the choice.
+/// reason for the choice. If no Vulkan device can be opened with `--validation`, returns the error, because the
+/// simulated device has no validation layers.
 fn auto(options: &DemoOptions) -> Result<ExitCode, Failure> {
     let mut why = Vec::new();
     #[cfg(all(windows, feature = "d3d12"))]
@@ -148,8 +149,8 @@ fn page(outcome: &Outcome, options: &DemoOptions) -> Result<Report, Failure> {
     })
 }
 
-/// Returns the history in the recorded trace; `None` if the trace was written to a pipe or a device, which cannot be
-/// read again.
+/// Returns the history in the recorded trace. Returns `None` if the trace was written to a pipe or a device, which
+/// cannot be read again.
 fn history(trace: &Path) -> Result<Option<History>, Failure> {
     if !fs::metadata(trace).is_ok_and(|found| found.is_file()) {
         return Ok(None);

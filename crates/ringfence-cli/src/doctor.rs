@@ -35,7 +35,7 @@ struct Examined {
     unusable: Option<String>,
     /// The state of the validation layer.
     validation: String,
-    /// How the device stores descriptors that shaders read.
+    /// The storage of the descriptors that shaders read.
     descriptors: &'static str,
     parts: Vec<Part>,
 }

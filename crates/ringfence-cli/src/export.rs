@@ -1,4 +1,4 @@
-//! `ringfence export`: converts a trace for the tools that people have.
+//! `ringfence export`: converts a trace for Perfetto and other viewers of Chrome's trace events.
 //!
 //! ```text
 //!   trace ──event──▶ State ──each reclaim──▶ counters: heaps, rings, waiting resources
@@ -6,7 +6,7 @@
 //!              └──▶ slices: a frame while it is recorded, then on the GPU; a block from its creation to its end
 //! ```
 //!
-//! The output is the JSON form of Chrome's trace events, which Perfetto and `chrome://tracing` read. O(events).
+//! The output is the JSON form of Chrome's trace events.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -49,10 +49,10 @@ fn lines(events: &[Value]) -> Result<Vec<u8>, Failure> {
     Ok(text)
 }
 
-/// Converts a trace. Also returns the damage that ended it, if any.
+/// Converts a trace. If the trace is damaged or cannot be read to its end, also returns the error that ended it.
 ///
 /// # Errors
-/// The input is not a trace of a version that is supported.
+/// The header of the trace cannot be read, or has an unknown version.
 fn chrome_events(from: impl Read) -> Result<(Vec<Value>, Option<TraceError>), TraceError> {
     let mut export = Export::default();
     for event in Reader::new(from)? {
@@ -64,7 +64,7 @@ fn chrome_events(from: impl Read) -> Result<(Vec<Value>, Option<TraceError>), Tr
     Ok((export.finished(), None))
 }
 
-/// The process of all events. Perfetto shows its name.
+/// Number of the process that all events belong to. Perfetto shows the name of the process.
 const PROCESS: u32 = 1;
 /// Names of the tracks of slices.
 const RECORDED: &str = "recorded";
@@ -76,9 +76,9 @@ const BLOCK: &str = "block";
 struct Export {
     state: State,
     events: Vec<Value>,
-    /// Open slices by track and id, with their names: they end with the trace at the latest.
+    /// Names of the open slices, by track and id. A slice ends with the trace at the latest.
     open: BTreeMap<(&'static str, String), String>,
-    /// Values of each timeline that are submitted and not complete.
+    /// For each timeline, the values that are submitted and not complete.
     pending: BTreeMap<u32, Vec<u64>>,
     rings: BTreeMap<u64, RingSnapshot>,
 }
@@ -115,7 +115,7 @@ impl Export {
         }
     }
 
-    /// Ends the slices of frames that a timeline has passed.
+    /// Ends the slices of frames with a value that the timeline has reached.
     fn complete(&mut self, timeline: u32, reached: u64) {
         let pending = self.pending.entry(timeline).or_default();
         let passed: Vec<u64> = pending.extract_if(.., |value| *value <= reached).collect();
@@ -138,7 +138,7 @@ impl Export {
         }
     }
 
-    /// Counts the bytes of each heap and ring, and the resources.
+    /// Adds the counters: the bytes of each heap and ring, and the numbers of resources.
     fn count_all(&mut self) {
         let mut heaps = vec![(0, 0); self.state.heaps().len()];
         for (memory_type, held) in (0..).zip(self.state.statistics()) {

@@ -1,4 +1,4 @@
-//! Output files. A file is either written completely, or not changed.
+//! Output files. A regular file is either written completely, or not changed. A device or a pipe is written directly.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -35,16 +35,17 @@ pub fn check_apart(inputs: &[&Path], outputs: &[(&str, Option<&Path>)]) -> Resul
     Ok(())
 }
 
-/// Identity of a file: an existing file, or the path of a file that will be created.
+/// Identity of a file. Two paths of one file have equal identities.
 #[derive(PartialEq)]
 enum Place {
-    /// Device and inode of an existing file: hard links to one file have equal numbers.
+    /// Device and inode of an existing file. Hard links to one file have equal numbers.
     #[cfg(unix)]
     Node(u64, u64),
     Path(PathBuf),
 }
 
-/// Returns the identity of the file at a path; `None` for a device or a pipe, to which two outputs may be written.
+/// Returns the identity of the file at a path. Returns `None` for a device or a pipe, because several outputs may be
+/// written to it.
 fn place(path: &Path) -> Option<Place> {
     let path = &target(path).ok()?;
     match fs::metadata(path) {
@@ -68,7 +69,8 @@ fn node(path: &Path, _: &fs::Metadata) -> Place {
     Place::Path(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
 }
 
-/// Writes a file: first under another name, then renames it. If this fails, the file has its previous content.
+/// Writes a file under another name, then renames it. If this fails, the file has its previous content. A device or a
+/// pipe is written directly.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     try_write(path, bytes).map_err(|error| OutputError { path: path.to_owned(), error })
 }
@@ -82,7 +84,7 @@ pub fn write_or_print(path: &Path, bytes: &[u8]) -> Result<(), crate::failure::F
     Ok(write(path, bytes)?)
 }
 
-/// Returns the path to which the symbolic links of a path lead. The file need not exist.
+/// Follows the symbolic links of a path, and returns the last path. The file need not exist.
 fn target(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -121,8 +123,8 @@ fn try_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let partial = partial(path)?;
     let write = || {
         let mut file = File::create(&partial)?;
-        // The permissions are set before the first byte is written, so that no user can read the partial file who may
-        // not read the old one.
+        // The permissions are set before the first byte is written, so that the partial file is as protected as the old
+        // file.
         found.map_or(Ok(()), |found| file.set_permissions(found.permissions()))?;
         file.write_all(bytes)
     };

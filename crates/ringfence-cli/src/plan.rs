@@ -35,13 +35,13 @@ use crate::{output as files, progress};
 pub use input::Offsets;
 pub use ringfence_planner::formats::Format;
 
-/// Exit code if the plan exceeds the capacity.
+/// Exit code if the plan exceeds the capacity, or if the heaps are too small.
 const NOT_MET: u8 = 2;
 
 /// Maximum number of rows for which first fit is computed for comparison. For more rows it takes longer than the plan.
 const COMPARED_MAX: usize = 20_000;
 
-/// First fit may take this part of the time limit: one divided by this number. If it takes longer, it is omitted.
+/// First fit may take this fraction of the time limit: one divided by this number. If it takes longer, it is omitted.
 const COMPARED_PART: u32 = 10;
 
 /// Maximum number of rows for which the plan's aliasing transitions are reduced. Inputs with more rows are not frames
@@ -72,7 +72,8 @@ struct Figures {
     first_fit_bytes: Option<u64>,
     /// Height of the compiler's own plan in bytes, if the input contains it.
     given_bytes: Option<u64>,
-    /// Numbers of transitions; `None` if there are too many rows.
+    /// Numbers of transitions. `None` if there are too many rows, if the plan exceeds the capacity, or if a buffer has
+    /// several lifetimes.
     transitions: Option<Transitions>,
     /// Time of the search for the plan, in seconds.
     seconds: f64,
@@ -84,12 +85,13 @@ struct Figures {
     advice: Option<advice::Advice>,
 }
 
-/// Numbers of rows that begin on bytes of an earlier row. Each of them needs an aliasing barrier.
+/// Numbers of aliasing transitions: pairs of rows where the second one begins on bytes that the first one had last.
+/// Each transition needs an aliasing barrier.
 #[derive(Clone, Copy, Serialize)]
 struct Transitions {
     /// Number in the plan that the search found.
     found: usize,
-    /// Number in the plan that is written, which has the same height.
+    /// Number in the plan after the reduction, which has the same height.
     left: usize,
 }
 
@@ -169,13 +171,14 @@ fn figures_to(options: &PlanOptions) -> Box<dyn Write> {
     if to_output { Box::new(io::stderr().lock()) } else { Box::new(io::stdout().lock()) }
 }
 
-/// Returns the height of first fit, in bytes; `None` if it takes longer than its part of the time limit.
+/// Returns the height of first fit, in bytes. Returns `None` if first fit takes longer than its part of the time limit.
 fn first_fit(input: &input::Input, time_limit: Duration) -> Option<u64> {
     let started = Instant::now();
     first_fit::height(&input.items, || started.elapsed() < time_limit / COMPARED_PART)
 }
 
-/// Searches until the plan is proven, fits the capacity, or the time is over. The first plan is always finished.
+/// Searches until the plan is proven or fits the capacity, until it is proven that no plan fits, or until the time is
+/// over. The first plan is always finished.
 fn search(problem: &Problem, options: &PlanOptions, started: Instant) -> AliasPlan {
     let spinner = progress::open_end("planning");
     let mut shown = started;
@@ -202,7 +205,7 @@ fn search(problem: &Problem, options: &PlanOptions, started: Instant) -> AliasPl
     plan
 }
 
-/// Reduces the transitions of a plan at the same height. Returns their numbers before and after.
+/// Reduces the number of transitions of a plan at the same height. Returns the numbers before and after.
 fn lower(input: &input::Input, problem: &Problem, plan: &mut AliasPlan) -> Transitions {
     let found = planner::transitions(&input.items, &plan.offsets).len();
     let mut steps_left = LOWERING_STEPS;
@@ -218,7 +221,7 @@ fn lower(input: &input::Input, problem: &Problem, plan: &mut AliasPlan) -> Trans
     Transitions { found, left }
 }
 
-/// Returns the row about columns that were not read; `None` if all were read.
+/// Returns the row of the table about columns that were not read. Returns `None` if all columns were read.
 fn unread(columns: &[String]) -> Option<(String, String)> {
     (!columns.is_empty()).then(|| ("Not read".to_owned(), format!("the columns {}", columns.join(", "))))
 }

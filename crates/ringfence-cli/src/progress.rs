@@ -19,7 +19,8 @@ pub fn steps(what: &str, count: u64) -> ProgressBar {
     bar(ProgressBar::new(count), &template)
 }
 
-/// Returns a spinner for work of unknown length. Its first message is `what`; the caller replaces it by the progress.
+/// Returns a spinner for work of unknown length. Its first message is `what`; the caller replaces the message by the
+/// progress.
 pub fn open_end(what: &'static str) -> ProgressBar {
     bar(ProgressBar::new_spinner().with_message(what), "{spinner} {msg}, {elapsed}")
 }

@@ -5,7 +5,7 @@
 //!     │
 //!   spool ── the operations, a few bytes each, in a file if they are many, so that they can be read several times
 //!     │
-//!   measure ── for each strategy: one timed pass, then a bisection for the smallest capacity
+//!   measure ── for each strategy: timed passes, then a bisection for the smallest capacity
 //!     │
 //!   table ── for readers, or JSON
 //! ```
@@ -94,7 +94,8 @@ fn time_max(spool: &Spool) -> Duration {
     TIME_MAX + TIME_PER_OPERATION_MAX * operations
 }
 
-/// Returns a capacity in which every strategy has room for the trace: at least four times the peak of live bytes.
+/// Returns the capacity of the timed pass if the options have none: at least four times the peak of live bytes, so that
+/// most strategies have room for the trace.
 fn ample(spool: &Spool) -> u64 {
     spool.peak_live_bytes().next_power_of_two().saturating_mul(4).max(AMPLE_BYTES_MIN)
 }

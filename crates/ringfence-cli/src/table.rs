@@ -10,7 +10,7 @@ const WIDTH: usize = 100;
 const WIDTH_MIN: usize = 40;
 
 /// Returns the width of the output in columns: that of the terminal, else the value of the variable `COLUMNS`, else
-/// [`WIDTH`].
+/// [`WIDTH`]. The result is at least [`WIDTH_MIN`].
 pub fn width() -> usize {
     let of_terminal = terminal_size::terminal_size_of(io::stdout()).map(|(columns, _)| usize::from(columns.0));
     let named = || env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
@@ -62,7 +62,7 @@ pub fn text(table: &Table) -> String {
     table.trim_fmt().replace('\u{a0}', " ")
 }
 
-/// Wraps a line to the width of the output. All lines but the first begin with `indent` blanks.
+/// Wraps a line at blanks to the width of the output. All lines except the first begin with `indent` blanks.
 pub fn wrapped(line: &str, indent: usize) -> String {
     wrapped_at(width(), line, indent)
 }

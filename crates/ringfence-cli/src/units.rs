@@ -10,7 +10,7 @@ pub fn count(number: u64) -> String {
     ringfence_report::count(number)
 }
 
-/// Parses a number of bytes above 0, with or without a binary unit: `65536`, `64KiB`, `4 GiB`.
+/// Parses a number of bytes from 1 to 2^62, with or without a binary unit: `65536`, `64KiB`, `4 GiB`.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u32); 8] =
         [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40), ("K", 10), ("M", 20), ("G", 30), ("T", 40)];

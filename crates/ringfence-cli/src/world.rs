@@ -1,4 +1,5 @@
-//! `ringfence world`: runs seeded worlds (random programs) under the hazard finder. A seed repeats its world.
+//! `ringfence world`: runs seeded worlds (random programs) under the hazard finder. A seed always gives the same world
+//! if the world has one thread.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -30,7 +31,7 @@ struct Summary {
     digest: String,
 }
 
-/// Runs the worlds. At the first finding the command stops, and the exit code is 1.
+/// Runs the worlds. At the first error the command stops, and the exit code is 1.
 pub fn main(options: &WorldOptions) -> Result<ExitCode, Failure> {
     if options.trace.is_some() && (options.count != 1 || options.threads != 1) {
         return Err("expected --count 1 and --threads 1 with --trace".into());
@@ -44,7 +45,7 @@ pub fn main(options: &WorldOptions) -> Result<ExitCode, Failure> {
     if let Some(path) = &options.trace {
         output::check(path)?;
     }
-    // A finding is a panic, which the command reports on one line, so the default message is suppressed.
+    // The command reports a panic in a world on one line, so the default message is suppressed.
     std::panic::set_hook(Box::new(|_| {}));
     let progress = progress::steps("worlds", options.count);
     let (mut total, mut lost_devices) = (Figures::default(), 0);

@@ -7,6 +7,8 @@
 //! | [`Algorithm::FreeList`] | little waste: exact best fit | O(log n) expected; more with large alignments |
 //! | [`Algorithm::Equal`] | one size | O(1) amortised |
 //! | [`Algorithm::Linear`] | ordered lifetimes: stack, double stack, ring | O(1) amortised |
+//!
+//! n is the number of ranges and free spans; for [`Algorithm::Buddy`], of granules.
 
 use crate::blocks::{BlockSource, GrowableBlocks};
 use crate::buddy::Buddy;
@@ -43,7 +45,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Returns an upper limit of the heaps that the algorithm supports, in units: 2²⁹ granules for
+    /// Returns an upper bound of the heap sizes that the algorithm supports, in units: 2²⁹ granules for
     /// [`Algorithm::Buddy`], `u64::MAX` for the others.
     #[must_use]
     pub const fn capacity_max(self) -> u64 {
@@ -77,7 +79,7 @@ impl AnyAllocator {
     ///
     /// - The capacity is 0, for [`Algorithm::Buddy`] or [`Algorithm::FreeList`].
     /// - The block size of [`Algorithm::Equal`] is 0.
-    /// - The granule of [`Algorithm::Buddy`] is not a power of two, the capacity exceeds 2⁶³, or there are more than
+    /// - For [`Algorithm::Buddy`]: the granule is not a power of two, the capacity exceeds 2⁶³, or there are more than
     ///   2²⁹ granules.
     #[must_use]
     pub fn new(algorithm: Algorithm, capacity: u64) -> Self {

@@ -19,9 +19,9 @@ pub const SIZES_MAX: usize = 4;
 /// Rule for the sizes of the blocks of a heap, from `first` to `max`. See the [module](self).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockSizes {
-    /// Size of the first block, in bytes.
+    /// Regular size of the first block, in bytes.
     pub first: u64,
-    /// Largest size of a block, in bytes.
+    /// Largest regular size of a block, in bytes. A block for a larger request has the size of the request.
     pub max: u64,
     /// Maximum number of times that the size of a block is halved if the driver refuses the block.
     pub halvings: u32,
@@ -33,11 +33,11 @@ impl BlockSizes {
     const LEAST: u64 = 64 << 10;
     /// Size up to which each block is twice as large as the previous one.
     const DOUBLED_MAX: u64 = 32 << 20;
-    /// A later block has the bytes of all blocks divided by this number.
+    /// The size of a later block is the total size of all blocks, divided by this number.
     const SHARE: u64 = 32;
     const HALVINGS: u32 = SIZES_MAX as u32 - 1;
 
-    /// Returns the sizes for a heap of `heap_bytes`. The largest block is the smallest of `wanted_max`,
+    /// Returns the sizes for a heap of `heap_bytes`. The largest size is the smallest of `wanted_max`,
     /// `object_bytes_max` and an eighth of the heap, rounded down to a power of two, but at least 64 KiB.
     #[must_use]
     pub fn for_heap(heap_bytes: u64, object_bytes_max: u64, wanted_max: u64) -> Self {
@@ -75,8 +75,8 @@ impl BlockSizes {
     }
 
     /// Returns the sizes to try, in order, for a block that is created in advance for `bytes` bytes of requests, if all
-    /// blocks together have `held` bytes. The first size is the larger of the regular size and `bytes` rounded up to a
-    /// power of two, but at most `max`. Each further size is half the previous one.
+    /// blocks together have `held` bytes. The first size is the regular size, or if `bytes` rounded up to a power of
+    /// two is larger, that power of two, but at most `max`. Each further size is half the previous one.
     pub fn to_hold(self, held: u64, bytes: u64) -> impl Iterator<Item = u64> + Clone {
         let least = bytes.checked_next_power_of_two().unwrap_or(self.max);
         let wanted = self.present(held).max(least).min(self.max);
@@ -92,8 +92,9 @@ impl BlockSizes {
         (0..=self.halvings).map(move |halving| wanted >> halving).filter(move |bytes| *bytes >= need)
     }
 
-    /// Does the same as [`BlockSizes::tries`]. If `bytes_min` exceeds the regular size, returns the sizes of
-    /// `self.at_least(bytes_min)` first, and then only smaller ones. Returns at most 2 × [`SIZES_MAX`] sizes.
+    /// Does the same as [`BlockSizes::tries`]. If `bytes_min` exceeds the regular size, first returns the sizes of the
+    /// same call on `self.at_least(bytes_min)`, and then only those of `self` that are smaller than all of them.
+    /// Returns at most 2 × [`SIZES_MAX`] sizes.
     pub fn tries_from(self, held: u64, need: u64, bytes_min: u64) -> impl Iterator<Item = u64> + Clone {
         let large = if bytes_min > self.present(held) { usize::MAX } else { 0 };
         let larger = self.at_least(bytes_min).tries(held, need).take(large);

@@ -9,11 +9,11 @@
 //! ```
 //!
 //! A request tries the blocks that have enough free units, in ascending order of their free units ([`Blocks::new`]), or
-//! the oldest block first ([`Blocks::oldest_first`]). So some blocks are full, and the others can become empty. A block
-//! is skipped if its longest free span is known to be too short.
+//! the oldest block first ([`Blocks::oldest_first`]). So requests fill some blocks, and the others can become empty. A
+//! block is skipped if its longest free span is known to be too short.
 //!
 //! The driver can take milliseconds to create a heap, and no lock that an allocation needs may be held during that
-//! time. So [`Blocks`] never creates or destroys heaps. A caller that protects the blocks with a lock proceeds as
+//! time. So the caller creates and destroys the heaps. A caller that protects the blocks with a lock proceeds as
 //! follows:
 //!
 //! 1. locked: [`Blocks::try_allocate`]; if it fails,
@@ -32,7 +32,8 @@
 //! | `try_allocate_by` | the same, but no block is skipped |
 //! | `free`, `allocate_in` | O(1), or O(log blocks) if the order of the blocks changes |
 //! | … an allocation in an empty block | O(empty blocks) more |
-//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(log blocks + empty blocks); `insert`: host memory |
+//! | `insert`, `take_surplus`, `take_empty`, `remove_empty` | O(log blocks + empty blocks) |
+//! | … `insert` | allocates host memory too |
 //! | `get`, `is_live`, `block_count`, `empty_count` | O(1) |
 //! | `statistics`, `iter`, `drain` | O(blocks) |
 
@@ -84,7 +85,7 @@ pub struct BlocksStatistics {
     pub capacity: u64,
     /// Total size of the free spans of all blocks, in units.
     pub free_size: u64,
-    /// Largest size that one of the blocks would grant with an alignment of 1, in units. 0 without blocks.
+    /// Largest [`RangeAllocator::largest_free`] of the blocks' allocators, in units. 0 without blocks.
     pub largest_free: u64,
     /// Number of live ranges in all blocks.
     pub live_count: usize,
@@ -142,9 +143,9 @@ impl<A, H> Blocks<A, H> {
 }
 
 impl<A, H> Blocks<A, H, OldestFirst> {
-    /// Creates an empty list of blocks. A request first tries the oldest block. A block in a reused slot counts as old
-    /// as the slot. If ranges of many sizes are replaced again and again, this order needs less memory than that of
-    /// [`Blocks::new`].
+    /// Creates an empty list of blocks. A request first tries the oldest block. A new block takes the position of a
+    /// removed block in this order, if there was one. If ranges of many sizes are replaced again and again, this order
+    /// needs less memory than the order of [`Blocks::new`].
     #[must_use]
     pub const fn oldest_first(desc: BlocksDesc) -> Self {
         Self::with_order(desc, OldestFirst::new())
@@ -267,7 +268,7 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
     ///
     /// # Errors
     /// [`FreeError::Stale`] if the allocation was freed already, even if its block was removed; [`FreeError::Foreign`]
-    /// if it belongs to other [`Blocks`]. A failed call changes nothing.
+    /// if the allocation belongs to other [`Blocks`]. A failed call changes nothing.
     pub fn free(&mut self, allocation: &BlockAllocation) -> Result<(), FreeError> {
         let slot = allocation.block_slot;
         let of_slot = self.slots.get_mut(slot as usize).and_then(Option::as_mut);
@@ -286,8 +287,8 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
         if self.serials.drew(allocation.block_serial) { allocation.stale() } else { allocation.foreign() }
     }
 
-    /// Adds a block with this heap and allocator. Live ranges of the allocator are live ranges of the block. If there
-    /// are none, the block is empty.
+    /// Adds a block with this heap and allocator. Live ranges of the allocator are live ranges of the block. If the
+    /// allocator has no live range, the block is empty.
     ///
     /// # Panics
     /// If there are 2³² blocks already.
@@ -309,7 +310,8 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
         BlockId { serial, slot }
     }
 
-    /// Reserves host memory for all blocks, so that only [`Blocks::insert`] allocates host memory.
+    /// Reserves host memory for all blocks in `vacant` and `empties`, so that only [`Blocks::insert`] allocates host
+    /// memory for these lists.
     fn reserve_for_every_block(&mut self) {
         let count = self.slots.len();
         self.vacant.reserve(count - self.vacant.len());
@@ -367,8 +369,8 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
         Some((id, self.remove_empty(id)?))
     }
 
-    /// Reports tick `now`, and returns the block that [`Blocks::take_surplus`] would remove with a grace of
-    /// `grace_ticks`.
+    /// Reports tick `now`, and returns the block that [`Blocks::take_surplus`] would remove if
+    /// [`BlocksDesc::grace_ticks`] were `grace_ticks`. Does not remove the block.
     pub fn surplus(&mut self, now: u64, grace_ticks: u64) -> Option<BlockId> {
         self.now = self.now.max(now);
         for fresh in self.empties.iter_mut().rev().take_while(|empty| empty.since == NOT_REPORTED) {
@@ -411,8 +413,9 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
         Some(block.heap)
     }
 
-    /// Removes all blocks, including blocks with live ranges, and iterates over their heaps in the order of their
-    /// slots. Live allocations then count as freed. If the iterator is dropped early, the remaining heaps are dropped.
+    /// Removes all blocks, including blocks with live ranges, and iterates over their heaps in the order of
+    /// [`Blocks::iter`]. Live allocations then count as freed. If the iterator is dropped early, the remaining heaps
+    /// are dropped.
     pub fn drain(&mut self) -> impl Iterator<Item = (BlockId, H)> + '_ {
         self.order.clear();
         self.empties.clear();
@@ -454,7 +457,8 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
         self.block(allocation.block()).is_some_and(|block| block.allocator.is_live(&allocation.range()))
     }
 
-    /// Iterates over all blocks in the order of their slots.
+    /// Iterates over all blocks in the order of their creation, except that a new block takes the position of a removed
+    /// one.
     pub fn iter(&self) -> impl Iterator<Item = (BlockId, &H, &A)> {
         let slots = self.slots.iter().enumerate();
         slots.filter_map(|(slot, block)| block.as_ref().map(|block| (block.id(slot), &block.heap, &block.allocator)))
@@ -485,8 +489,9 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
         self.reused_size
     }
 
-    /// Iterates over the blocks without a live range, the longest empty one first. Returns each with its size in units
-    /// and the number of ticks since [`Blocks::take_surplus`] first found it empty (0 before that).
+    /// Iterates over the blocks without a live range, in the order in which they became empty. Returns for each block
+    /// its size in units, and the number of ticks since [`Blocks::take_surplus`] first found the block empty (0 before
+    /// that).
     pub fn empties(&self) -> impl DoubleEndedIterator<Item = (BlockId, u64, u64)> + '_ {
         self.empties.iter().filter_map(|empty| {
             let block = self.slots[empty.slot as usize].as_ref()?;

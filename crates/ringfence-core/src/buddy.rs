@@ -29,7 +29,8 @@
 //!
 //! If the capacity is not a power of two, the end of the capacity cuts through at most one node of each order. Such a
 //! node is *clipped*: only its part below the capacity can be used. It can be allocated as a whole if this part is free
-//! and large enough for the request. The bits of a clipped node are those of the whole nodes below it.
+//! and large enough for the request. The value of a clipped node has the bits of the whole free nodes below it, and no
+//! bit of its own order.
 //!
 //! | operation | cost | host allocations |
 //! |---|---|---|
@@ -60,7 +61,7 @@ const ORDER_MAX: u32 = 29;
 /// The root of the tree. The children of node `n` are `2n` and `2n + 1`.
 const ROOT: usize = 1;
 
-/// A buddy allocator: reserves a power of two of granules for each range.
+/// A buddy allocator: reserves a power of two of granules for each range, or less at the end of the capacity.
 ///
 /// ```
 /// use ringfence_core::buddy::Buddy;

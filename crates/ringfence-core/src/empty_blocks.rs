@@ -11,13 +11,14 @@
 //! ```
 //!
 //! The *grace* is the number of ticks after which a block that stays empty is freed. A block that is freed because its
-//! grace is over is *stale*.
+//! grace is over is *stale*. Up to `destroy_threshold` empty blocks ([`BlocksDesc`](crate::blocks::BlocksDesc)) are
+//! kept permanently; the last row of the table is an exception.
 //!
 //! | empty blocks | are freed |
 //! |---|---|
-//! | above the limit, beyond the number that is always kept | at the next reclaim |
-//! | beyond the number that is always kept | after the grace |
-//! | among those that are always kept, but larger than `spare / 4` and than all live bytes together | after the grace |
+//! | more than `destroy_threshold` blocks, and their bytes exceed the limit | at the next reclaim, the largest first |
+//! | more than `destroy_threshold` blocks | after the grace |
+//! | larger than `spare / 4` and than all live bytes together | after the grace |
 //!
 //! A program that frees and allocates the same bytes again and again would pay for new blocks each time. So if a block
 //! is created within a grace after blocks were freed because of the limit, the limit rises by the size of the new
@@ -33,7 +34,7 @@
 //! |---|---|
 //! | all | a few instructions, under the arena's lock |
 
-/// Share of the live bytes that may be empty: 1 / `LIVE_SHARE`.
+/// Empty blocks of up to 1 / `LIVE_SHARE` of the live bytes are kept.
 const LIVE_SHARE: u64 = 8;
 /// Share of the spare bytes: a block of up to 1 / `STAY_SHARE` of them may stay empty permanently.
 const STAY_SHARE: u64 = 4;
@@ -45,7 +46,7 @@ const DOUBLINGS_MAX: u32 = 4;
 /// Number of graces without a change after which a longer grace halves.
 const HALVING_GRACES: u64 = 8;
 
-/// Limits of the empty blocks of one arena.
+/// Limits of the empty blocks of one arena (the blocks of one memory type and resource class).
 #[derive(Clone, Copy, Default, Debug)]
 pub struct EmptyBlocks {
     /// Bytes of empty blocks that are kept even if few bytes are live.
@@ -155,8 +156,8 @@ impl EmptyBlocks {
     }
 }
 
-/// Detects that a level was unloaded: after a reclaim, most of the live bytes are gone. Recycled objects and slots are
-/// then freed at once, because a few of them can keep many blocks alive.
+/// Detects that a level was unloaded: after a reclaim, most of the live bytes are gone. Objects and slots that are kept
+/// for reuse are then freed at once, because a few of them can keep many blocks alive.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct LivePeak {
     /// Peak of the live bytes. Each reclaim lowers it by a 64th, but not below the live bytes.
@@ -169,7 +170,7 @@ impl LivePeak {
     ///
     /// - `may_act` is `true`. If not, a later call can detect the same fall.
     /// - At most half of the peak is live.
-    /// - The difference exceeds `spare`.
+    /// - The peak exceeds `live` by more than `spare`.
     pub fn has_fallen(&mut self, live: u64, live_max: u64, spare: u64, may_act: bool) -> bool {
         self.peak = self.peak.max(live_max);
         let has_fallen = may_act && live <= self.peak / 2 && self.peak - live > spare;
@@ -178,7 +179,8 @@ impl LivePeak {
     }
 }
 
-/// Decides after which reclaims recycled objects and slots are freed, because most of the live bytes are gone.
+/// Decides after which reclaims recycled objects and slots (those that are kept for reuse) are freed, because most of
+/// the live bytes are gone.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Unloads {
     peak: LivePeak,
@@ -190,8 +192,8 @@ pub struct Unloads {
 
 impl Unloads {
     /// Records a reclaim: the used bytes, the largest number of used bytes since the last reclaim, and the bytes of
-    /// recycled objects, which are used but not live. Returns `true` if recycled objects and slots must be freed now,
-    /// at most once in `grace` ticks.
+    /// recycled objects, which are used but not live. Returns `true` if recycled objects and slots must be freed now.
+    /// This happens at most once in `grace` ticks.
     pub fn are_seen(&mut self, [used, used_max, recycled]: [u64; 3], spare: u64, tick: u64, grace: u64) -> bool {
         // `used_max` was reached before this reclaim, so the recycled bytes of the last reclaim are subtracted from it.
         let before = core::mem::replace(&mut self.recycled, recycled);

@@ -17,13 +17,13 @@
 //! per frame.
 //!
 //! If an allocation has to wait for a block, the program cannot use further bytes meanwhile, and the count is too low.
-//! The mark is then doubled, up to four blocks. Each block that is created in time sets the mark to twice the bytes
-//! used, but lowers it by at most a sixteenth. When an empty block is freed, the mark falls to its minimum of half a
-//! block.
+//! The mark is then doubled, up to four blocks. Each block that is created in time sets the mark to twice the counted
+//! bytes, but lowers the mark by at most a sixteenth. When an empty block is freed, the mark falls to its minimum of
+//! half a block.
 //!
-//! Free bytes can be *unusable*: in holes that are too small for the requests. If a request finds no room although much
-//! is free, these bytes are added to the mark. Each block that is created in time lowers them by a sixteenth, and each
-//! empty block that is freed halves them.
+//! Free bytes can be *unusable*: in holes that are too small for the requests. If a request finds no room although more
+//! bytes are free than the mark, the free bytes count as unusable and are added to the mark. Each block that is created
+//! in time lowers the unusable bytes by a sixteenth, and each empty block that is freed halves them.
 //!
 //! | operation | cost |
 //! |---|---|

@@ -119,7 +119,7 @@ pub struct Serials {
 const BLOCK_BITS: u32 = 24;
 
 impl Serials {
-    /// Count of numbers in a block.
+    /// Number of serials in a block.
     #[doc(hidden)]
     pub const BLOCK: u64 = 1 << BLOCK_BITS;
     /// Upper bound of all serials. Structures use the two bits above it for flags.
@@ -292,7 +292,8 @@ impl Invalid {
     /// Returns `Ok` if the rule holds.
     ///
     /// # Errors
-    /// The rule and its position, if the rule does not hold.
+    /// If the rule does not hold, an [`Invalid`] with the rule and `at`: the offset, index or number that violates the
+    /// rule.
     pub fn unless(holds: bool, rule: &'static str, at: u64) -> Result<(), Self> {
         if holds { Ok(()) } else { Err(Self { rule, at }) }
     }
@@ -369,8 +370,8 @@ pub trait RangeAllocator: Allocate<Allocation = Range, Error = AllocError> {
 
 /// A range allocator that can report the offset of the next allocation without allocating.
 pub trait Peek: RangeAllocator {
-    /// Returns the offset that [`Allocate::allocate`] would return now. Returns `None` if that call would fail. Unless
-    /// an implementation states more, the cost is that of the call.
+    /// Returns the offset that [`Allocate::allocate`] would return now. Returns `None` if that call would fail. This
+    /// call costs as much as that call, unless the implementation documents another cost.
     fn peek(&self, size: u64, alignment: u64) -> Option<u64>;
 
     /// Does the same as [`Peek::peek`] for an allocation from the high end. If the allocator cannot allocate from the
@@ -392,7 +393,8 @@ pub struct Span {
     pub slot: Option<u32>,
 }
 
-/// Rejects requests that no allocator can serve. Each implementation calls this first.
+/// Rejects requests that no allocator can serve. Each implementation of [`Allocate::allocate`] calls this function
+/// first.
 ///
 /// # Errors
 /// The size is 0 or above the capacity, or the alignment is not a power of two.

@@ -147,8 +147,8 @@ impl<T> RetireQueue<T> {
 
     /// Returns a batch that waits for an equal set. In the list of the set's first timeline, compares only the last
     /// [`LOOK_BACK`] batches before the position of a new one; usually the last of them is equal. Several are compared
-    /// because objects of different frames can be dropped alternately, and each object would begin a new batch. If the
-    /// set is empty, compares only the last ready batch.
+    /// because objects of different frames can be dropped alternately; otherwise, each of these objects would begin a
+    /// new batch. If the set is empty, compares only the last ready batch.
     fn find(&self, set: &SyncSet) -> Option<usize> {
         let Some(first) = set.iter().next() else {
             return self.ready.back().copied().filter(|&batch| self.batches[batch].points.is_empty());

@@ -30,8 +30,8 @@
 //! skipped end of the buffer count as used. They belong to the entry of the request that needed them, and are released
 //! with this entry. A failed call changes nothing.
 //!
-//! Entries are released *in order*, because the ring has one tail. If the submission of an entry is complete, the entry
-//! still waits for older entries. If data must be released in another order, use pages ([`crate::linear`]) in a
+//! Entries are released *in order*, because the ring has one tail. Even if the submission of an entry is complete, the
+//! entry waits for older entries. If data must be released in another order, use pages ([`crate::linear`]) in a
 //! [`crate::retire`] queue.
 //!
 //! Positions are 64-bit and may wrap around. At 100 GB/s, this takes more than five years.
@@ -108,7 +108,7 @@ impl<T: PartialEq + Clone> Ring<T> {
     /// # Errors
     /// - [`RingError::ZeroSize`] or [`RingError::BadAlignment`] if the request is invalid.
     /// - [`RingError::TooLarge`] if the request does not fit in the empty ring.
-    /// - [`RingError::Full`] if the request fits after entries are released.
+    /// - [`RingError::Full`] if the request does not fit until entries are released.
     ///
     /// A failed call changes nothing.
     #[inline]
@@ -154,8 +154,8 @@ impl<T> Ring<T> {
     }
 
     /// Creates an empty ring with host memory for nine entries. While at most nine entries are in use, the ring
-    /// allocates no further host memory. A ring from [`new`](Self::new) allocates host memory when an entry begins
-    /// while another one is in use, which can first happen in any later frame.
+    /// allocates no further host memory. A ring from [`new`](Self::new) allocates host memory the first time that an
+    /// entry begins while another one is in use; this can be in any frame.
     #[must_use]
     pub fn for_frames(capacity: u64) -> Self {
         Self { older: VecDeque::with_capacity(8), ..Self::new(capacity) }
@@ -386,7 +386,8 @@ impl RingRange {
 pub struct Submission<'a, T> {
     /// Tag of the entry.
     pub tag: &'a T,
-    /// Position of the first unit of the entry. Padding is part of the entry.
+    /// Position of the entry's first unit among all units that the ring has ever allocated. Padding is part of the
+    /// entry.
     pub position: u64,
     /// Offset of the first unit of the entry in the buffer. Padding is part of the entry.
     pub offset: u64,

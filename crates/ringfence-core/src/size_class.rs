@@ -10,11 +10,11 @@
 //! logarithm to base 2, the two would be one class, and blocks of 192 KiB would overlap. A class is also a multiple of
 //! the alignment, so every block of a pool is aligned if its heap is aligned. For the classes of 64 KiB
 //! ([`SizeClasses::COARSE`]), it is not enough to round max(size, alignment) up to a multiple of 64 KiB: with a class
-//! of 192 KiB, the second block would not be aligned to 128 KiB. If the alignment is at most 64 KiB, both rules give
-//! the same class.
+//! of 192 KiB, the second block would not be aligned to 128 KiB. If the alignment is at most 64 KiB, this rounding
+//! gives the class.
 //!
 //! If the alignment is small, rounding wastes less than a third of a block between `least` and `step`, and less than
-//! `step` units above `step`. Both functions are O(1).
+//! `step` units above `step`. All functions are O(1).
 
 use crate::range::{AllocError, align_up};
 
@@ -35,7 +35,7 @@ pub struct SizeClasses {
 }
 
 impl SizeClasses {
-    /// Multiples of 64 KiB. A program needs few pools.
+    /// Multiples of 64 Ki. There are few classes, so a program needs few pools.
     pub const COARSE: Self = Self::new(64 << 10, 64 << 10);
     /// From 256 to 64 Ki, powers of two and 1.5 times powers of two; above, multiples of 64 Ki.
     pub const FINE: Self = Self::new(256, 64 << 10);

@@ -1,5 +1,5 @@
-//! Points on timelines. A point has passed once its timeline has reached its value. A range is reused once all its
-//! points have passed.
+//! Points on timelines. A point is a timeline and a value; it has passed once the timeline has reached the value. A
+//! range can be reused once all points that the range waits for have passed.
 //!
 //! ```text
 //!   timeline 1  ──1────────2─────────▶        a queue of the GPU, and the values that its work signals
@@ -11,8 +11,9 @@
 //!   SyncSet { 0: 4, 1: 2 }    has passed iff both points have
 //! ```
 //!
-//! The value of a timeline only rises. So a set needs one value per timeline: once it is reached, all smaller values
-//! are reached too. Each insertion and each query is O(timelines in the set): usually two or three, one per queue.
+//! The value of a timeline only rises. So a set needs only the largest value of each timeline: once this value is
+//! reached, all smaller values are reached too. Each insertion and each query is O(timelines in the set): usually two
+//! or three, one per queue.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -20,8 +21,8 @@ use core::fmt;
 /// Identifier of a timeline: the number of its owner, and an index. It is unique in the process if the number of the
 /// owner is unique.
 ///
-/// An owner counts its timelines from 0, so it finds a timeline by its index in O(1). It refuses the identifiers of
-/// other owners.
+/// An owner numbers its timelines from 0, so it finds a timeline by its index in O(1), and recognises identifiers of
+/// other owners ([`TimelineId::index_of`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimelineId(u64);
 
@@ -114,7 +115,7 @@ pub trait Progress {
 }
 
 /// The value that each timeline of one owner has reached, indexed by [`TimelineId::index`]. The owner is not checked.
-/// The value of a timeline beyond the end is 0.
+/// If the index is beyond the end of the slice, the value is 0.
 impl Progress for [u64] {
     fn completed(&self, timeline: TimelineId) -> u64 {
         self.get(timeline.index()).copied().unwrap_or(0)
@@ -186,7 +187,7 @@ impl SyncSet {
         self.inline.iter().flatten().chain(&self.spilled).copied()
     }
 
-    /// Returns the value that the set waits for on `timeline`. Returns `None` if the set has no point on it.
+    /// Returns the value that the set waits for on `timeline`. Returns `None` if the set has no point on `timeline`.
     #[must_use]
     pub fn value_on(&self, timeline: TimelineId) -> Option<u64> {
         self.iter().find(|point| point.timeline == timeline).map(|point| point.value)
@@ -205,7 +206,7 @@ impl SyncSet {
     }
 
     /// Returns `true` if `points` are the points of the set. `points` must be sorted by timeline. Called for each
-    /// retired object, so it compares with a slice, which is faster than with an iterator.
+    /// retired object. `points` is a slice, because a comparison with an iterator is slower.
     #[doc(hidden)]
     #[inline]
     #[must_use]

@@ -17,11 +17,11 @@
 //! | operation | cost |
 //! |---|---|
 //! | `allocate` that succeeds | O(1): the first set bit of at most 32 words, at most two splits |
-//! | `allocate` that fails, or must try smaller spans | O(1): at most about 2 · [`NEAR_MISSES`] nodes, and all merges |
+//! | `allocate` that fails, or must try smaller spans | O(1): about 2 · [`NEAR_MISSES`] spans tried, and all merges |
 //! | `free` | O(1): at most two merges |
-//! | `allocate_below` | O(1): at most 64 nodes read, after merging the deferred spans |
+//! | `allocate_below` | O(1): tries at most 64 spans, after merging the deferred spans |
 //! | `is_live`, `free_size`, `live_count` | O(1) |
-//! | `largest_free` | O(1): at most [`NEAR_MISSES`] nodes read, plus the deferred spans |
+//! | `largest_free` | O(1): compares at most [`NEAR_MISSES`] spans, plus the deferred spans |
 //! | `for_each_span`, `validate`, `peek` if no free span fits | O(spans) |
 //! | host memory | 24 bytes per span, grown at a new maximum of spans; 8 bytes per class, 16 once spans are deferred |
 //!
@@ -35,9 +35,9 @@
 //!   bitmap, and an update writes less.
 //! - No minimum block size: a remainder of one unit is an ordinary free span. So only the requested units are reserved,
 //!   unless spans are deferred.
-//! - Before the search moves to a larger class, and again before it fails, it tries spans of the request's own class.
-//!   The paper rounds the request up and skips these spans, although some of them fit. The number of tried spans is
-//!   limited.
+//! - Before the search moves to a larger class, it tries the first span of the request's own class. Before the search
+//!   fails, it tries a limited number of spans from this class upwards. The paper rounds the request up and skips the
+//!   spans of the request's own class, although some of them fit.
 //! - Requests have an alignment; those of the paper have none. Padding before the aligned offset becomes a free span
 //!   and is not part of the range.
 //! - The lists are circular, and the head is part of the circle. So the same two writes unlink a span even if it is the
@@ -356,7 +356,7 @@ impl Allocate for Tlsf {
     type Allocation = Range;
     type Error = AllocError;
 
-    /// O(1).
+    /// Allocates a range in O(1).
     ///
     /// # Errors
     /// The errors of [`check_request`], and [`AllocError::OutOfSpace`].
@@ -466,9 +466,9 @@ impl Tlsf {
     /// so that the free space is at the end of the heap.
     ///
     /// The offset is low, but not always the lowest possible. The search tries at most 64 free spans, from the
-    /// request's own class upwards. In the first class that has a fitting span, the search takes the one with the
-    /// lowest offset. Returns `None` if the request is invalid or none of these spans fits below `limit`; deferred
-    /// spans may then have been merged.
+    /// request's own class upwards. It ends with the first class in which one of these spans fits below `limit`, and
+    /// chooses the lowest offset among the spans of this class that were tried. Returns `None` if the request is
+    /// invalid or none of the spans fits below `limit`; deferred spans may then have been merged.
     ///
     /// O(1), plus merging the deferred spans.
     pub fn allocate_below(&mut self, size: u64, alignment: u64, limit: u64) -> Option<Range> {

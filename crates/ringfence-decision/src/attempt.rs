@@ -24,18 +24,19 @@ pub struct Constraints {
     pub may_grow: bool,
     /// `true` if empty blocks may be freed.
     pub may_trim: bool,
-    /// `true` if a trim must keep announced empty blocks, because the request is another announcement.
+    /// `true` if a trim must keep the empty blocks that were created for announced allocations
+    /// (`MemoryBudgets::reserve`), because the request is another announcement.
     pub spares_announced: bool,
-    /// `true` if only a small window can serve the request, so that
-    /// [`window_bytes_max`](crate::AllocatorDesc::window_bytes_max) does not apply.
+    /// `true` if only a small window can serve the request.
+    /// [`window_bytes_max`](crate::AllocatorDesc::window_bytes_max) then does not apply.
     pub beyond_window: bool,
     /// `true` to call the driver and to trim even if that has failed before.
     pub ignores_refusals: bool,
 }
 
 impl Constraints {
-    /// Returns the limits that a memory object may exceed. Several sizes can be tried: only the last one may exceed the
-    /// limits that the request may exceed.
+    /// Returns the limits that a memory object of the request may exceed. `is_last` is `true` for the last of the sizes
+    /// that are tried: only this size may exceed a limit.
     #[must_use]
     pub fn reach(self, is_last: bool) -> Reach {
         Reach { beyond_budget: is_last && !self.within_budget, beyond_window: is_last && self.beyond_window }
@@ -51,7 +52,7 @@ pub struct ObjectRequest {
     pub bytes: u64,
     /// Purpose of the object.
     pub kind: ObjectKind,
-    /// The limits that it may exceed.
+    /// The limits that the object may exceed.
     pub reach: Reach,
 }
 
@@ -106,7 +107,8 @@ impl Failure {
         }
     }
 
-    /// Returns `true` if freeing memory of any heap may help: all heaps share the maximum number of memory objects.
+    /// Returns `true` if the maximum number of memory objects is reached. All heaps share this maximum, so freeing
+    /// memory of any heap may help.
     #[must_use]
     pub fn is_of_every_heap(self) -> bool {
         self == Self::Driver(DeviceError::TooManyObjects)
@@ -118,9 +120,9 @@ impl Failure {
         matches!(self, Self::Driver(_) | Self::Refused | Self::OverBudget)
     }
 
-    /// Returns the more informative of two consecutive failures of a request. `NoType` and `TooLarge` are less
-    /// informative than a failure of a heap that is large enough. If neither failure is more informative, returns
-    /// `next`.
+    /// Returns the more informative of two consecutive failures of a request. A failure of a heap that is large enough
+    /// is more informative than `TooLarge`, and than an earlier `NoType`. If neither failure is more informative,
+    /// returns `next`.
     #[must_use]
     pub fn then(self, next: Self) -> Self {
         match (self, next) {
@@ -148,9 +150,9 @@ pub struct Attempt {
     pub tried_type_bits: u32,
     /// The memory type that was tried first.
     pub best: Option<u32>,
-    /// `true` if a trim released memory, even in blocks that are still in use.
+    /// `true` if a trim released memory, even if this memory is in blocks that are still in use.
     pub has_released: bool,
-    /// `true` if a driver call or a trim was skipped because it had failed before.
+    /// `true` if a driver call or a trim was skipped because an equal one had failed before.
     pub was_spared: bool,
 }
 
@@ -181,7 +183,8 @@ impl Attempt {
         }
     }
 
-    /// Creates the state of a request that tries only this memory type.
+    /// Creates the state of a request that tries only this memory type, and calls the driver even if that has failed
+    /// before.
     #[must_use]
     pub fn at(memory_type: u32, size: u64, desc: &AllocationDesc<'_>) -> Self {
         let mut attempt = Self::new(size, 1 << memory_type, desc);

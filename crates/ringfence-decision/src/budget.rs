@@ -2,16 +2,16 @@
 //!
 //! ```text
 //!   usage  = the driver's last figure + the bytes that this allocator has allocated since
-//!   budget = the driver's last figure, or 80 % of the heap if it reports none; at most the heap
+//!   budget = the driver's last figure, or 80 % of the heap if the driver reports none; at most the heap
 //!   limit  = set by the caller; bytes are reserved before the driver call, so threads that race stay within it
 //! ```
 //!
 //! The driver's refusals for a heap are remembered: see [`Refusals`].
 //!
 //! The driver's budgets are read once a frame (`Allocator::reclaim`), and after every [`ASK_AFTER`] memory objects that
-//! were created or freed. Without such a change, they are read at most once in the time that
-//! [`Driver::budgets_hold_for`](crate::device::Driver::budgets_hold_for) returns. Between readings, the usage is
-//! updated by the memory that this allocator allocates and frees.
+//! were created or freed. If no memory object was created or freed since the last reading, a frame reads them only
+//! after the time that [`Driver::budgets_hold_for`](crate::device::Driver::budgets_hold_for) returns. Between readings,
+//! the usage is updated by the memory that this allocator allocates and frees.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -29,7 +29,8 @@ use crate::refusals::Refusals;
 const ASK_AFTER: u32 = 32;
 /// The budget of a heap if the driver reports none, in percent of its size.
 const ESTIMATE_PERCENT: u64 = 80;
-/// A device-local heap that the host can map is a *window* if it has at most this many bytes: the default size on PCI.
+/// Maximum size of a *window* (see `is_window`), in bytes: the default size of the device memory that the host can
+/// access over PCI.
 const WINDOW_BYTES: u64 = 256 << 20;
 
 /// Usage and limits of one heap at one moment, in bytes.
@@ -40,14 +41,14 @@ pub struct Budget {
     /// Bytes of the heap that the process uses; without a report of the driver, the resident part of `reserved_bytes`.
     pub usage_bytes: u64,
     /// Bytes that the process may use before allocations fail or performance drops
-    /// (`VkPhysicalDeviceMemoryBudgetPropertiesEXT::heapBudget`).
+    /// (`VkPhysicalDeviceMemoryBudgetPropertiesEXT::heapBudget`); 80 % of the heap if the driver reports no budget.
     pub budget_bytes: u64,
     /// Bytes that this allocator has allocated from the heap (blocks and dedicated memory) or imported from other
     /// processes.
     pub reserved_bytes: u64,
-    /// Maximum of `reserved_bytes`: the heap's limit (at first [`AllocatorDesc::heap_bytes_max`]). If the heap is a
-    /// small window, at most [`AllocatorDesc::window_bytes_max`]. Requests that only the window can serve ignore
-    /// `window_bytes_max`.
+    /// Maximum of `reserved_bytes` for new allocations: the heap's limit (at first [`AllocatorDesc::heap_bytes_max`]).
+    /// If the heap is a small window, at most [`AllocatorDesc::window_bytes_max`]. Requests that only the window can
+    /// serve ignore `window_bytes_max`.
     pub limit_bytes: u64,
     /// Size of the heap, in bytes.
     pub heap_bytes: u64,
@@ -101,7 +102,7 @@ struct Heap {
 struct Limits {
     /// For any request.
     bytes: AtomicU64,
-    /// For a request that another heap can serve too.
+    /// For a request that another heap can also serve; [`u64::MAX`] if the heap is not a small window.
     window_bytes: u64,
 }
 
@@ -110,7 +111,7 @@ struct Limits {
 pub struct Reach {
     /// `true` if the request may exceed the budget.
     pub beyond_budget: bool,
-    /// `true` if only the window can serve the request.
+    /// `true` if only a small window can serve the request: the limit of the window does not apply.
     pub beyond_window: bool,
 }
 
@@ -163,7 +164,7 @@ impl Budgets {
     }
 
     /// Reads the driver's budgets. Changes no figures if the driver reports none. The figures may be off by the bytes
-    /// that other threads allocate meanwhile.
+    /// that other threads allocate or free meanwhile.
     pub fn refresh<D: Device>(&self, device: &D) {
         self.since.store(0, Ordering::Relaxed);
         let reserved = |heap: &Heap| heap.reserved.load(Ordering::Relaxed);
@@ -174,7 +175,7 @@ impl Budgets {
             let expected = then(&heap.usage_then).wrapping_add(reserved).wrapping_sub(then(&heap.reserved_then));
             let more_budget = reported.budget_bytes.wrapping_sub(then(&heap.budget_then)).cast_signed();
             let more_usage = reported.usage_bytes.wrapping_sub(expected).cast_signed();
-            // The heap has more memory left than at the last reading.
+            // Other users of the heap need less, or the budget is larger, so a refused call may succeed now.
             if more_budget > more_usage {
                 self.refusals.forget(index);
             }
@@ -257,7 +258,7 @@ impl Budgets {
         Budget { limit_bytes, ..budget }
     }
 
-    /// Returns the figures that the heap would have if this allocator had `reserved_bytes` of it.
+    /// Returns the figures that the heap would have if this allocator had reserved `reserved_bytes` in it.
     fn heap_with(&self, heap: u32, reserved_bytes: u64) -> Budget {
         let held = &self.heaps[heap as usize];
         let get = |value: &AtomicU64| value.load(Ordering::Relaxed);

@@ -10,10 +10,10 @@
 //!   page of bufferImageGranularity  │ buffers  b│b   │ texture    │ texture │b  buffers │
 //! ```
 //!
-//! The device requires that a page does not contain both buffers and textures. If each texture occupies whole pages,
-//! buffers may be placed anywhere else. Blocks for all classes leave less memory unused than separate blocks, and
-//! drivers with a small distance usually align textures to it anyway. With a larger distance, small textures would
-//! waste more memory than a second block does.
+//! If the device separates buffers from textures, no page of that distance may contain both. If each texture occupies
+//! whole pages, buffers may be placed anywhere else. Blocks for all classes leave less memory unused than separate
+//! blocks, and drivers with a small distance usually align textures to it anyway. With a larger distance, small
+//! textures would waste more memory than a second block does.
 //!
 //! These rules apply to blocks that the library shares between classes. Heaps and pools for one class use the device's
 //! requirements unchanged. All operations are O(1).
@@ -23,7 +23,7 @@ use crate::device::{Capabilities, Requirements, ResourceClass};
 /// The classes that share blocks on a device, and their distance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Classes {
-    /// Classes with equal numbers share blocks.
+    /// Group of each [`ResourceClass`]. Classes of the same group share blocks.
     pub groups: [u8; 3],
     /// Page size of a texture's range, in bytes, a power of two. Above 1 only if textures share blocks with buffers on
     /// a device that requires separate pages.

@@ -15,7 +15,7 @@
 //! | memory type | the location's types with a large enough heap, best first; a custom pool has one |
 //! | size, alignment | whole atoms in non-coherent memory, whole pages if classes share blocks, guards added |
 //! | a block only | in a custom pool, or if the request forbids dedicated memory that is not required |
-//! | dedicated memory only | if the driver requires it, the request wants or shares it, or the size is too large |
+//! | dedicated memory only | if the driver requires it, the request demands it or shares its memory, or is too large |
 //! | dedicated memory, then a block, before the next type | if the driver prefers it and the size is large enough |
 //! | a block of each type, then dedicated memory in each | all other requests |
 //!
@@ -34,7 +34,7 @@ use crate::types::TypeOrder;
 pub struct View<'a> {
     /// Capabilities of the device.
     pub capabilities: &'a Capabilities,
-    /// Its memory types, for each location in order.
+    /// Memory types of the device, in the order of preference for each location.
     pub order: &'a TypeOrder,
     /// The classes that share blocks.
     pub classes: &'a Classes,
@@ -52,7 +52,7 @@ pub struct View<'a> {
 /// The state of a custom pool that a decision depends on.
 #[derive(Clone, Copy)]
 pub struct PoolView {
-    /// Its memory type.
+    /// Memory type of the pool.
     pub memory_type: u32,
     /// `true` if all of its ranges have one size, so that there is no room for guards.
     pub is_equal: bool,
@@ -63,9 +63,10 @@ pub struct PoolView {
 pub struct Step {
     /// The memory type.
     pub memory_type: u32,
-    /// The requirements in this memory type, guards included.
+    /// The requirements of a range of a block in this memory type, guards included. Dedicated memory has no guards, so
+    /// it uses the requirements of the request instead.
     pub needs: Requirements,
-    /// The guards in these requirements.
+    /// The guards that `needs` includes.
     pub margins: Margins,
     /// Block or dedicated memory.
     pub way: Way,
@@ -91,8 +92,8 @@ enum Ways {
     BlockThenDedicated,
 }
 
-/// Returns the steps of a request in the order in which they are tried. If no memory type is suitable, there are no
-/// steps.
+/// Returns the steps of a request in the order in which they are tried. If the request is not for a pool and no memory
+/// type is suitable and large enough, there are no steps.
 #[inline]
 pub fn decide<'a>(
     needs: Requirements,

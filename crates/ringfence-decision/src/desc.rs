@@ -9,28 +9,32 @@ use crate::device::{Capabilities, MemoryProperties, MemoryType};
 #[doc(alias("VmaAllocatorCreateInfo", "ALLOCATOR_DESC"))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllocatorDesc {
-    /// Maximum size of a block that only the device uses, in bytes. A block never exceeds an eighth of its heap.
+    /// Maximum regular size of a block in memory that the host cannot access, in bytes; at most an eighth of the heap.
+    /// A block is larger if a single request needs it, or if memory objects are scarce.
     pub device_block_bytes_max: u64,
-    /// Maximum size of a block that the host uses too, in bytes. The driver takes longer to create such a block.
+    /// Maximum regular size of a block in memory that the host can access, in bytes; at most an eighth of the heap. The
+    /// driver takes longer to create such a block.
     pub host_block_bytes_max: u64,
-    /// Number of empty blocks of one memory type and class that are always kept: the smallest ones. Exception: an empty
-    /// block is freed after the grace if it is larger than a quarter of [`AllocatorDesc::empty_bytes_min`] and than all
-    /// live bytes of its memory type and class together.
+    /// Number of empty blocks of one memory type and class that are always kept. Exception: an empty block is freed
+    /// after the grace ([`AllocatorDesc::empty_block_grace`]) if it is larger than a quarter of
+    /// [`AllocatorDesc::empty_bytes_min`] and than all live bytes of its memory type and class together.
     pub empty_blocks_kept: usize,
-    /// Bytes of empty blocks that each memory type and class keeps for the grace, in addition to one block of the next
-    /// size. If an eighth of the live bytes is more, that many are kept. Blocks above this limit are freed by the next
-    /// `Allocator::reclaim`, the largest first ([`EmptyBlocks`](ringfence_core::empty_blocks::EmptyBlocks)). With
-    /// `u64::MAX`, there is no such limit. Pools keep all their empty blocks for the grace.
+    /// Bytes of empty blocks that each memory type and class keeps for the grace
+    /// ([`AllocatorDesc::empty_block_grace`]), in addition to one block of the next size. If an eighth of the live
+    /// bytes is more, that many are kept. Blocks above this limit are freed by the next `Allocator::reclaim`, the
+    /// largest first ([`EmptyBlocks`](ringfence_core::empty_blocks::EmptyBlocks)). With `u64::MAX`, there is no such
+    /// limit. Pools keep all their empty blocks for the grace.
     pub empty_bytes_min: u64,
-    /// The grace: the number of calls of `Allocator::reclaim` for which further empty blocks are kept. If a block is
-    /// created soon after another was freed, the grace doubles, up to 16 × this number. The grace becomes shorter again
-    /// if no such block is created, or if blocks are freed because of the limit
-    /// ([`EmptyBlocks`](ringfence_core::empty_blocks::EmptyBlocks)). With 0 (for programs without frames), a further
-    /// empty block is freed as soon as it is empty, and objects are not recycled.
+    /// The grace: the number of calls of `Allocator::reclaim` for which empty blocks beyond
+    /// [`AllocatorDesc::empty_blocks_kept`] are kept. If a block is created soon after another was freed because its
+    /// grace was over, the grace doubles, up to 16 × this number. The grace becomes shorter again if no such block is
+    /// created, or if blocks are freed because of the limit
+    /// ([`EmptyBlocks`](ringfence_core::empty_blocks::EmptyBlocks)). With 0 (for programs without frames), such a block
+    /// is freed as soon as it is empty, and objects are not recycled.
     pub empty_block_grace: u64,
-    /// `true` if common small sizes get pools of equal slots, which are lock-free. A slot has at least 256 bytes and
-    /// may be 1.5 times as large as its resource. An empty pool keeps its bytes until its grace is over or memory is
-    /// short. With `false`, each resource gets a range of its exact size.
+    /// `true` if resources of common small sizes are placed in pools of equal slots, which are lock-free. A slot has at
+    /// least 256 bytes and may be 1.5 times as large as its resource. An empty pool keeps its bytes until its grace is
+    /// over or memory is short. With `false`, each resource gets a range of its exact size.
     pub small_slots: bool,
     /// Maximum total size of the recycled objects in all heaps, in bytes. Recycled objects are buffers and textures
     /// that the device is done with; they stay bound to their memory for the next request with the same description.

@@ -17,7 +17,7 @@ bitflags::bitflags! {
         const NEXT_TYPE = 1 << 3;
         /// The caller's eviction callback was called.
         const EVICTION = 1 << 4;
-        /// Memory that no submission uses was evicted: see `residency`.
+        /// Memory that no submission uses was evicted: see the module `ringfence::residency`.
         const RESIDENCY = 1 << 5;
     }
 }
@@ -39,5 +39,6 @@ pub struct Pressure {
     pub round: u32,
 }
 
-/// The eviction callback: releases memory if every other step has failed, and returns `true` if it has released memory.
+/// The eviction callback. It is called if every other step has failed, releases memory, and returns `true` if it has
+/// released memory.
 pub type Evict = dyn Fn(&Pressure) -> bool + Send + Sync;

@@ -9,9 +9,9 @@
 //!   the same `trim_mark` ──▶ no further trim
 //! ```
 //!
-//! A note saves driver calls, but never fails a request: if every step of a request was refused, the request starts
-//! again and ignores the notes. An epoch has 16 bits, so after 65,536 epochs an old note may apply again. Each
-//! operation is a few atomic accesses without a lock; [`Refusals::forget_all`] is O(heaps).
+//! A note saves driver calls, but never fails a request: if a request fails and one of its steps was skipped because of
+//! a note, the request starts again and ignores the notes. An epoch has 16 bits, so after 65,536 epochs an old note may
+//! apply again. Each operation is a few atomic accesses without a lock; [`Refusals::forget_all`] is O(heaps).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -54,12 +54,13 @@ impl Refusals {
         }
     }
 
-    /// Returns the heap's epoch, which must be read before a driver call.
+    /// Returns the heap's epoch: a number that changes when more memory of the heap may be free. It must be read before
+    /// a driver call.
     pub fn epoch(&self, heap: u32) -> u64 {
         self.heaps[heap as usize].epoch.load(Ordering::SeqCst)
     }
 
-    /// Returns `true` if a size of at most `bytes` was refused in this epoch.
+    /// Returns `true` if the driver refused an object of this memory type and kind with at most `bytes` in this epoch.
     pub fn covers(&self, memory_type: u32, kind: ObjectKind, bytes: u64, epoch: u64) -> bool {
         let note = self.notes[memory_type as usize][kind as usize].load(Ordering::Relaxed);
         note >> BYTES_BITS == short(epoch) && bytes >= note & BYTES
@@ -85,8 +86,8 @@ impl Refusals {
         self.heaps.iter().for_each(|heap| _ = heap.epoch.fetch_add(1, Ordering::SeqCst));
     }
 
-    /// Returns `true` if the last trim that released nothing had this `trim_mark`. `heap` is `None` for trims of all
-    /// heaps.
+    /// Returns `true` if the last trim that released nothing began at this `trim_mark`, a hash of the counters of
+    /// released objects. `heap` is `None` for trims of all heaps.
     pub fn was_trimmed(&self, heap: Option<u32>, mark: u64) -> bool {
         self.marks(heap).trimmed_at.load(Ordering::Relaxed) == mark
     }

@@ -27,19 +27,22 @@ pub struct AllocationDesc<'a> {
     /// `true` if the request fails rather than allocate memory from the driver, for allocations that must not wait.
     /// Before the request fails, objects that the device is done with and recycled objects are destroyed.
     pub never_grow: bool,
-    /// `true` to allocate from the high end of a pool's block (second stack of `Algorithm::Linear`). Ignored elsewhere.
+    /// `true` to allocate from the high end of a block (the second stack) in a pool with `Algorithm::Linear`. No effect
+    /// elsewhere.
     pub from_the_end: bool,
     /// Kind of the handles by which the resource's memory can be shared (`Resource::export`). Outside of a pool that
     /// shares its blocks, the resource gets dedicated memory.
     pub share: Option<ShareKind>,
-    /// `true` if a `Defrag` may move the resource. A movable resource never gets a slot of a size class, so a small
-    /// movable resource takes a short lock. No effect on dedicated memory.
+    /// `true` if a `Defrag` may move the resource. A movable resource is never placed in a pool of equal slots
+    /// ([`AllocatorDesc::small_slots`](crate::AllocatorDesc::small_slots)), so a small movable resource takes a short
+    /// lock. No effect on dedicated memory.
     pub movable: bool,
     /// Residency priority of the memory. Used for dedicated memory only: a block of a pool has the priority of the pool
     /// (`PoolDesc::priority`), every other block has [`Priority::Normal`].
     pub priority: Priority,
     /// `true` if the memory may be evicted while no submission uses it: see the module `ringfence::residency`. A block
-    /// is evicted only if all resources in it are evictable. An evictable resource never gets a slot of a size class.
+    /// is evicted only if all resources in it are evictable. An evictable resource is never placed in a pool of equal
+    /// slots ([`AllocatorDesc::small_slots`](crate::AllocatorDesc::small_slots)).
     pub evictable: bool,
     /// Minimum alignment in the memory object, in bytes, a power of two; 0 or 1 for no minimum. If the driver requires
     /// a larger alignment, that one is used. Needed if rules of the API require more than the driver reports, for
@@ -59,8 +62,8 @@ pub struct AllocationDesc<'a> {
 }
 
 impl Default for AllocationDesc<'_> {
-    /// Returns a request for device memory of any type, beyond the budget if necessary. The memory is dedicated if the
-    /// resource is large or the driver prefers it.
+    /// Returns a request for device memory of any type, beyond the budget if necessary. Dedicated memory is used as
+    /// [`Dedicated::Auto`] describes.
     fn default() -> Self {
         Self {
             name: "",
@@ -105,7 +108,7 @@ pub fn rounded<'i, D: Create<K>, K: Kind>(
 /// Returns the requirements with an alignment of at least that of the description.
 ///
 /// # Errors
-/// The description's alignment is not a power of two.
+/// The description's alignment is above 1 and not a power of two.
 #[inline(always)]
 pub fn aligned(desc: &AllocationDesc<'_>, needs: Requirements) -> Result<Requirements, Error> {
     let alignment = desc.alignment;

@@ -47,20 +47,20 @@ impl TypeOrder {
         }
     }
 
-    /// Returns the types for `location` among `bits`, best first.
+    /// Returns the memory types for `location` among `bits` (bit n for type n), best first.
     #[inline]
     pub fn candidates(&self, location: Location, bits: u32) -> impl Iterator<Item = u32> + Clone + '_ {
         self.candidates[location as usize].iter().copied().filter(move |index| bits & (1 << index) != 0)
     }
 
-    /// Returns the best type for `location` among `bits`.
+    /// Returns the best memory type for `location` among `bits` (bit n for type n).
     #[inline]
     #[must_use]
     pub fn first(&self, location: Location, bits: u32) -> Option<u32> {
         self.candidates[location as usize].iter().copied().find(|index| bits >> index & 1 == 1)
     }
 
-    /// Returns the best type for a request.
+    /// Returns the best memory type for a request among `bits` (bit n for type n).
     #[inline]
     #[must_use]
     pub fn best(&self, capabilities: &Capabilities, desc: &AllocationDesc<'_>, bits: u32) -> Option<u32> {
@@ -78,7 +78,8 @@ impl TypeOrder {
         size <= self.always_bytes && bits & self.known_bits != 0
     }
 
-    /// Returns the types for a request among `bits`, best first. O(types); allocates no host memory.
+    /// Returns the memory types for a request among `bits` (bit n for type n), best first. O(types); allocates no host
+    /// memory.
     #[inline]
     pub fn candidates_for<'a>(
         &'a self,
@@ -95,7 +96,7 @@ impl TypeOrder {
 }
 
 /// Returns the types among `allowed` that have the required properties. Types that lack the fewest preferred properties
-/// come first.
+/// come first; among equals, the types with the lowest cost for the location.
 fn by_preference(capabilities: &Capabilities, desc: &AllocationDesc<'_>, allowed: u32) -> SmallVec<[u8; 32]> {
     let held = |index: &u8| capabilities.properties(u32::from(*index));
     let never = NEVER.difference(desc.required | desc.preferred);

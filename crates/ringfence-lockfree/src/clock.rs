@@ -14,9 +14,8 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | open, submit, discard, leave, passed | O(open and watched values), under a short lock |
-//! | other functions | O(open and watched values), under a short lock |
 //! | id, at, begun, seen, closes | at most one atomic read |
+//! | other functions | O(open and watched values), under a short lock |
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -25,7 +24,8 @@ use std::sync::PoisonError;
 use crate::primitive::{AtomicU64, Mutex, MutexGuard, Ordering};
 use ringfence_core::sync::{SyncPoint, TimelineId};
 
-/// State of the values of one timeline: begun, submitted, over. Any thread may call the functions.
+/// State of the values of one timeline: open, submitted, discarded, left ([`Clock::leave`]) or over. A value is *over*
+/// if all work up to this value is complete or will never run. Any thread may call the functions.
 pub struct Clock {
     id: TimelineId,
     /// The latest value that may be signalled: the maximum of the open, submitted and left values. A copy of
@@ -66,8 +66,8 @@ pub enum End {
     Open,
     /// The value was submitted.
     Submitted,
-    /// The value was discarded or left, or was not open when it was first watched. A left value may have been
-    /// submitted.
+    /// The value was closed by [`Clock::discard`] or [`Clock::leave`], or was not open when it was first watched. After
+    /// `leave`, the value may have been submitted.
     Unsubmitted,
 }
 
@@ -79,7 +79,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Returns the way in which the value was closed.
+    /// Returns the way in which the value was closed, or [`End::Open`] if it is not closed yet.
     #[must_use]
     pub fn end(&self) -> End {
         self.clock.lock().watched(self.value).map_or(End::Unsubmitted, |watched| watched.end)
@@ -97,15 +97,16 @@ impl Drop for Watch {
     }
 }
 
-/// The event that a value still waits for before it is over.
+/// The event that a value still waits for before it is over: before all work up to the value is complete, or will never
+/// run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ahead {
-    /// The value is over once the fence reaches this value.
+    /// The value is over once the fence reaches the contained value.
     Submitted(u64),
-    /// This value must be closed first: it is open, or was not opened yet.
+    /// The contained value must be closed first: it is open, or was not opened yet.
     Open(u64),
-    /// The value is over once the fence reaches this value. The fence may never reach it, because only values that were
-    /// left can signal it.
+    /// The value is over once the fence reaches the contained value. The fence may never reach it: only values that
+    /// were left can signal it, and these may not have been submitted.
     Left(u64),
 }
 
@@ -145,7 +146,7 @@ impl Clock {
     /// Opens the next value and returns it.
     ///
     /// # Panics
-    /// If the fence was seen at `u64::MAX - 1` or above, because there is no further value.
+    /// If the value `u64::MAX - 1` or a higher one was opened or reached before, because there is no further value.
     pub fn open(&self) -> u64 {
         let mut room = Vec::new();
         loop {
@@ -203,7 +204,7 @@ impl Clock {
         }
     }
 
-    /// Declares that no value that was left will be signalled.
+    /// Declares that no value that was closed by [`Clock::leave`] will be signalled.
     pub fn discard_left(&self) {
         let mut state = self.lock();
         state.left = 0;
@@ -311,8 +312,8 @@ impl Clock {
         state.open.first().map(|value| (*value, state.open.len()))
     }
 
-    /// Returns the latest value that was left. Returns `None` if no value was left, if the device was seen to reach
-    /// this value, or if a later value was submitted.
+    /// Returns the latest value that was closed by [`Clock::leave`]. Returns `None` if there is no such value, if the
+    /// device was seen to reach it, or if a later value was submitted.
     #[must_use]
     pub fn unresolved(&self) -> Option<u64> {
         let state = self.lock();

@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::thread_slot::{THREAD_SLOTS, thread_number};
 
-/// `N` counters, at most 16. The accesses are relaxed and order no other memory, so they must only be used for
+/// `N` counters, at most 16. The accesses are relaxed and order no other memory. So the counters must only be used for
 /// statistics, and no `loom` model contains them.
 #[derive(Debug)]
 pub struct Counters<const N: usize>(Box<[Line<N>]>);
@@ -51,7 +51,7 @@ impl<const N: usize> Counters<N> {
         }
     }
 
-    /// Subtracts `count`. Another thread may have added it.
+    /// Subtracts `count` from a counter, even if another thread has added it.
     ///
     /// # Panics
     /// If `counter` is not below `N`.
@@ -60,7 +60,7 @@ impl<const N: usize> Counters<N> {
         self.add(counter, count.wrapping_neg());
     }
 
-    /// Returns the value of a counter: the sum over all lines. O(lines).
+    /// Returns the value of a counter: the sum of the parts of all threads. O(thread slots).
     ///
     /// # Panics
     /// If `counter` is not below `N`.

@@ -45,16 +45,17 @@ pub struct Content {
 }
 
 impl Content {
-    /// Records that `new` is filled from this resource and replaces this resource. Copies to this resource that are
-    /// lost before or after this call count as lost for `new` too. Only the first call has an effect.
+    /// Records that `new` is filled from this resource and replaces this resource. Copies to this resource that were
+    /// lost before this call and are not reported yet, or that are lost later, count as lost for `new` too. Only the
+    /// first call has an effect.
     pub fn pass_losses_to(&self, new: &Arc<Self>) {
         if self.successor.set(Arc::clone(new)).is_ok() && self.is_lost() {
             new.note_lost();
         }
     }
 
-    /// Records the loss for this resource and its successors, except those that are released. Returns `true` if the
-    /// loss was recorded for one of them.
+    /// Records that copies to this resource were lost, for the resource and its successors, except those that are
+    /// released. Returns `true` if the loss was recorded for one of them.
     fn lose(&self) -> bool {
         let is_here = !self.is_dropped.load(Ordering::Acquire);
         if is_here {
@@ -90,7 +91,7 @@ impl Content {
         self.is_lost.load(Ordering::Acquire)
     }
 
-    /// Returns the same as [`Content::is_lost`], and resets the flag.
+    /// Returns the same as [`Content::is_lost`], and resets the result to `false`.
     #[must_use]
     pub fn take_lost(&self) -> bool {
         self.is_lost.swap(false, Ordering::AcqRel)

@@ -91,17 +91,17 @@ pub struct FixedPool {
     capacity: u32,
     /// Blocks in a group, as an exponent of two: block `b` is bit `b % 2^group_log2` of group `b >> group_log2`.
     group_log2: u32,
-    /// A bit is 1 if and only if its block is free: below `offered`, and neither allocated nor claimed by
-    /// [`FixedPool::close`].
+    /// The groups: words with a bit for each block. A bit is 1 if and only if its block is free: below `offered`, and
+    /// neither allocated nor claimed by [`FixedPool::close`].
     groups: Box<[CachePadded<AtomicU64>]>,
     /// Indices of the groups at which searches start. They affect only speed.
     cursors: Box<[CachePadded<AtomicU32>]>,
     /// A bit for each group. A bit is 0 only if its group is full, or if a thread is about to set the bit. If a bit is
     /// 1, its group can have a free block or be full.
     rooms: Box<[CachePadded<AtomicU64>]>,
-    /// A number for each block. While the block is allocated, it is the serial of its range, an even number; while the
-    /// block is free, it is an odd number. The thread that has claimed the block writes the number. The thread that
-    /// frees the block changes it in one compare-exchange.
+    /// A number for each block. While the block is allocated, the number is the serial of the block's range, and even;
+    /// while the block is free, the number is odd. The thread that has claimed the block writes the number. The thread
+    /// that frees the block changes it in one compare-exchange.
     serials: Box<[Line]>,
     runs: CachePadded<SharedSerials>,
     /// Number of blocks of the open pool, allocated ones included: the blocks `0..offered`. 0 if and only if the pool
@@ -233,7 +233,7 @@ impl FixedPool {
         Ok(self.free_blocks(group, bit))
     }
 
-    /// Returns `true` if this range is allocated: it was allocated here and is not freed.
+    /// Returns `true` if this range was allocated from this pool and is not freed.
     #[must_use]
     pub fn is_live(&self, range: &Range) -> bool {
         // Relaxed: a thread that received the range also sees its serial, or a later one.
@@ -381,8 +381,8 @@ impl FixedPool {
         was_full
     }
 
-    /// Claims a block in the group in which the hint was last used. If it is full, claims a block in another group
-    /// whose bit in `rooms` is set. Returns `None` if these groups are full.
+    /// Claims a block in the group in which the hint was last used. If this group is full, claims a block in another
+    /// group whose bit in `rooms` is set. Returns `None` if all these groups are full.
     fn claim_near(&self, hint: usize) -> Option<u32> {
         let cursor = self.cursor(hint);
         let start = cursor.load(Ordering::Relaxed) as usize;

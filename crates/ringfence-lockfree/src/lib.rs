@@ -7,7 +7,7 @@
 //!
 //! | module | contents | cost of an operation |
 //! |---|---|---|
-//! | [`fixed_pool`] | equal blocks for many threads at once | O(1) |
+//! | [`fixed_pool`] | equal blocks for many threads at once | O(1); an allocation from a full pool O(blocks / 8) |
 //! | [`pool_chain`] | fixed pools with the caller's heaps, added and removed while threads allocate | O(1) expected |
 //!
 //! The other modules are for the crates of Ringfence. They are hidden from the documentation and may change in any

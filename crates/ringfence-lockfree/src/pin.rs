@@ -37,7 +37,7 @@ use ringfence_core::ring::Ring;
 pub struct Released(AtomicU64);
 
 impl Released {
-    /// Returns the position 0: no byte is released.
+    /// Creates the position 0: no byte is released.
     #[must_use]
     pub fn new() -> Self {
         Self(AtomicU64::new(0))

@@ -27,8 +27,8 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`PoolChain::allocate`] | that of [`FixedPool`], and reads one word of `rooms` for each 64 indices |
-//! | … that finds a pool full | also O(groups of the pool), once until a block of the pool is freed |
+//! | [`PoolChain::allocate`] | the cost in a [`FixedPool`]; also reads a word of `rooms` for each 64 indices |
+//! | … that finds a pool full | also O(groups of the pool), usually once until a block of it is freed |
 //! | … that fails | O(indices / 64) |
 //! | [`PoolChain::allocate_thorough`] that fails | O(groups of all pools) |
 //! | [`PoolChain::free`], [`PoolChain::heap`], [`PoolChain::is_live`] | O(1) |
@@ -112,8 +112,8 @@ pub struct PoolStatistics {
 pub struct KeepPools {
     /// Number of empty pools that [`PoolChain::take_surplus`] keeps.
     pub empty_count: u32,
-    /// Number of ticks after which a further pool that remains empty and unused is removed. 0 counts as 1. So if a loop
-    /// allocates and frees within one tick, it does not create and destroy a heap each time.
+    /// Number of ticks after which a pool beyond `empty_count` is removed if it remains empty and unused. 0 counts as
+    /// 1, so that a loop that allocates and frees within one tick does not create and destroy a heap each time.
     pub grace_ticks: u64,
 }
 
@@ -257,7 +257,7 @@ impl<H> PoolChain<H> {
     /// Removes the last empty pool, even if it became empty just before, and returns its heap. Returns `None` if no
     /// empty pool can be closed.
     ///
-    /// Call it if memory is short.
+    /// Call this function if memory is short.
     pub fn take_empty(&self) -> Option<H> {
         let made = self.pools.partition_point(|place| place.get().is_some()) as u32;
         let slots = (0..made).rev().filter_map(|index| Some((index, self.slot(index)?)));
@@ -265,8 +265,8 @@ impl<H> PoolChain<H> {
     }
 
     /// Removes a pool that has been empty and unused for [`KeepPools::grace_ticks`], and returns its heap. Returns
-    /// `None` if there is no such pool, or if only [`KeepPools::empty_count`] pools are empty. Once per tick, call it
-    /// until it returns `None`. `tick` must never decrease.
+    /// `None` if there is no such pool, or if at most [`KeepPools::empty_count`] pools are empty. Once per tick, call
+    /// this function until it returns `None`. `tick` must never decrease.
     pub fn take_surplus(&self, tick: u64, keep: KeepPools) -> Option<H> {
         let idle = |slot: &PoolSlot<H>| tick.saturating_sub(slot.idle_since(tick));
         let empty = self.slots().filter(|(_, slot)| slot.is_open() && slot.is_empty());

@@ -49,13 +49,14 @@ use crate::primitive::{
 use crate::thread_cache::{self, Account, BATCH_MAX, ROOM_MAX, ThreadCaches, batch};
 use ringfence_core::range::Invalid;
 
-/// Number of tags in a cache line, and maximum number of descriptions with the same line that are known at a time.
+/// Number of tags (hashes of descriptions) in a cache line, and so the maximum number of descriptions with the same
+/// line that are known at a time.
 const WAYS: usize = shrunk_under_miri_too(8, 2);
-/// Number of lines of tags.
+/// Number of cache lines of tags (hashes of descriptions).
 const LINES: usize = shrunk_under_miri_too(64, 1);
 /// Maximum number of descriptions that are known at a time. Each known description has a class.
 const CLASSES: usize = WAYS * LINES;
-/// Number of calls of `reclaim` between two checks of ages.
+/// Number of calls of `reclaim` between two checks of the descriptions' ages.
 const AGE_STEP: u64 = shrunk(16, 1) as u64;
 /// Number of refused objects after which the objects of the least recently requested description are taken out.
 const REFUSALS_STEP: u32 = shrunk(64, 1);
@@ -65,7 +66,8 @@ const CACHED_COUNT_MAX: u64 = ROOM_MAX as u64;
 const CACHED_COUNT_MIN: u64 = 4;
 /// The objects of one description in a thread cache may have up to `bytes_max / CACHED_BYTES_SHARE` bytes together.
 const CACHED_BYTES_SHARE: u64 = 16;
-/// An account has at most two steps of free bytes. A step is `bytes_max / STEPS` bytes.
+/// Number of steps into which the limit is divided: a step is `bytes_max / STEPS` bytes. An account has at most two
+/// steps of free bytes.
 const STEPS: u64 = shrunk(256, 4) as u64;
 
 /// All parameters of an object's creation. Requests with equal keys can use the same object.
@@ -379,8 +381,8 @@ impl<T: Recyclable, O> Recycled<T, O> {
         cached.or_else(|| store.list(class).lock().last().and_then(held))
     }
 
-    /// Returns `true` if objects for the request may be kept: if a thread has decided to keep one since the last
-    /// `Store::forget_class`.
+    /// Returns `true` if objects for the request may be kept: if a thread has decided to keep such an object since
+    /// `Store::forget_class` last took all of them out.
     pub fn knows(&self, wanted: &Wanted<'_>) -> bool {
         let class = self.store.get().zip(wanted.class);
         class.is_some_and(|(store, class)| store.classes[class as usize].is_kept.load(Ordering::Relaxed))
@@ -411,8 +413,8 @@ impl<T: Recyclable, O> Recycled<T, O> {
         }
     }
 
-    /// Returns `true` if [`Recycled::keep`] would keep an object with this data, unless its bytes exceed the limit.
-    /// O(1).
+    /// Returns `true` if [`Recycled::keep`] would keep an object with this data, unless the object's bytes exceed the
+    /// limit. Then also records that the description has a kept object. O(1).
     #[inline]
     pub fn would_keep(&self, recycling: &Recycling) -> bool {
         let Some(store) = self.store.get() else { return false };

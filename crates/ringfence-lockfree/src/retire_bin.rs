@@ -12,11 +12,11 @@
 //!
 //! A thread with a [thread slot](crate::thread_slot) has its own shard. It adds items to the shard's single-producer
 //! queues with plain stores: no exchange, no lock, no memory that another thread writes. A thread without a thread
-//! slot, or with a thread slot beyond the shards of this bin, uses a shared shard. While it adds an item, it must have
-//! the *producer* of this shard; if another thread has the producer, it tries the next shared shard. A thread that
-//! takes items out of a shard must first take the shard's *collector*. Producer and collector are [`TryCell`]s, which a
-//! thread has only for a short time, and never while the program's code runs. A thread waits for one only in these
-//! cases:
+//! slot, or with a thread slot beyond the shards of this bin, uses a shared shard. While such a thread adds an item, it
+//! must have the *producer* of the shard; if another thread has the producer, it tries the next shared shard. A thread
+//! that takes items out of a shard must first take the shard's *collector*. Producer and collector are [`TryCell`]s,
+//! which a thread has only for a short time, and never while the program's code runs. A thread waits for one only in
+//! these cases:
 //!
 //! - It has no own shard, and either all producers are taken or its item needs a new chunk.
 //! - It returns a batch of items to the shard.
@@ -69,7 +69,8 @@ use ringfence_core::retire::RetireQueue;
 use ringfence_core::sync::{Progress, SyncSet, TimelineId};
 
 /// Items that are released once points on timelines have passed. Any number of threads can add items. A thread with its
-/// own shard does so without waiting. An item is *complete* if all points that it waits for have passed.
+/// own part of the bin (a shard) adds items without waiting. An item is *complete* if all points that it waits for have
+/// passed.
 ///
 /// The allocator keeps its retired objects in such a bin. A program can use a bin of its own for objects that the GPU
 /// may still use, such as views and pipelines.
@@ -114,7 +115,7 @@ struct Shard<T> {
     /// Number of items that were given out, wrapping. Written by the thread with the collector.
     given_out: AtomicUsize,
     /// Number of the next calls of [`RetireBin::release_unspared`] that skip the shard, because the thread that owns
-    /// the shard releases its items.
+    /// the shard releases the shard's items itself.
     skips_left: AtomicUsize,
 }
 
@@ -152,16 +153,16 @@ struct QueueBatch<T> {
 }
 
 impl<T> RetireBin<T> {
-    /// Creates an empty bin with an own shard for each of 2 × *n* threads, clamped to 8..=64. *n* is the number of
-    /// threads that the machine runs at the same time.
+    /// Creates an empty bin with an own shard (part of the bin) for each of 2 × *n* threads, clamped to 8..=64. *n* is
+    /// the number of threads that the machine runs at the same time.
     #[must_use]
     pub fn new() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
         Self::with_shards((threads * 2).max(8))
     }
 
-    /// Creates an empty bin with an own shard for each of `count` threads, clamped to 1..=64. All other threads share a
-    /// few shards.
+    /// Creates an empty bin with an own shard (part of the bin) for each of `count` threads, clamped to 1..=64. All
+    /// other threads share a few shards.
     #[must_use]
     pub fn with_shards(count: usize) -> Self {
         let count = count.clamp(1, THREAD_SLOTS);
@@ -177,9 +178,9 @@ impl<T> RetireBin<T> {
         }
     }
 
-    /// Adds an item that is released once all points of a set have passed. `tag` writes the set that belongs to `turn`.
-    /// It is called for each new chunk: if `turn` differs from the turn of this thread's queue, or if the chunk is
-    /// full.
+    /// Adds an item that is released once all points of a set have passed. `tag` writes the set that belongs to `turn`,
+    /// a number that must change whenever the set may change. `tag` is called only if the last item of this thread's
+    /// queue has another turn, or if the queue needs a new chunk of memory.
     #[inline]
     pub fn retire_tagged(&self, turn: u64, tag: impl Fn(&mut SyncSet), item: T) {
         if let Err(item) = self.try_retire_in_turn(turn, item) {
@@ -192,7 +193,7 @@ impl<T> RetireBin<T> {
     /// # Errors
     /// The item, in one of these cases (call [`RetireBin::retire_tagged`] or [`RetireBin::put_tagged`] then):
     ///
-    /// - The thread has no own shard, or its number was not requested before.
+    /// - The thread has no own shard (part of the bin), or has not called `thread_number` before.
     /// - The open chunk of its queue has another turn or is full, or the `step` of [`RetireBin::put_tagged`] is
     ///   reached.
     #[inline]
@@ -214,7 +215,7 @@ impl<T> RetireBin<T> {
     /// # Errors
     /// The item, in one of these cases (call [`RetireBin::retire`] or [`RetireBin::put_points`] then):
     ///
-    /// - The thread has no own shard, or its number was not requested before.
+    /// - The thread has no own shard (part of the bin), or has not called `thread_number` before.
     /// - The open chunk of its queue has other points or is full, or the `step` of [`RetireBin::put_points`] is
     ///   reached.
     #[inline]
@@ -316,30 +317,31 @@ impl<T> RetireBin<T> {
         self.own.get(number).unwrap_or_else(|| &self.shared[number % self.shared.len()])
     }
 
-    /// Returns `true` if this thread has its own shard. Only then does the `step` of [`RetireBin::put_tagged`] have an
-    /// effect.
+    /// Returns `true` if this thread has its own shard, a part of the bin. Only then does the `step` of
+    /// [`RetireBin::put_tagged`] have an effect.
     pub fn has_own_shard(&self) -> bool {
         thread_number() < self.own.len()
     }
 
-    /// Returns the number of items in the shard to which this thread adds items.
+    /// Returns the number of items in the shard (the part of the bin) to which this thread adds items.
     pub fn len_near(&self) -> usize {
         self.near().len()
     }
 
-    /// Releases items of the shard to which this thread adds items, like [`RetireBin::release_passed`]. If another
-    /// thread has the collector of this shard, releases no item and returns 0.
+    /// Releases items of the shard (the part of the bin) to which this thread adds items, like
+    /// [`RetireBin::release_passed`]. If another thread is taking items out of this shard, releases no item and returns
+    /// 0.
     pub fn release_near(&self, passed: &impl Reading, items_max: usize, mut each: impl FnMut(T)) -> usize {
         let shard = self.near();
         let Some(collector) = shard.collector.0.try_take() else { return 0 };
         shard.give_out(collector, passed, items_max, &mut |lent, most| lent.release(most, &mut each))
     }
 
-    /// Moves at most `items_max` complete items to `into`, and returns their number. If another thread has the
-    /// collector of a shard, tries the shard once more at the end, and then skips it.
+    /// Moves at most `items_max` complete items to `into`, and returns their number. If another thread is taking items
+    /// out of a shard (a part of the bin), tries the shard once more at the end, and then skips it.
     ///
-    /// Each item waits only for its own points. `progress` is called at most once for each timeline. It may use the
-    /// bin, because no producer or collector is taken meanwhile.
+    /// Each item waits only for its own points. `progress` is called at most once for each timeline. `progress` may use
+    /// the bin, because no part of the bin is locked meanwhile.
     pub fn collect(&self, progress: &(impl Progress + ?Sized), items_max: usize, into: &mut Vec<T>) -> usize {
         self.collect_passed(&self.read(progress), items_max, into)
     }
@@ -350,9 +352,9 @@ impl<T> RetireBin<T> {
     }
 
     /// Calls `each` with at most `items_max` complete items, one by one, and returns their number. Unlike
-    /// [`RetireBin::collect`], does not move the items to a vector first. `each` may use the bin, because no producer
-    /// or collector is taken meanwhile. An item that `each` retires may be released by the same call, if it is complete
-    /// and its shard is visited later.
+    /// [`RetireBin::collect`], does not move the items to a vector first. `each` may use the bin, because no part of
+    /// the bin is locked meanwhile. An item that `each` retires may be released by the same call, if the item is
+    /// complete and its shard (its part of the bin) is visited later.
     ///
     /// If `each` panics, the item that it received is lost. All other items remain in the bin.
     pub fn release(&self, progress: &(impl Progress + ?Sized), items_max: usize, each: impl FnMut(T)) -> usize {
@@ -364,8 +366,9 @@ impl<T> RetireBin<T> {
         self.give_out(passed, items_max, |_, _| false, &mut |lent, most| lent.release(most, &mut each))
     }
 
-    /// Does the same as [`RetireBin::release_near`]. The next 8 calls of [`RetireBin::release_unspared`] by other
-    /// threads skip this thread's shard. Meant for threads that release their own items repeatedly.
+    /// Does the same as [`RetireBin::release_near`]. If this thread has its own shard (part of the bin), the next 8
+    /// calls of [`RetireBin::release_unspared`] by other threads skip the shard. Meant for threads that release their
+    /// own items repeatedly.
     pub fn release_own(&self, passed: &impl Reading, items_max: usize, each: impl FnMut(T)) -> usize {
         if let Some(shard) = self.own.get(thread_number()) {
             shard.skips_left.store(SKIPS, Ordering::Relaxed);
@@ -390,7 +393,8 @@ impl<T> RetireBin<T> {
     }
 
     /// Calls `each` with every item, even if its points have not passed, and returns the number of items. Call it if
-    /// the device is idle, lost or destroyed. If another thread has the collector of a shard, skips the shard.
+    /// the device is idle, lost or destroyed. If another thread is taking items out of a shard (a part of the bin),
+    /// skips the shard.
     pub fn release_all(&self, each: impl FnMut(T)) -> usize {
         self.release_passed(&AllPassed, usize::MAX, each)
     }
@@ -409,8 +413,8 @@ impl<T> RetireBin<T> {
         known
     }
 
-    /// Moves every item to `into`, even if its points have not passed. Waits for threads that have a collector. Call it
-    /// if the device is idle, lost or destroyed.
+    /// Moves every item to `into`, even if its points have not passed. Waits for other threads that are taking items
+    /// out. Call it if the device is idle, lost or destroyed.
     pub fn collect_all(&self, into: &mut Vec<T>) {
         for shard in self.shards() {
             shard

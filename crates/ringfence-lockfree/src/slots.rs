@@ -232,9 +232,9 @@ impl<M: SlotMemory, O> Slots<M, O> {
         0
     }
 
-    /// Puts a slot that is no longer used into this thread's cache, and the owner that kept the allocator alive for it.
-    /// If the cache has no room, frees the older half of its slots of the class to the chain first. If the slot still
-    /// does not fit, frees it too, and drops the owner.
+    /// Puts a slot that is no longer used into this thread's cache, with its owner: the reference that kept the
+    /// allocator alive for the slot. If the cache has no room, frees the older half of its slots of the class to the
+    /// chain first. If the slot still does not fit, frees it too, and drops the owner.
     ///
     /// # Safety
     /// `of` must always return the `Slots` to which `ready` belongs. The owner must keep this `Slots` alive, also while
@@ -255,7 +255,7 @@ impl<M: SlotMemory, O> Slots<M, O> {
     }
 
     /// Puts a slot and its owner into this thread's cache. Fails and returns both if this thread has no cache, or if
-    /// the cache is taken, closed or full.
+    /// the cache is taken by another thread, closed or full.
     ///
     /// # Safety
     /// The requirements of [`Self::put_ready`].
@@ -305,8 +305,7 @@ impl<M: SlotMemory, O> Slots<M, O> {
     }
 
     /// Frees the slots of the class in all thread caches, then calls [`Self::allocate_thorough`]. Call it before memory
-    /// is allocated. Only the first call for a class in a tick does this; unless `again` is `true`, later calls return
-    /// `None`.
+    /// is allocated. A later call for the class in the same tick returns `None` instead, unless `again` is `true`.
     pub fn allocate_recalled(&self, class: Class, again: bool) -> Option<Ready<M>> {
         let recalled = self.recalled.fetch_or(1 << class.index, Ordering::Relaxed);
         if recalled >> class.index & 1 == 1 && !again {
@@ -448,7 +447,7 @@ impl<M: SlotMemory, O> Slots<M, O> {
     }
 
     /// Calls `each` for each chunk, with its slots in use, in order of their offsets. Empties the thread caches first,
-    /// and keeps them empty until it returns, so `each` must not use these slots.
+    /// and keeps them empty until this function returns, so `each` must not use this `Slots`.
     pub fn for_each_chunk(&self, mut each: impl FnMut(&BlockAllocation, &[Live])) {
         let mut give = |class, ready: Ready<M>| self.free(class as u32, ready.slot);
         self.thread_caches.while_empty(&mut give, &mut || {

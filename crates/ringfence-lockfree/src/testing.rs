@@ -1,5 +1,6 @@
-//! Drivers of the shared pools: one thread executes generated operations on a pool and its naive twin. The drivers
-//! check the rules of the pools; the `loom` models and the threaded tests check for races.
+//! Drivers of the shared pools: one thread executes generated operations on a pool and on its *twin*, a simple
+//! reference implementation. The drivers check the rules of the pools; the `loom` models and the threaded tests check
+//! for races.
 
 use std::collections::HashSet;
 use std::vec::Vec;

@@ -200,8 +200,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.place()
     }
 
-    /// Takes an item out of this thread's cache, and an owner, if there is one. Returns `None` if there is no item, or
-    /// if the cache is taken or does not exist.
+    /// Takes an item out of this thread's cache, and an owner (a reference that keeps the pool alive), if there is one.
+    /// Returns `None` if there is no item, if another thread accesses the cache, or if the cache does not exist.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -229,18 +229,19 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         })
     }
 
-    /// Calls `count` with this thread's account. Returns `None` if the thread's cache is taken or does not exist.
+    /// Calls `count` with this thread's account. Returns `None` if another thread accesses the cache, or if the cache
+    /// does not exist.
     pub fn with_account<R>(&self, count: impl FnOnce(&mut Account) -> R) -> Option<R> {
         Some(self.mine()?.try_take()?.with(|thread_cache| count(&mut thread_cache.account)))
     }
 
-    /// Calls `count` with the accounts of all thread caches. Waits for thread caches that are taken.
+    /// Calls `count` with the accounts of all thread caches. Waits for threads that access them.
     pub fn each_account(&self, mut count: impl FnMut(&mut Account)) {
         self.each().for_each(|thread_cache| thread_cache.take().with(|held| count(&mut held.account)));
     }
 
-    /// Takes an item out of this thread's cache, and no owner. Returns `None` if there is no item, or if the cache is
-    /// taken or does not exist.
+    /// Takes an item out of this thread's cache, but no owner. Returns `None` if there is no item, if another thread
+    /// accesses the cache, or if the cache does not exist.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -248,14 +249,14 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.mine()?.try_take()?.with(|thread_cache| thread_cache.classes[class].items.pop())
     }
 
-    /// Takes an owner out of this thread's cache. Returns `None` if there is no owner, or if the cache is taken or does
-    /// not exist.
+    /// Takes an owner (a reference that keeps the pool alive) out of this thread's cache. Returns `None` if there is no
+    /// owner, if another thread accesses the cache, or if the cache does not exist.
     pub fn take_owner(&self) -> Option<O> {
         self.mine()?.try_take()?.with(|thread_cache| thread_cache.owners.pop())
     }
 
-    /// Calls `look` with the item that [`ThreadCaches::take`] would return. Returns `None` if there is no item, or if
-    /// the cache is taken or does not exist.
+    /// Calls `look` with the item that [`ThreadCaches::take`] would return. Returns `None` if there is no item, if
+    /// another thread accesses the cache, or if the cache does not exist.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -266,7 +267,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     /// Returns the number of items that the caller should add to the cache, besides the item that the caller needs
     /// itself. Called if this thread's cache has no item of the class. The first call returns 0, because there may be
     /// no further request. The second call returns 1, and each further call twice the previous number, up to a maximum.
-    /// If the cache is taken or closed, returns 0.
+    /// If another thread accesses the cache, or if the cache is closed, returns 0.
     ///
     /// Creates the cache if it does not exist. Call it only while a handle of the pool exists.
     ///
@@ -292,8 +293,9 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 
     /// Moves items from the iterator to this thread's cache until the cache has no more room for the class, and returns
-    /// the number of moved items. Moves none if the cache is taken, is closed or does not exist. [`ThreadCaches::take`]
-    /// returns the last of these items first. If `items` is passed by `&mut`, the items that do not fit remain in it.
+    /// the number of moved items. Moves none if another thread accesses the cache, or if the cache is closed or does
+    /// not exist. [`ThreadCaches::take`] returns the last of these items first. If `items` is passed by `&mut`, the
+    /// items that do not fit remain in it.
     ///
     /// The iterator runs while the cache is taken, so it must not wait for another thread or call these thread caches.
     ///
@@ -313,7 +315,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     /// Puts an item into this thread's cache. The next call of [`ThreadCaches::take`] returns it.
     ///
     /// # Errors
-    /// The item, if the cache is taken, closed or full, or if this thread has no cache yet.
+    /// The item, if another thread accesses the cache, if the cache is closed or full, or if this thread has no cache
+    /// yet.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -350,8 +353,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 
     /// If this thread's cache is full of items of the class, takes the older half of them out, at most [`BATCH_MAX`].
-    /// The caller returns them to the pool. Afterwards there is room for [`put`], unless the cache is taken, is closed
-    /// or does not exist.
+    /// The caller returns them to the pool. Afterwards there is room for [`put`], unless another thread accesses the
+    /// cache, or the cache is closed or does not exist.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -395,7 +398,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 
     /// Takes the items out of all thread caches that were not used after the last sweep. Calls `give` with the class of
-    /// each item and the item. Skips thread caches that are taken.
+    /// each item and the item. Skips thread caches that other threads access.
     pub fn sweep(&self, mut give: impl FnMut(usize, T)) {
         for thread_cache in self.each() {
             // A cache that is taken is in use, so it is skipped.
@@ -411,8 +414,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         }
     }
 
-    /// Takes the items of one class out of all thread caches, and calls `give` with each. Waits for thread caches that
-    /// are taken.
+    /// Takes the items of one class out of all thread caches, and calls `give` with each. Waits for threads that access
+    /// the thread caches.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -430,7 +433,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 
     /// Takes the items out of all thread caches. Calls `give` with the class of each item and the item. Waits for
-    /// thread caches that are taken.
+    /// threads that access the thread caches.
     pub fn empty(&self, mut give: impl FnMut(usize, T)) {
         for thread_cache in self.each() {
             while let Some((class, items)) = thread_cache.take().with(ThreadCache::take_batch) {
@@ -439,9 +442,9 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         }
     }
 
-    /// Takes the items out of all thread caches, as [`ThreadCaches::empty`] does, then runs `work` while it has taken
-    /// all thread caches. So `give` and `work` must not call these thread caches, or wait for a thread that waits for
-    /// one of them.
+    /// Takes the items out of all thread caches, as [`ThreadCaches::empty`] does, then runs `work` while no other
+    /// thread can access the thread caches. So `give` and `work` must not call these thread caches, or wait for a
+    /// thread that waits for one of them.
     pub fn while_empty(&self, give: &mut dyn FnMut(usize, T), work: &mut dyn FnMut()) {
         // Takes the first of the thread caches once it is empty, then calls itself for the others.
         fn take_next<T, O, const CLASSES: usize>(
@@ -477,7 +480,7 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         }
     }
 
-    /// Returns the number of items of a class in all thread caches. Waits for thread caches that are taken.
+    /// Returns the number of items of a class in all thread caches. Waits for threads that access them.
     ///
     /// # Panics
     /// If `class` is not below `CLASSES`.
@@ -486,8 +489,8 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
         self.each().map(|thread_cache| thread_cache.take().with(held)).sum()
     }
 
-    /// Calls `look` with the class of each item and the item. A thread cache is taken while `look` runs, so `look` must
-    /// not call these thread caches. Waits for thread caches that are taken.
+    /// Calls `look` with the class of each item and the item. This thread has exclusive access to a thread cache while
+    /// `look` runs, so `look` must not call these thread caches. Waits for threads that access the thread caches.
     pub fn each_item(&self, mut look: impl FnMut(usize, &T)) {
         for thread_cache in self.each() {
             thread_cache.take().with(|held| {
@@ -513,13 +516,15 @@ impl<T, O, const CLASSES: usize> ThreadCaches<T, O, CLASSES> {
     }
 }
 
-/// Puts an owner into a thread cache. A later [`ThreadCaches::take`] returns it.
+/// Puts an owner (a reference that keeps the pool alive) into a thread cache. A later [`ThreadCaches::take`] returns
+/// it.
 ///
 /// # Safety
 /// The owner must keep the thread cache alive, also while the owner is in the cache.
 ///
 /// # Errors
-/// The owner, if the thread cache is taken, closed or full.
+/// The owner, if another thread accesses the thread cache, or if the thread cache is closed or has no room for an
+/// owner.
 #[inline]
 pub unsafe fn put_owner<T, O, const CLASSES: usize>(
     thread_cache: *const TryCell<ThreadCache<T, O, CLASSES>>,
@@ -536,8 +541,8 @@ pub unsafe fn put_owner<T, O, const CLASSES: usize>(
     })
 }
 
-/// Puts an item and an owner into a thread cache. `item` must do nothing but return the item. `item` is called only if
-/// there is room.
+/// Puts an item and an owner into a thread cache. `item` must do nothing but return the item, and is called only if
+/// there is room for the item. If there is no room for the owner, drops it.
 ///
 /// # Panics
 /// If `class` is not below `CLASSES`.
@@ -546,7 +551,8 @@ pub unsafe fn put_owner<T, O, const CLASSES: usize>(
 /// The item or the owner must keep the thread cache alive, also while the item and the owner are in the cache.
 ///
 /// # Errors
-/// `item` and the owner, if the thread cache is taken, closed or full.
+/// `item` and the owner, if another thread accesses the thread cache, or if the thread cache is closed or has no room
+/// for the item.
 #[inline]
 pub unsafe fn put<T, O, const CLASSES: usize, I: FnOnce() -> T>(
     thread_cache: *const TryCell<ThreadCache<T, O, CLASSES>>,

@@ -20,7 +20,7 @@
 
 use crate::primitive::{AtomicU64, Ordering};
 
-/// Number of thread slots: one per bit of a word.
+/// Number of thread slots (numbers that belong to one thread at a time): one per bit of a word.
 pub const THREAD_SLOTS: usize = 64;
 
 /// The set of taken thread slots: one bit per slot.

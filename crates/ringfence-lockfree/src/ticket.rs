@@ -9,9 +9,10 @@
 //!    └─ unpinned ─────┘               └─ aliased ───────▶ FIXED
 //! ```
 //!
-//! If copies to a range are gathered, the range is *kept*: it is neither planned nor moved, in any state.
+//! While copies to a range are gathered and not recorded yet, the range is *kept*: no move of it is planned or made, in
+//! any state.
 //!
-//! A *pass* is one run of defragmentation: it plans moves, and then makes them. The owner of a range never waits.
+//! A *pass* is one step of a defragmentation: it plans moves, and then makes them. The owner of a range never waits.
 //! Dropping or aliasing the range is one atomic store. Pinning the range is an exchange, which is repeated if a pass
 //! has changed the state in between. A pass that has planned a move sees such a change when it makes the move. The
 //! owner needs `&mut` of the resource to change the state, so only passes can change the state concurrently. A pass
@@ -41,24 +42,24 @@ pub struct Ticket {
     index: AtomicU32,
 }
 
-/// Defragmentation plans that may move a range.
+/// The passes of defragmentation that may move a range.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Moves {
-    /// No plan.
+    /// No pass.
     #[default]
     Never,
-    /// Every plan. Only the device accesses the range.
+    /// Every pass. Only the device accesses the range.
     Device,
-    /// Only plans that include host-accessed ranges. The host also reads or writes the range.
+    /// Only passes that include host-accessed ranges. The host also reads or writes the range.
     Host,
 }
 
-/// State of a range, as a plan sees it.
+/// State of a range, as a pass sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
     /// The range may be moved.
     Free,
-    /// The range is freed, or a planned move is to free it.
+    /// The range is freed, or will be freed by a planned move.
     Leaving,
     /// The range must not be moved.
     Stays,
@@ -107,7 +108,7 @@ impl Ticket {
         self.index.store(index as u32, Ordering::Relaxed);
     }
 
-    /// Returns the state of the range. `with_host` is `true` if the plan may move host-accessed ranges.
+    /// Returns the state of the range. `with_host` is `true` if the pass may move host-accessed ranges.
     #[must_use]
     pub fn standing(&self, with_host: bool) -> Standing {
         match self.state.load(Ordering::Relaxed) {
@@ -174,7 +175,7 @@ impl Ticket {
         matches!(self.state.load(Ordering::Relaxed), PINNED | FIXED)
     }
 
-    /// Records that the owner has freed the range.
+    /// Records that the owner has released the range: it is retired or freed. The range is never moved again.
     pub fn close(&self) {
         self.state.store(CLOSED, Ordering::Release);
     }

@@ -33,8 +33,8 @@ unsafe impl<T: Send> Sync for TryCell<T> {}
 
 /// Exclusive access to the value of a [`TryCell`], until it is dropped, also by a panic.
 pub struct Taken<'a, T> {
-    /// A pointer, not a reference: once the flag is released, another thread may drop the cell before this function
-    /// returns.
+    /// A pointer, not a reference: once the flag is released, another thread may drop the cell before the function that
+    /// has released it returns.
     cell: *const TryCell<T>,
     /// Lifetime of the cell. (The pointer also prevents that a `Taken` is sent to another thread.)
     _life: PhantomData<&'a TryCell<T>>,

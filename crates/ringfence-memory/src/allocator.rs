@@ -24,8 +24,10 @@ use crate::resource::{Allocation, Buffer, Pool, PoolDesc, SmallBuffer, Texture};
 /// Cheap to clone; all clones are the same allocator. All methods may be called from any thread. The allocator lives
 /// until its last clone and every object that it created are dropped. If retired objects or descriptor heaps are left,
 /// the last drop waits until all submissions are complete. If a value that [`Timeline::submitted`] declared is never
-/// signalled, it waits without limit ([`Allocator::shutdown`] waits with a timeout). For dropped frames, the last drop
-/// waits at most one second. If objects still wait for these frames then, it leaks the objects and all blocks.
+/// signalled, the last drop waits without limit ([`Allocator::shutdown`] has a timeout). Then it waits at most one
+/// second for frames that were dropped without being submitted or discarded. If the device may use an object or a
+/// descriptor heap even after that, or if the driver cannot wait, the last drop leaks the object or heap, and all
+/// blocks.
 pub struct Allocator<D: Device> {
     shared: Arc<Shared<D>>,
     /// Dropped with the last clone or pool.
@@ -59,8 +61,8 @@ impl<D: Device> Allocator<D> {
         self.shared.device.format_support(format)
     }
 
-    /// Adds a timeline, which tracks the progress of a queue. Objects that are retired from now on also wait for its
-    /// frames.
+    /// Adds a timeline, which tracks the progress of a queue. Objects that are retired from now on also wait for the
+    /// frames of this timeline.
     ///
     /// # Errors
     /// [`DeviceError::InvalidInfo`] if the fence's value is 2⁶³ or more; [`DeviceError::Lost`], or another error of the
@@ -100,9 +102,9 @@ impl<D: Device> Allocator<D> {
     /// # Recycled objects
     ///
     /// If an object matches the description, was released by its owner and is no longer used by the device, the request
-    /// gets it without a search, with the request's name and user data. The only driver call sets the name, if name or
-    /// user data have changed. The contents are undefined, and a texture is in the layout `UNDEFINED`. Recycled objects
-    /// count as free memory; [`AllocatorDesc::recycled_bytes_max`] limits their bytes. They are destroyed:
+    /// gets this object without a search, with the request's name and user data. The only driver call sets the name, if
+    /// name or user data have changed. The contents are undefined, and a texture is in the layout `UNDEFINED`. Recycled
+    /// objects count as free memory; [`AllocatorDesc::recycled_bytes_max`] limits their bytes. They are destroyed:
     ///
     /// - after `empty_block_grace` to `empty_block_grace + 32` calls of `reclaim` without a request for their
     ///   description ([`AllocatorDesc::empty_block_grace`]),
@@ -148,10 +150,11 @@ impl<D: Device> Allocator<D> {
         Texture::create(&self.shared, info, desc, None)
     }
 
-    /// Creates a small buffer in a driver buffer that small buffers share. O(log driver buffers), one short lock; a
-    /// driver call only if no driver buffer has room.
+    /// Creates a small buffer, which shares a driver buffer with other small buffers, or reuses a recycled one in O(1).
+    /// A new small buffer costs O(log driver buffers) and one short lock, and a driver call if no driver buffer has
+    /// room.
     ///
-    /// The shared buffer is bound, transitioned and synchronised as one object. A buffer that shaders write never
+    /// The shared buffer is bound, transitioned and synchronised as one object. A buffer that shaders may write never
     /// shares a driver buffer with a buffer that shaders only read. Small buffers have no names.
     ///
     /// # Errors
@@ -164,8 +167,8 @@ impl<D: Device> Allocator<D> {
     /// Creates a custom pool.
     ///
     /// # Errors
-    /// The description is invalid, the device does not have the memory type or such blocks, or the initial blocks could
-    /// not be created.
+    /// The description is invalid, the device lacks or refuses the memory type, the blocks are too large for the device
+    /// or the algorithm, or the initial blocks could not be created.
     #[doc(alias = "vmaCreatePool")]
     pub fn create_pool(&self, desc: PoolDesc<'_>) -> Result<Pool<D>, Error> {
         Pool::new(&self.handle, desc)
@@ -178,8 +181,8 @@ impl<D: Device> Allocator<D> {
     /// [`Allocator::allocate_mixed`].
     ///
     /// # Errors
-    /// The size is 0 or exceeds every heap; the alignment is not a power of two; the device is lost; or there is no
-    /// memory, or no memory type for the request.
+    /// The size is 0, or exceeds the largest memory object of every allowed memory type; the alignment is not a power
+    /// of two; the device is lost; or there is no memory, or no memory type for the request.
     #[doc(alias = "vmaAllocateMemory")]
     #[track_caller]
     #[inline]
@@ -189,7 +192,7 @@ impl<D: Device> Allocator<D> {
 
     /// Allocates memory as [`Allocator::allocate`] does, for resources of every class. If the device separates the
     /// classes, offset and size are multiples of `bufferImageGranularity`. Inside the memory, the program must place
-    /// buffers and textures in different pages of this size.
+    /// buffers and textures in different pages of `bufferImageGranularity` bytes.
     ///
     /// # Errors
     /// As [`Allocator::allocate`]; [`Error::MixedClasses`] on Direct3D 12 with heap tier 1.
@@ -220,8 +223,8 @@ impl<D: Device> Allocator<D> {
         unsafe { Allocation::allocate_for::<K>(&self.shared, unplaced, needs, desc) }
     }
 
-    /// Returns the manager of [evictable memory](crate::residency). Without [`Capabilities::residency`], it does
-    /// nothing.
+    /// Returns the manager of [evictable memory](crate::residency). On devices without [`Capabilities::residency`], the
+    /// manager evicts nothing.
     ///
     /// # Safety
     /// Each submission that touches an [`evictable`](crate::AllocationDesc::evictable) resource lists the resource in a
@@ -234,10 +237,10 @@ impl<D: Device> Allocator<D> {
     }
 
     /// Releases retired resources that the device is done with: recycles or destroys each. Frees empty blocks that are
-    /// above the limit, or empty for longer than [`AllocatorDesc::empty_block_grace`]. The thread of
-    /// [`MemoryBudgets::maintain_in_background`], if there is one, frees them instead. Call `reclaim` once a frame. It
-    /// never waits for the GPU. It calls the driver for timelines, destroyed objects, freed blocks, budgets, descriptor
-    /// heaps and rings, and may write a trace.
+    /// above the limit of [`EmptyBlocks`](ringfence_core::empty_blocks::EmptyBlocks), or empty for longer than
+    /// [`AllocatorDesc::empty_block_grace`]. The thread of [`MemoryBudgets::maintain_in_background`], if there is one,
+    /// frees them instead. Call `reclaim` once a frame. It never waits for the GPU. It calls the driver for timelines,
+    /// destroyed objects, freed blocks, budgets, descriptor heaps and rings, and may write a trace.
     ///
     /// Any number of threads may call it. While one thread is in the call, a call on a second thread releases only
     /// objects that the second thread has dropped. A call from inside `reclaim` returns at once. If a thread drops
@@ -253,12 +256,12 @@ impl<D: Device> Allocator<D> {
     ///
     /// Objects that the device is done with are released first. The call waits for dropped frames at most one second,
     /// because the value of a frame that was not submitted is never signalled. With a timeout of zero, the call does
-    /// not wait. With [`Duration::MAX`], it waits for submissions without limit. After a device loss, it destroys
-    /// everything at once.
+    /// not wait. With [`Duration::MAX`], it waits for submissions without limit. After a device loss, the call destroys
+    /// the retired objects without waiting.
     ///
     /// # Errors
     /// A frame is open, or was dropped and is not complete; the timeout has passed; or the driver failed, other than by
-    /// a device loss. The objects that wait for the device stay retired, and the eviction callback stays set. Leaks are
+    /// a device loss. The objects that wait for the device stay retired, and the callbacks stay set. Leaks are
     /// reported anyway.
     pub fn shutdown(&self, timeout: Duration) -> Result<Reclaimed, ShutdownError> {
         let reclaimed = self.shared.shutdown(timeout)?;

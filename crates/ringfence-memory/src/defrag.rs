@@ -7,7 +7,7 @@
 //!     pass = run.begin_pass(&frame)                   plans; room for each move is allocated
 //!     for each of pass.moves():                       the program finds the owner by the user data
 //!       pass.copy_buffer(&mut buffer)                 the buffer *is* in its new place from here on; or copy_texture
-//!       pass.ignore(move)  or  drop(buffer)           it stays, or is freed
+//!       pass.ignore(move)  or  drop(buffer)           the buffer stays, or is retired
 //!     pass.record(recorder)                           old ─▶ new, in the frame's command list
 //!     drop(pass); submit; timeline.submitted(frame)
 //!   memory.reclaim()                                  the old places are freed once the device is past the frame
@@ -37,24 +37,26 @@
 //!
 //! # Order of the work, and its end
 //!
-//! 1. *Emptying*: the block with the smallest used share is emptied into the blocks with the fewest free bytes that
-//!    have room, its largest ranges first. Blocks with a range that cannot be moved, or with more used bytes than are
-//!    free in the others, are skipped. The next block follows. Once the copies are complete and a reclaim has freed the
-//!    old ranges, the next pass frees the empty block. A block is tried once a cycle.
+//! 1. *Emptying*: the block with the smallest used share is emptied: its ranges, the largest first, are moved into the
+//!    blocks with the fewest free bytes that have room. Blocks with a range that cannot be moved, or with more used
+//!    bytes than are free in the other blocks, are skipped. The next block follows. Once the copies are complete and a
+//!    reclaim has freed the old ranges, the next pass frees the empty block. In each cycle, a block is tried once.
 //! 2. *Compacting*: in a block with at least 1/16 of its bytes free outside of its longest free range, allocations are
 //!    moved towards the beginning, the last one first. A block has at most 8 rounds a cycle. If a round moved more than
 //!    [`DefragDesc::bytes_per_byte_won_max`] bytes for each byte by which the longest free range grew, it is the last
 //!    round in that block.
-//! 3. If a block was compacted, both are repeated, because a compacted block has room for larger ranges. The run ends
-//!    after a later cycle that empties no block, or after 9 cycles.
+//! 3. If a block was compacted, another cycle of both steps begins, because a compacted block has room for larger
+//!    ranges. The run ends after a cycle that compacts no block, after a later cycle than the first that empties no
+//!    block, or after 9 cycles.
 //!
-//! [`Defrag::state`] reports if there is more to do. The numbers of rounds and cycles are limited, so every run ends.
+//! Each memory type and resource class, and each custom pool, has its own cycles. [`Defrag::state`] reports if there is
+//! more to do. The numbers of rounds and cycles are limited, so every run ends.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | begin a run | O(1) |
+//! | begin a run | O(memory types + custom pools); of a pool, O(1) |
 //! | plan a pass | O(blocks log blocks + moves log blocks + recycled objects), and once for each round of a block O(r log r) for its r movable ranges |
-//! | a move | that of creating the object, and one short lock; [`DefragPass::record`] records the copy |
+//! | a move | the cost of creating the object, and one short lock; [`DefragPass::record`] records the copy |
 
 mod arena;
 mod pass;
@@ -70,11 +72,12 @@ pub struct DefragDesc {
     pub bytes_per_pass_max: u64,
     /// Maximum number of moves of a pass; 0 counts as 1.
     pub moves_per_pass_max: usize,
-    /// A round of compacting is the last one in its block if it moved more than this number of bytes for each byte by
-    /// which the longest free range grew. Emptying also stops if the bytes that were moved since a block was last
-    /// emptied exceed this number times the size of the block that could not be emptied.
+    /// Maximum number of bytes that are copied for each byte that is won. If a round of compacting moved more than this
+    /// number of bytes for each byte by which the longest free range grew, it is the last round in its block. If a
+    /// block could not be emptied, emptying stops if more than this number times the block's size was moved since the
+    /// last block that was emptied.
     pub bytes_per_byte_won_max: u32,
-    /// `true` if blocks that cannot be emptied are compacted.
+    /// `true` if fragmented blocks that were not emptied are compacted.
     pub compacts: bool,
     /// `true` if resources that the host reads or writes ([`Location`](crate::Location) other than `Device`) are moved
     /// too. From the move until the copy is complete, the program must not write such a resource, because the copy

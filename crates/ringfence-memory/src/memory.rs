@@ -19,13 +19,14 @@
 //! 2. A slot of a size class, or a free range in a block of the arena.
 //! 3. A new block of the arena's current block size. If the block exceeds a limit or the driver refuses it, the
 //!    allocator destroys retired objects that the device is done with, and recycled objects. It frees everything empty
-//!    in the heap (in every heap, if there are too many memory objects): blocks, also those of placements, and buffers
-//!    that small buffers shared. Then it tries the block again.
+//!    in the heap (in every heap, if there are too many memory objects): blocks, also those of placements
+//!    (`ringfence-placement`), and buffers that small buffers shared. Then it tries the block again.
 //! 4. A block of 1/2, 1/4 and 1/8 of that size, if the request fits in it.
 //! 5. Steps 2 to 4 for the next memory type, until all types were tried.
-//! 6. Dedicated memory, in each type (not for [`Dedicated::Never`]). If a request is larger than half of the largest
-//!    block, or the driver requires or prefers dedicated memory for it, dedicated memory is step 2 of each type. A
-//!    block follows only if the driver prefers dedicated memory without requiring it.
+//! 6. Dedicated memory, in each type. This step is left out with [`Dedicated::Never`] and in custom pools. If the
+//!    driver requires dedicated memory, if the request is for shared memory or [`Dedicated::Always`], or (with
+//!    [`Dedicated::Auto`]) if it is larger than half of the largest block, dedicated memory replaces steps 2 to 4. If
+//!    the driver only prefers it, [`Dedicated::Auto`] tries dedicated memory before step 2 of each type.
 //! 7. All steps again, once, if objects were destroyed in step 3, because blocks that are in use may have room now. If
 //!    the request may not grow, or its pool is full, the objects are destroyed in this step.
 //! 8. If the program manages [`residency`](crate::residency), unused memory is evicted, once, and all steps are

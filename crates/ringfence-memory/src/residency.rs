@@ -1,4 +1,5 @@
-//! Residency: if memory is short, the memory used least recently is evicted, and made resident before its next use.
+//! Residency: if memory is short, unused memory is evicted (the lowest priority first, then the least recently used),
+//! and made resident before its next use.
 //!
 //! ```text
 //!   list.clear()                      frame = timeline.begin()
@@ -12,10 +13,11 @@
 //! ```
 //!
 //! On some devices the program controls residency ([`Capabilities::residency`](crate::device::Capabilities::residency):
-//! Direct3D 12). If a heap is beyond its budget there, the system pages its memory at any time, or allocations fail. On
-//! other devices the system controls residency (Vulkan), and [`Residency::commit`] evicts nothing. If such a device
-//! accepts priorities ([`Capabilities::memory_priority`](crate::device::Capabilities::memory_priority)), the system
-//! keeps the memory with the highest [`Priority`](crate::device::Priority) resident longest.
+//! Direct3D 12). If a heap is beyond its budget there, the system moves memory out of the heap at any time, or
+//! allocations fail. On other devices the system controls residency (Vulkan), and [`Residency::commit`] evicts nothing.
+//! If such a device accepts priorities
+//! ([`Capabilities::memory_priority`](crate::device::Capabilities::memory_priority)), the system keeps the memory with
+//! the highest [`Priority`](crate::device::Priority) resident longest.
 //!
 //! A memory object (a block or dedicated memory) can be evicted if its memory type is device-local and not
 //! host-visible, and if every resource in it is [`evictable`](crate::AllocationDesc::evictable). A single other
@@ -26,7 +28,7 @@
 //!
 //! - its heap is beyond the budget,
 //! - listed memory must be made resident, and there is no room for it within the budget or on the device,
-//! - an allocation is short of memory: it evicts before it calls the eviction callback.
+//! - an allocation is short of memory: it evicts memory before it calls the eviction callback.
 //!
 //! # Locks
 //!
@@ -35,9 +37,9 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | [`UseList::add`] | O(1): a load and a compare if the memory is listed already |
+//! | [`UseList::add`] | O(1): two loads and a compare if the memory is listed already |
 //! | [`Residency::commit`] within the budget, everything resident | O(memory objects listed + heaps), no driver call |
-//! | … otherwise | two readings of the budgets, one of the timelines, O(memory objects log memory objects), a call to evict for each heap, one to make resident; at most twice |
+//! | … otherwise | two readings of the budgets, one of the timelines, O(memory objects log memory objects), a call to evict for each heap, one to make resident; all of this at most twice |
 
 mod eviction;
 mod manager;

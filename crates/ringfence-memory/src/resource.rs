@@ -44,10 +44,11 @@ pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
 pub use slice::{AsBufferSlice, BufferSlice};
 pub use small::SmallBuffer;
 
-/// Returns the memory alignment for a buffer of `bytes` that is suballocated, in bytes. An offset that is aligned in
-/// the buffer is then aligned in memory too. Without an address, it is the largest alignment that the API requires for
-/// ranges of this usage. With an address, it is at least the largest power of two up to `bytes`, or 64 KiB if that is
-/// less. 64 KiB is the alignment of every Direct3D 12 buffer without tight alignment.
+/// Returns the memory alignment, in bytes, for a buffer of `bytes` bytes that is suballocated. With this alignment, an
+/// offset that is aligned in the buffer is aligned in memory too. For a buffer without an address, the result is the
+/// largest alignment that the API requires for ranges of this usage. For a buffer with an address, the result is also
+/// at least the largest power of two up to `bytes`, or 64 KiB if that is less. 64 KiB is the alignment of every
+/// Direct3D 12 buffer without tight alignment.
 pub fn shared_alignment(capabilities: &Capabilities, usage: BufferUsage, bytes: u64, has_address: bool) -> u64 {
     const ADDRESSED: u64 = 64 << 10;
     let by_rule = capabilities.range_alignment(usage);
@@ -129,7 +130,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Self::make(shared, info, &desc, pool, wanted.as_ref(), at)
     }
 
-    /// Not inlined: the path to a recycled object stays short.
+    /// Creates a new resource. Not inlined, so that the path to a recycled object stays short.
     #[inline(never)]
     fn make(
         shared: &Arc<Shared<D>>,
@@ -250,8 +251,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self
     }
 
-    /// Sets the description that the object was created with, if the program knows it. If it differs from the
-    /// description that the device derives, the object is not recycled.
+    /// Sets the description that the object was created with, if the program knows it. If this description differs from
+    /// the one that the device derived, the object is not recycled.
     ///
     /// # Safety
     /// The object was created with this description.
@@ -279,8 +280,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         is_same && self.bound.parts == K::parts_of(|| Create::<K>::parts(device, info))
     }
 
-    /// Returns `info` with the size rounded up, if the resource was created with a rounded size. Otherwise, returns
-    /// `None`.
+    /// Returns `info` with the size rounded up, if the resource was created with a rounded size and `info` does not
+    /// have that size. Otherwise, returns `None`.
     pub(crate) fn rounded_info<'i>(&self, info: &<D as Create<K>>::Info<'i>) -> Option<<D as Create<K>>::Info<'i>> {
         if self.bound.added == 0 || self.is_made_as(info) {
             return None;
@@ -296,7 +297,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         }
     }
 
-    /// Returns the address of the buffer in shaders, if it has one. One driver call.
+    /// Returns the device address of the buffer, if it has one. One driver call.
     fn address(&self) -> Option<u64> {
         if !self.bound.has_address {
             return None;
@@ -340,7 +341,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
 
     /// Returns the resource as the destination of copies that a library gathers. Until the copies are recorded or the
     /// returned value is dropped, the resource is not moved. `is_restaged` must be `true` if the library stages the
-    /// same bytes again after their frame was not submitted.
+    /// same bytes again whenever the frame of the copies ends without being submitted.
     pub fn destination(&self, is_restaged: bool) -> Target<Leak> {
         let described = |debug: &Debugger<Memory<D>>| debug.described(self.shared.key_of(&self.bound.place)?);
         let known_as = self.shared.observers.debug().and_then(described);
@@ -359,7 +360,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.content.get().map_or(0, |content| content.gathered())
     }
 
-    /// Records that the caller's copies in this frame fill the resource: if the frame is lost, the contents are too.
+    /// Records that the caller's copies in this frame fill the resource: if the frame ends without being submitted, the
+    /// contents count as lost ([`Resource::take_content_lost`]).
     pub fn await_content(&self, frame: &Frame) {
         let mut delivery = Delivery::default();
         delivery.losses = Some(Arc::clone(&self.shared.losses));
@@ -368,8 +370,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Arc::new(delivery).record();
     }
 
-    /// Records that `new` is filled from this resource and replaces it: if copies to this resource are lost, before or
-    /// after this call, they are lost to `new` too.
+    /// Records that `new` is filled from this resource and replaces it. Copies to this resource that were lost before
+    /// this call and are not reported yet, or that are lost later, count as lost for `new` too.
     pub fn pass_losses_to(&self, new: &Self) {
         self.content().pass_losses_to(new.content());
     }
@@ -390,14 +392,15 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         *self = new;
     }
 
-    /// Returns `true` if copies to the resource were lost since the last call, or since it was created. The resource
-    /// then has its earlier contents. Copies are lost if their frame was discarded, or dropped without
-    /// [`Timeline::submitted`](crate::Timeline::submitted), or if a batch gathered them and did not record them. Copies
-    /// of a [`Defrag`](crate::defrag::Defrag), of [`Buffer::resize`] and of [`Texture::swap_mips`] count too.
+    /// Returns `true` if copies to the resource were lost since the last call of this function, or, at the first call,
+    /// since the resource was created. The resource then has its earlier contents. Copies are lost if their frame was
+    /// discarded, or dropped without [`Timeline::submitted`](crate::Timeline::submitted), or if a batch gathered them
+    /// and did not record them. Copies of a [`Defrag`](crate::defrag::Defrag), of [`Buffer::resize`] and of
+    /// [`Texture::swap_mips`] count too.
     ///
     /// If a frame ends without being submitted, call this function for each resource that the frame was to fill, and
-    /// fill the resource again if it returns `true`. It does not report which bytes were lost, and does not cover the
-    /// program's own commands. O(frames that have ended since the last reclaim).
+    /// fill the resource again if it returns `true`. The function does not report which bytes were lost, and does not
+    /// cover the program's own commands. O(frames that have ended since the last reclaim).
     #[must_use = "each loss is reported once"]
     pub fn take_content_lost(&self) -> bool {
         self.shared.settle_losses();
@@ -425,7 +428,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.desc.as_ref().and_then(K::bytes).unwrap_or(self.bound.memory_bytes)
     }
 
-    /// Returns the size of its memory requirements in bytes: for a buffer at least [`Resource::size`].
+    /// Returns the size of the resource's memory requirements in bytes: for a buffer at least [`Resource::size`].
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.bound.memory_bytes
@@ -460,7 +463,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.shared.memory_of(&self.bound.place)
     }
 
-    /// Returns the offset of its first byte in [`Resource::memory`], in bytes.
+    /// Returns the offset of the resource's first byte in [`Resource::memory`], in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.bound.place.offset
@@ -478,7 +481,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         MemoryAddress::Block { block: self.shared.memory_of(&self.bound.place).block, offset: self.bound.place.offset }
     }
 
-    /// Returns the `user_data` of its [`AllocationDesc`].
+    /// Returns the `user_data` of the resource's [`AllocationDesc`].
     #[must_use]
     pub fn user_data(&self) -> u64 {
         self.bound.user_data
@@ -490,8 +493,9 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         self.bound.place.is_dedicated()
     }
 
-    /// Pins the resource, or unpins it. While it is pinned, no [`Defrag`](crate::defrag::Defrag) moves it, even if the
-    /// move is already planned. Has no effect if it is not [`movable`](AllocationDesc::movable).
+    /// Pins the resource, or unpins it. While the resource is pinned, no [`Defrag`](crate::defrag::Defrag) moves it,
+    /// even if the move is already planned. Has no effect on a resource that is not
+    /// [`movable`](AllocationDesc::movable).
     pub fn set_pinned(&self, pinned: bool) {
         if let Some(ticket) = self.bound.place.ticket() {
             ticket.set_pinned(pinned);
@@ -526,9 +530,9 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         Shared::retire_item_after(owner, points, K::item(bound));
     }
 
-    /// Sets the residency priority of its dedicated memory, and returns `true`. If it has no dedicated memory, returns
-    /// `false` and changes nothing: a block has the priority of its [`Pool`]. The driver gets the new priority only if
-    /// the device accepts changes ([`Capabilities::memory_priority`]).
+    /// Sets the residency priority of the resource's dedicated memory, and returns `true`. If the resource has no
+    /// dedicated memory, returns `false` and changes nothing: the priority of a block is that of its [`Pool`]. The
+    /// driver gets the new priority only if the device accepts changes ([`Capabilities::memory_priority`]).
     pub fn set_priority(&self, priority: Priority) -> bool {
         let memory = self.held_memory();
         if self.is_dedicated() {
@@ -541,7 +545,7 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
     }
 
     /// Replaces this resource with a new one, and retires the old one, because submissions under way may use it. The
-    /// contents of the new one are undefined. It is created in the same [`Pool`], unless the pool was dropped.
+    /// contents of the new resource are undefined. It is created in the same [`Pool`], unless the pool was dropped.
     ///
     /// # Errors
     /// The new resource could not be created; nothing has changed then.
@@ -608,13 +612,13 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         &self.shared
     }
 
-    /// Returns the mapped address of its first byte, if it is mapped.
+    /// Returns the mapped address of the resource's first byte, if the resource is mapped.
     pub fn mapped_base(&self) -> Option<Mapped> {
         self.bound.placed.mapped
     }
 
-    /// Sets its name for debuggers, snapshots and traces. Snapshots and traces show resources that share memory under
-    /// the name of the allocation. One driver call, one short lock, one host allocation.
+    /// Sets the resource's name for debuggers, snapshots and traces. Snapshots and traces show resources that share
+    /// memory under the name of the allocation. One driver call, one short lock, one host allocation.
     pub fn set_name(&mut self, name: &str) {
         let Self { shared, bound } = self;
         // SAFETY: the object is alive, and `&mut self` excludes other calls on it.
@@ -627,8 +631,8 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
 }
 
 impl<D: Device> Buffer<D> {
-    /// Returns the device address of its first byte, if it was created with one (Vulkan: with the usage
-    /// `SHADER_DEVICE_ADDRESS`; Direct3D 12: every buffer). One driver call.
+    /// Returns the device address of the buffer's first byte, if the buffer was created with one (Vulkan: with the
+    /// usage `SHADER_DEVICE_ADDRESS`; Direct3D 12: every buffer). One driver call.
     #[must_use]
     pub fn device_address(&self) -> Option<u64> {
         self.address()
@@ -640,8 +644,8 @@ impl<D: Device> Buffer<D> {
     ///
     /// `frame` may belong to any queue; the program must order the copy after other queues' writes to the old buffer.
     /// Both buffers need the usages for copies. If the frame is not submitted, the bytes are lost
-    /// ([`Resource::take_content_lost`]). Before this call, record the uploads that were gathered for this buffer:
-    /// afterwards recording them is refused, because they would write to the old buffer.
+    /// ([`Resource::take_content_lost`]). Before this call, record the uploads that were gathered for this buffer.
+    /// After this call, they are refused, because they would write to the old buffer.
     ///
     /// # Errors
     /// The frame belongs to another allocator, `keep_bytes` exceeds one of the two buffers, the old buffer could not be
@@ -760,7 +764,7 @@ impl<D: Create<K> + Device, K: ResourceKind> fmt::Debug for Resource<D, K> {
     }
 }
 
-/// Not inlined: the path without a pool stays short.
+/// Places `unplaced` in a pool. Not inlined, so that the path without a pool stays short.
 #[inline(never)]
 fn place_in_pool<D: Create<K> + Device, K: ResourceKind, T>(
     shared: &Shared<D>,
@@ -774,7 +778,8 @@ fn place_in_pool<D: Create<K> + Device, K: ResourceKind, T>(
     shared.place_requested::<K, _>(unplaced, request, made)
 }
 
-/// Returns the kind of shared handles of a resource in a pool: the pool's kind. A request for another kind is an error.
+/// Returns the kind of the handles by which a resource in `pool` can be shared: the pool's kind. A request for another
+/// kind is an error.
 fn effective_share<D: Device>(desc: &AllocationDesc<'_>, pool: &Arc<PoolState<D>>) -> Result<Option<ShareKind>, Error> {
     match (desc.share, pool.arena.desc.share) {
         (None, held) => Ok(held),

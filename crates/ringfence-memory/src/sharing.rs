@@ -7,7 +7,7 @@
 //!        │ export()
 //!        ▼
 //!   (Handle, SharedMemory) ── socket, DuplicateHandle … ──▶ unsafe import_buffer(memory, info, handle, &shared, desc)
-//!                                                                  │ the same bytes, another driver's object
+//!                                                                  │ the same bytes, a second driver object
 //!                                                                  ▼
 //!                                                           Buffer: retired by sync points, as any other
 //! ```
@@ -27,8 +27,9 @@
 //! The memory object lives as long as any of these: the exporter's resource, a handle, an imported resource. In a pool,
 //! the memory object is the block: once the exporter's resource is released, another resource may get its range. A
 //! resource that one side retires waits for that side's submissions only. The programs must order the work of both
-//! sides, by shared semaphores or by waiting; on Vulkan with a queue family ownership transfer to and from
-//! `VK_QUEUE_FAMILY_EXTERNAL`.
+//! sides, by shared semaphores or by waiting. On Vulkan, they must also transfer the queue family ownership to and from
+//! `VK_QUEUE_FAMILY_EXTERNAL`, or `VK_QUEUE_FAMILY_FOREIGN_EXT` if the other side of a dma-buf is another driver,
+//! device or API.
 //!
 //! Exporting a resource in a shared block gives the other process access to *the whole block*: put only resources that
 //! the other process may access into such a pool.

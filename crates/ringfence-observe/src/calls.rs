@@ -24,7 +24,7 @@ pub enum Call {
     Stage,
     /// Moves of a defragmentation.
     Move,
-    /// Bytes that these moves copied.
+    /// Bytes that the moves of a defragmentation copied.
     MovedBytes,
     /// Bytes by which buffers in use are larger than described.
     RoundedBytes,

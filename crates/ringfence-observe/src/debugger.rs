@@ -257,7 +257,7 @@ impl<M: Watched> Debugger<M> {
     /// Compares the guards of every live range, and restores damaged ones. O(live ranges), under the lock.
     ///
     /// # Safety
-    /// `context` is that of every memory object that [`Observers::notify`](crate::Observers::notify) was called with.
+    /// Every memory object that [`Observers::notify`](crate::Observers::notify) was called with belongs to `context`.
     pub unsafe fn check_guards(&self, context: &M::Context) -> GuardCheck {
         let mut state = self.state.lock();
         let mut seen = GuardCheck::default();

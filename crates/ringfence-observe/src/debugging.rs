@@ -40,7 +40,8 @@ pub use ringfence_trace::{Finding, GuardCheck, Leak, MemoryAddress, Operation, O
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DebugDesc {
     /// Size of the guard on each side of every range in a block, in bytes; 0 for no guards. The size is rounded up to a
-    /// multiple of 16 and of the atom in non-coherent memory, and in front also to a multiple of the range's alignment.
+    /// multiple of 16, and in non-coherent memory to a multiple of `nonCoherentAtomSize`. The front guard is also
+    /// rounded up to a multiple of the range's alignment.
     pub margin_bytes: u32,
     /// Value that is written to every mapped byte of new memory; `None` to write nothing.
     pub fill_new: Option<u8>,

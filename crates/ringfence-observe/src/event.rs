@@ -24,9 +24,9 @@ pub struct Key {
 /// The numbers by which subscribers identify a range of a memory object.
 #[derive(Clone, Copy)]
 pub struct RangeId {
-    /// The beginning of the owner's bytes.
+    /// The block, and the offset of the owner's first byte.
     pub key: Key,
-    /// The beginning of the range itself: before its front guard, if it has guards.
+    /// Offset of the range itself: of its front guard, if it has guards.
     pub begin: u64,
 }
 
@@ -38,11 +38,11 @@ pub enum Event<'a, M: Watched> {
     Staged { writes: u64, bytes: u64 },
     /// An object was created in a range, or the range was allocated without an object.
     Made(NewRange<'a, M>),
-    /// The range was handed to the program, to the code at this line.
+    /// The range was returned to the program; `at` is the line of the program's call.
     HandedOut { key: Key, at: &'static Location<'static>, device_address: Option<u64> },
     /// The range got another name.
     Named { range: RangeId, name: &'a str },
-    /// The contents of one range moved to another, which was allocated before. The old range is not retired yet.
+    /// The contents of the range `from` moved to the range `to`, which was allocated before. `from` is not retired yet.
     Moved { from: RangeId, to: RangeId, place: NewPlace<'a, M> },
     /// The owner released the range; the device may still use it.
     Retired(RangeId),
@@ -54,8 +54,8 @@ pub enum Event<'a, M: Watched> {
     Recorded(&'a trace::Event<&'a str>),
     /// A failure, or a finding of debugging.
     Warned(Warning<'a>),
-    /// The allocator is shut down, or the shutdown failed because the device may still use objects. Live ranges are
-    /// reported as leaks; retired ranges are reported only if `is_over`.
+    /// The allocator is shut down (`is_over`), or the shutdown failed because the device may still use objects. Live
+    /// ranges are reported as leaks; retired ranges are reported only if `is_over`.
     Ended { is_over: bool },
 }
 

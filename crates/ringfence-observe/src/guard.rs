@@ -95,9 +95,9 @@ impl Guards {
         Ok(())
     }
 
-    /// Compares both guards, in the host's view and in the device's view, and restores damaged ones. Returns the
-    /// damages, and `true` if both guards are now intact. If the result is `false`, the guards must not be compared any
-    /// more.
+    /// Compares both guards, each in the host's view and, if that view is intact, in the device's view. Restores
+    /// damaged guards. Returns the damages, and `true` if both guards are now intact. If the result is `false`, the
+    /// guards must not be compared any more.
     ///
     /// # Safety
     /// As for [`Guards::write`].

@@ -1,5 +1,6 @@
-//! Events of an allocator: one type of event, one sink for it, and its subscribers. The crate does not depend on the
-//! allocator: events contain numbers, names and addresses, and the trait [`Watched`] gives access to the bytes.
+//! Events of an allocator: one type of event, one sink that receives all events, and the sink's subscribers. The crate
+//! does not depend on the allocator: events contain numbers, names and addresses, and the trait [`Watched`] gives
+//! access to the bytes of memory objects.
 //!
 //! ```text
 //!                                                              ┌─▶ Calls        counters, for statistics
@@ -18,9 +19,9 @@
 //! Programs use the modules [`debugging`] and [`trace`] through `ringfence`, which re-exports them. The other items are
 //! for the allocator of `ringfence-memory`, and may change in any release.
 //!
-//! A subscriber may run the program's code: see [`ringfence_hal::lock`]. Reports are deferred until the thread holds no
-//! lock. A panic in deferred code is caught: the panic hook has shown it, and the reported operation has already
-//! happened.
+//! A subscriber may run the program's code: see [`ringfence_hal::lock`]. A report to a `tracing` subscriber is deferred
+//! until the thread holds no lock of the library. A panic in deferred code is caught: the panic hook has shown it, and
+//! the reported operation has already happened.
 #![warn(missing_docs)]
 
 mod calls;

@@ -22,7 +22,7 @@ pub struct Observers<M: Watched> {
     numbers: [AtomicU64; 3],
 }
 
-/// Kinds of numbered objects. Numbers begin at 1.
+/// Kinds of objects that [`Observers::number`] numbers. The numbers of each kind begin at 1.
 #[derive(Clone, Copy)]
 pub enum Numbered {
     /// Memory objects.
@@ -44,10 +44,10 @@ impl<M: Watched> Observers<M> {
     /// Passes an event to each subscriber that takes it. `context` gives access to the bytes of memory.
     ///
     /// # Safety
-    /// `context` is that of every memory object that events name. A range is live from [`Event::Made`] to
+    /// Every memory object that an event names belongs to `context`. A range is live from [`Event::Made`] to
     /// [`Event::Released`] or [`Event::Freed`]. During this time its memory is alive and mapped as the object reports,
-    /// the range and its guards are inside the memory, and no resource owns the guards. No other code uses the range's
-    /// bytes during these events.
+    /// the range and its guards are inside the memory, and no resource owns the guards. While `notify` handles one of
+    /// these three events, no other code uses the range's bytes.
     #[inline(always)]
     pub unsafe fn notify(&self, context: &M::Context, event: Event<'_, M>) {
         match &event {

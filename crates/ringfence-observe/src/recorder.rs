@@ -58,7 +58,8 @@ impl Trace {
         Ok(started.ok_or(StartTraceError::Recording)??)
     }
 
-    /// Ends the recording. Returns `None` if there was none. Waits for a write that is under way on another thread.
+    /// Ends the recording. Returns `None` if no trace was recorded. Waits for a write that is under way on another
+    /// thread.
     ///
     /// # Errors
     /// A part could not be written, or the call was made inside a write of the trace.

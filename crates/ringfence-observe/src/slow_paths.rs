@@ -9,7 +9,7 @@
 //! | `out of memory` | warning | a request failed: no memory type had room, or the driver refused the memory |
 //! | `debugging` | error | a guard was overwritten, copies were lost, or a leak was found at the end |
 //! | `device lost` | error | a `reclaim` found that the device is lost |
-//! | `… are leaked` | error | the allocator ended, and cannot wait until the device no longer uses objects |
+//! | `… are leaked` | error | the allocator ended, and leaks objects that the device may still use |
 //!
 //! A subscriber is the program's code: see [`ringfence_hal::lock`]. If the work is done under a lock, its span is
 //! entered and exited after the lock is released, and the span's field `took_ns` contains the duration.

@@ -1,4 +1,4 @@
-//! Traces: the events of an allocator in a compact file. The file is readable however the recording ended.
+//! Traces: the events of an allocator in a compact file. The file is readable even if the recording was cut off.
 //!
 //! ```text
 //!   allocator ── hooks: one load each while nothing is recorded
@@ -22,8 +22,8 @@
 //! | an event | one short lock, 5 to 30 bytes; no system call, except one reading of the clock every 64 events |
 //! | `Allocator::reclaim` | one write, if 64 KiB have gathered or the last write was at least 250 ms ago |
 //!
-//! An event is written before the bytes that it frees can be allocated again, and after the bytes that it allocates
-//! were allocated. So no prefix of a trace shows two overlapping ranges, even if many threads allocate.
+//! The event of a free is recorded before the freed bytes can be allocated again, and the event of an allocation after
+//! its bytes were allocated. So no prefix of a trace shows two overlapping ranges, even if many threads allocate.
 
 pub use crate::recorder::StartTraceError;
 pub use ringfence_trace::{

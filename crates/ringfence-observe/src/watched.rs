@@ -22,7 +22,7 @@ pub unsafe trait Watched {
     /// object. Returns `None` if the host cannot access the object.
     fn guards(&self) -> Option<Mapped>;
 
-    /// Returns `true` if other processes or APIs access the object too.
+    /// Returns `true` if other processes or APIs can also access the object.
     fn is_shared(&self) -> bool;
 
     /// Makes host writes to these bytes visible to the device, up to whole atoms.

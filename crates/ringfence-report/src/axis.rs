@@ -1,6 +1,6 @@
 //! Labels of an axis of frames, passes or moments.
 
-/// Maximum number of steps between the labels of an axis, without the labels at the ends.
+/// Maximum number of whole steps between the two ends of an axis.
 const STEP_COUNT: u64 = 6;
 
 /// Returns the numbers to label from `first` to `last`: the two ends, and between them multiples of a step. The step is

@@ -40,7 +40,8 @@ impl Unit {
         }
     }
 
-    /// Returns the smallest end of a scale that is at least `value` and whose quarters are round numbers.
+    /// Returns the smallest end of a scale that is at least `value` and has round numbers at its quarters. Values above
+    /// 2^60 count as 2^60.
     pub fn scale_end(self, value: u64) -> u64 {
         let value = value.min(1 << 60);
         let (base, quarters): (u64, &[u64]) = match self {

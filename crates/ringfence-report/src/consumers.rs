@@ -17,16 +17,17 @@ pub struct Consumer {
     pub largest_bytes: u64,
 }
 
-/// Returns the prefix of a name: the part before the first `/`, `:`, `.`, `#` or digit.
+/// Returns the prefix of a name: the part before the first `/`, `:`, `.`, `#` or digit, without blanks, `_`, `-`, `[`
+/// and `(` at its end. If this part is empty, returns the whole name.
 #[must_use]
 pub fn prefix(name: &str) -> &str {
     let end = name.find(|letter: char| matches!(letter, '/' | ':' | '.' | '#') || letter.is_ascii_digit());
     let prefix = name[..end.unwrap_or(name.len())].trim_end_matches([' ', '_', '-', '[', '(']);
-    // If the name begins with one of these characters, the whole name is the prefix.
     if prefix.is_empty() { name } else { prefix }
 }
 
-/// Returns the consumers of a snapshot, one for each prefix, the one with the most bytes first. O(ranges).
+/// Returns the consumers of a snapshot, one for each prefix, ordered by bytes, the largest first. O(n log n) for n
+/// ranges.
 #[must_use]
 pub fn consumers(snapshot: &Snapshot) -> Vec<Consumer> {
     let mut by_prefix: HashMap<&str, Consumer> = HashMap::new();

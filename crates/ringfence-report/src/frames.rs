@@ -5,7 +5,7 @@
 pub struct FrameSample {
     /// Number of the frame.
     pub frame: u64,
-    /// Bytes of the upload rings that are in use until the device has finished with them.
+    /// Number of bytes in use in the upload rings. Bytes are in use until the device has finished with them.
     pub ring_used_bytes: u64,
     /// Capacity of the upload rings, in bytes.
     pub ring_capacity_bytes: u64,

@@ -8,10 +8,10 @@
 //!          └─┴────────────┴─┴─────┴─▶ time
 //! ```
 //!
-//! The page makes no network request. Its script draws all rectangles on a canvas, and adds a slider over time, which
-//! shows for a moment the live rows with their offsets, and the numbers of used and free bytes. Without JavaScript, the
-//! chart is an SVG; the name, size and lifetime of the rectangle under the pointer are shown. A table lists the largest
-//! rows.
+//! A row is a resource, drawn as a rectangle. The page makes no network request. Its script draws all rectangles on a
+//! canvas and adds a slider over time. For the selected time, the page lists the live rows with their offsets, and the
+//! numbers of used and free bytes. Without JavaScript, the chart is an SVG; the name, size and lifetime of the
+//! rectangle under the pointer are shown. A table lists the rows with the largest size × lifetime.
 
 use std::fmt::Write;
 
@@ -22,11 +22,12 @@ use crate::units::{bytes, count};
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 560.0;
-/// Maximum number of rectangles in the SVG, because more rectangles make browsers slow. The largest ones are drawn.
+/// Maximum number of rectangles in the SVG, because more rectangles make browsers slow. The rectangles with the largest
+/// areas are drawn.
 const DRAWN_MAX: usize = 20_000;
 /// Maximum number of rows in the table.
 const LISTED_MAX: usize = 200;
-/// Maximum number of points of the line of the load.
+/// Approximate number of points of the line of the load: there are fewer than twice as many.
 const LOAD_POINTS_MAX: usize = 2_000;
 
 /// A resource in a plan.
@@ -57,16 +58,16 @@ pub struct PlanPage {
     pub lower_bound: u64,
     /// Available memory, in bytes; `None` if no limit was given.
     pub capacity: Option<u64>,
-    /// For a plan of several heaps, which are drawn on top of each other: the offset at which each heap starts, in
-    /// ascending order from 0. The texts on the page give offsets relative to their heap. Empty for a plan of one heap.
+    /// Offset at which each heap starts, in ascending order from 0; empty for a plan of one heap. Several heaps are
+    /// drawn one above the other. Offsets in the page's texts are relative to their heap.
     pub heaps: Vec<u64>,
     /// Additional lines at the top of the page: label and value.
     pub facts: Vec<(String, String)>,
 }
 
 impl PlanPage {
-    /// Returns the page as HTML. O(n log n) for n rows. Its size is about 50 bytes per row, and 200 more for each of
-    /// the first 20,000 rows.
+    /// Returns the page as HTML. O(n log n) for n rows. The page has about 50 bytes per row, and 200 more for each of
+    /// the 20,000 largest rows.
     #[must_use]
     pub fn to_html(&self) -> String {
         fill(include_str!("page/plan.html"), |slot| match slot {

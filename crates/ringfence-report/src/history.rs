@@ -1,5 +1,5 @@
-//! The history that a trace records: usage by heap, fragmentation and lifetimes. The memory of the reader is bounded,
-//! whatever the length of the trace.
+//! The history that a trace records: usage by heap, fragmentation and lifetimes. The numbers of moments, lifetimes and
+//! plans are limited, so that host memory does not grow with the number of frames.
 
 mod peaks;
 
@@ -11,12 +11,12 @@ use ringfence_trace::{Event, PlannedRange, Reader, Snapshot, State, TraceError};
 pub use peaks::{DescriptorMoment, HeapMoment, RingMoment};
 use peaks::{Peaks, fold};
 
-/// Number of moments that are kept when they are thinned, which happens when there are twice as many.
+/// Number of moments that are kept when moments are thinned. They are thinned when there are twice as many.
 const MOMENT_COUNT: usize = 1000;
-/// Number of lifetimes that are kept when they are thinned, which happens when there are more than twice as many. The
-/// ones with the most bytes × frames are kept.
+/// Number of lifetimes that are kept when lifetimes are thinned. They are thinned when there are more than twice as
+/// many, and at the end of the trace. Those with the most bytes × frames are kept.
 const LIFETIME_COUNT: usize = 20_000;
-/// Number of frame plans that are kept: the latest ones.
+/// Number of plans that are kept: the latest ones. Each is the plan of one heap.
 const PLAN_COUNT: usize = 4;
 /// Maximum number of objects in transient heaps that are listed.
 const TRANSIENT_COUNT: usize = 500;
@@ -26,7 +26,8 @@ const LEFT_COUNT: usize = 50;
 /// The history of a recorded run.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct History {
-    /// Moments, in order. If the run has too many frames, each moment stands for the same number of frames.
+    /// Moments, in order. If the run has too many frames, each moment stands for several frames: the last one for the
+    /// remaining frames, all others for the same number of frames.
     pub moments: Vec<Moment>,
     /// Lifetimes of ranges, ordered by the frame of their allocation.
     pub lifetimes: Vec<Lifetime>,
@@ -44,7 +45,7 @@ pub struct History {
     pub oldest_left: Vec<Lifetime>,
     /// Duration of the recording, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Number of frames, which is the number of calls of `reclaim`.
+    /// Number of frames: the number of events [`Event::Reclaimed`](ringfence_trace::Event::Reclaimed).
     pub frame_count: u64,
     /// Number of events that could be read.
     pub event_count: u64,
@@ -70,7 +71,7 @@ pub struct History {
     /// The latest plans of transient frames, at most 4. Each entry is the plan of one heap.
     #[serde(default)]
     pub plans: Vec<FramePlan>,
-    /// Number of plans in the whole trace.
+    /// Number of plans in the whole trace, counted as in `plans`: one for each heap.
     #[serde(default)]
     pub plan_count: u64,
     /// Number of moves of ranges by defragmentation.
@@ -88,7 +89,7 @@ pub struct History {
 /// are maxima over these frames.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Moment {
-    /// Number of the frame, from 1.
+    /// Number of the frame, from 1; 0 if the trace has no frame.
     pub frame: u64,
     /// Time since the start of the recording, in nanoseconds.
     pub elapsed_ns: u64,
@@ -200,11 +201,11 @@ impl Lifetime {
 }
 
 impl History {
-    /// Reads a trace, and returns its history and the memory at its end. If the trace is truncated or damaged, the
-    /// result is that of the readable part, and [`History::damage`] is the reason.
+    /// Reads a trace. Returns its history, and a snapshot of the memory at its end. If the trace is truncated or
+    /// damaged, the result covers the readable part, and [`History::damage`] is the reason.
     ///
     /// # Errors
-    /// The file is not a trace, has an unknown version, or cannot be read.
+    /// The file is not a trace, has an unknown version, ends inside its header, or cannot be read.
     pub fn read(trace: impl Read) -> Result<(Self, Snapshot), TraceError> {
         let mut reading = Reading { stride: 1, ..Reading::default() };
         for event in Reader::new(trace)? {
@@ -225,15 +226,15 @@ struct Reading {
     /// Number of frames for which one moment stands.
     stride: u64,
     live: HashMap<(u64, u64), Lifetime>,
-    /// For each heap, the maxima at the ends of frames since the last moment.
+    /// For each heap, the maxima at the ends of frames since the previous moment.
     heaps: Vec<HeapMoment>,
     /// For each heap, the bytes of paged resources that are not on the device.
     away_bytes: HashMap<u32, u64>,
     rings: Peaks<RingMoment>,
     descriptors: Peaks<DescriptorMoment>,
-    /// `true` if there were descriptor events after the figures of descriptors were last computed.
+    /// `true` if a descriptor event came after the last computation of the descriptor figures.
     descriptors_changed: bool,
-    /// Number of the last plan, and the index of its heap that was recorded last.
+    /// Number of the last plan, and the index of the last recorded heap of this plan.
     heap_of_plan: Option<(u64, u64)>,
     /// For each object in a transient heap, the frame in which it was created.
     transients_born: HashMap<u64, u64>,

@@ -40,7 +40,7 @@ pub fn is_vma_dump(dump: &Value) -> bool {
 /// Converts a dump of VMA to a snapshot. O(n log n) for n allocations.
 ///
 /// # Errors
-/// If the dump does not follow version 3 of the format: the first position that differs from it.
+/// The dump does not follow version 3 of the format. The error contains the first position that differs from it.
 pub fn vma_dump(dump: &Value) -> Result<Snapshot, ImportError> {
     let top = At::top(dump)?;
     let mut snapshot = Snapshot { version: 1, ..Snapshot::default() };
@@ -257,14 +257,14 @@ impl<'a> At<'a> {
         self.map.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// Returns the objects of the list `key`; empty if there is no such list.
+    /// Returns the objects of the list `key`. If there is no such list, returns an empty one.
     fn list(&self, key: &str) -> Result<Vec<At<'a>>, ImportError> {
         let Some(value) = self.map.get(key) else { return Ok(Vec::new()) };
         let list = value.as_array().ok_or_else(|| Self::lacks(&self.under(key), "a list"))?;
         list.iter().enumerate().map(|(index, value)| At::of(value, format!("{} / {index}", self.under(key)))).collect()
     }
 
-    /// Returns the values whose key is `prefix` and a number, ordered by the number.
+    /// Returns the values that have `prefix` and a number as their key, ordered by the number.
     fn values(&self, prefix: &str) -> Result<Vec<(usize, &'a Value)>, ImportError> {
         let number = |key: &str| key.strip_prefix(prefix).and_then(|digits| digits.parse().ok());
         let mut values: Vec<(usize, &Value)> =

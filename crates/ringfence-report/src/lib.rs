@@ -1,5 +1,5 @@
-//! Reports about GPU memory: one self-contained HTML page for a snapshot, or for a snapshot with the measurements of a
-//! run.
+//! Reports about GPU memory: one self-contained HTML page for a snapshot, for a snapshot with the measurements of a
+//! run, or for a trace. [`PlanPage`] is a page for an aliasing plan.
 //!
 //! The page contains its styles, its scripts and its data, and makes no network request. All figures, the charts over
 //! the frames, and a table of all blocks are HTML and need no JavaScript. The scripts add the memory map, the search,
@@ -103,7 +103,8 @@ struct PageData<'a> {
 }
 
 impl Report {
-    /// Returns the page as HTML. O(blocks + ranges + frames). The page is about as large as the snapshot's JSON.
+    /// Returns the page as HTML. O(n log n) for n blocks, ranges and frames. The page is about as large as the JSON of
+    /// the snapshot and the frames.
     #[must_use]
     pub fn to_html(&self) -> String {
         let sections = sections::of(self);
@@ -122,8 +123,8 @@ impl Report {
         })
     }
 
-    /// Returns the figures at the top of the page. If there is a trace, its peak of reserved bytes is used. That peak
-    /// is exact, while a snapshot has no peak of dedicated memory.
+    /// Returns the figures at the top of the page. If there is a trace, the peak of reserved bytes comes from the
+    /// trace, because a snapshot has no peak of dedicated memory.
     #[must_use]
     pub fn figures(&self) -> Figures {
         let mut figures = Figures::of(&self.snapshot).known_by(self.source);
@@ -138,8 +139,8 @@ impl Report {
         self.history.as_ref().map(|history| history.reserved_bytes_high_water).filter(|most| *most > 0)
     }
 
-    /// Returns each chart as an SVG file for papers and slides, in black on white: its name without an extension, and
-    /// its content.
+    /// Returns each chart as an SVG file for papers and slides on a white background: its name without an extension,
+    /// and its content.
     #[must_use]
     pub fn to_svgs(&self) -> Vec<(String, String)> {
         let mut drawings = vec![plot::memory_map(&self.snapshot)];

@@ -1,5 +1,5 @@
-//! Charts as SVG with text. The page and the SVG files for papers have the same drawings; only the styles of the files
-//! differ.
+//! Charts as SVG with text. The charts of a history are on the page and in SVG files for papers, with different styles.
+//! The memory map and the charts of a run are drawn here only for the files.
 
 mod rectangles;
 
@@ -41,7 +41,8 @@ impl Drawing {
         format!("<figure class=\"drawing\" id=\"drawing-{id}\"{series}>{}</figure>\n", self.svg("role=\"img\"", ""))
     }
 
-    /// Returns the drawing as an SVG file: black on white, in colours that colour-blind readers can distinguish.
+    /// Returns the drawing as an SVG file: dark text for a white background, and colours that colour-blind readers can
+    /// distinguish.
     pub fn file(&self) -> String {
         let root = format!("xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{}\"", self.height);
         format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", self.svg(&root, STYLE))

@@ -96,8 +96,8 @@ fn number_blocks(snapshot: &mut Snapshot) {
     }
 }
 
-/// Returns the first contradiction in a snapshot; `None` if there is none. If there is one, the figures are
-/// meaningless.
+/// Returns the first contradiction in a snapshot, or `None` if there is none. The figures of a snapshot with a
+/// contradiction are meaningless.
 fn impossible(snapshot: &Snapshot) -> Option<String> {
     let (heaps, types) = (snapshot.heaps.len(), snapshot.types.len());
     if let Some(at) = snapshot.types.iter().position(|held| held.heap as usize >= heaps) {
@@ -167,7 +167,7 @@ fn source_of_part(snapshot: &Value) -> Option<Source> {
     snapshot.get("calls").is_none().then_some(Source::Part)
 }
 
-/// Returns `value` with the fields of `empty` that it lacks; `None` if `value` is not an object.
+/// Returns `value`, with each missing field taken from `empty`. Returns `None` if `value` is not an object.
 fn filled(empty: impl serde::Serialize, value: Value) -> Option<Value> {
     let mut all = serde_json::to_value(empty).ok()?;
     let Value::Object(held) = value else { return None };
@@ -175,10 +175,10 @@ fn filled(empty: impl serde::Serialize, value: Value) -> Option<Value> {
     Some(all)
 }
 
-/// Returns the offset in `bytes` of a line and a column, which the parser counts from 1.
+/// Returns the offset of a line and a column in `bytes`. The parser counts lines and columns from 1.
 fn byte_of(bytes: &[u8], line: usize, column: usize) -> usize {
     let lines = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
     let start = std::iter::once(0).chain(lines).nth(line.saturating_sub(1)).unwrap_or(0);
-    // The column of an error is that of the unexpected byte.
+    // The column of an error is the column of the unexpected byte.
     (start + column.saturating_sub(1)).min(bytes.len())
 }

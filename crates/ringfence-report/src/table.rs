@@ -1,4 +1,4 @@
-//! Tables. Each chart has a table with the same numbers, for readers who cannot see the chart or prefer numbers.
+//! Tables. Most charts have a table with the same numbers, for readers who cannot see the chart or prefer numbers.
 
 use crate::html::text;
 

@@ -1,7 +1,7 @@
 //! Numbers as text for readers. `page/basics.js` writes the same texts; a test in a browser compares the two.
 
-/// Returns a number of bytes in binary units with three digits: `64 MiB`, `1.25 GiB`, `17 B`. The space is a
-/// non-breaking one.
+/// Returns a number of bytes in binary units, rounded to three digits, or to a whole number from 1,000 on. Examples:
+/// `17 B`, `64 MiB`, `1.25 GiB`. The space is a non-breaking one.
 #[must_use]
 pub fn bytes(value: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -14,7 +14,7 @@ pub fn bytes(value: u64) -> String {
     format!("{}\u{a0}{}", three_digits(scaled), UNITS[unit])
 }
 
-/// Returns a number with three digits, or with all digits if it is 1,000 or more. Halves are rounded up.
+/// Returns a number rounded to three digits, or to a whole number if it is 1,000 or more. Halves are rounded up.
 fn three_digits(value: f64) -> String {
     if value.round() >= 1000.0 {
         return count(value.round() as u64);

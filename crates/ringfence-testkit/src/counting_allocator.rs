@@ -66,7 +66,7 @@ pub fn host_allocations(work: impl FnOnce()) -> u64 {
     COUNT.get() - before
 }
 
-/// Runs `work` without counting its allocations.
+/// Runs `work` without counting its allocations. The bytes that it holds are counted.
 pub fn uncounted<T>(work: impl FnOnce() -> T) -> T {
     let before = COUNT.get();
     let result = work();

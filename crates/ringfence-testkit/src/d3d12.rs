@@ -47,7 +47,7 @@ pub struct D3d12Gpu {
 /// Returns all devices, hardware before software.
 ///
 /// # Errors
-/// DXGI is not available, or no adapter supports Direct3D 12.
+/// DXGI is not available, or no adapter supports Direct3D 12 with feature level 11.0.
 pub fn enumerate() -> Result<Vec<Device>, OpenError> {
     let devices: Vec<Device> = adapters()?.iter().filter_map(|adapter| create(adapter).ok()).collect();
     if devices.is_empty() { Err(absent("no adapter with feature level 11.0")) } else { Ok(devices) }
@@ -121,8 +121,8 @@ impl Gpu for D3d12Gpu {
 
     const NAME: &'static str = "d3d12";
 
-    /// Succeeds without the debug layer, unlike on other APIs: it is an optional part of Windows, and Wine has none. In
-    /// that case [`Gpu::take_messages`] returns nothing, and [`Gpu::validation`] reports the layer as absent.
+    /// Succeeds without the debug layer, unlike on other APIs: the layer is an optional part of Windows, and Wine has
+    /// none. In that case [`Gpu::take_messages`] returns nothing, and [`Gpu::validation`] reports the layer as absent.
     fn open(options: &Options) -> Result<Self, OpenError> {
         let enabled = if options.validation { enable_debug_layer() } else { Ok(()) };
         let mut devices = enumerate()?.into_iter();
@@ -270,7 +270,8 @@ impl Drop for D3d12Gpu {
     }
 }
 
-/// Creates `count` queues, at least one.
+/// Creates up to `count` queues, which must be at least 1. If a queue after the first one cannot be created, returns
+/// the queues before it.
 fn queues(device: &Device, count: usize) -> Result<Vec<Queue>, OpenError> {
     const KINDS: [D3D12_COMMAND_LIST_TYPE; 3] =
         [D3D12_COMMAND_LIST_TYPE_DIRECT, D3D12_COMMAND_LIST_TYPE_COPY, D3D12_COMMAND_LIST_TYPE_COMPUTE];

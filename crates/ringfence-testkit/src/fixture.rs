@@ -18,7 +18,7 @@ pub struct Fixture<D: Device = sim::Device> {
     pub faults: FaultInjector,
     /// Allocator over the device; in a [`FaultyFixture`], over the fault injector.
     pub memory: Allocator<D>,
-    /// [`FixtureDesc::timelines`] timelines. The first is [`Fixture::timeline`].
+    /// The timelines, as many as [`FixtureDesc::timelines`]. The first one is [`Fixture::timeline`].
     pub timelines: Vec<Timeline<D>>,
     /// The fence of each timeline.
     pub fences: Vec<Fence>,

@@ -169,7 +169,8 @@ pub type GateOpener = Box<dyn Fn() + Send + Sync>;
 /// Options with which a device is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Number of queues. A device with fewer queues opens with those. The first queue supports all commands.
+    /// Number of queues. If the device has fewer queues, it opens with the queues that it has. The first queue supports
+    /// all commands.
     pub queues: usize,
     /// If `true`, the device has this number of queues, even if several of them share one queue of the driver. Each has
     /// its own fence. Submissions to a shared queue run in the order of submission.
@@ -271,8 +272,8 @@ pub trait Gpu: Sized + Send + 'static {
     /// Returns the fence that submissions to `queue` signal.
     fn fence(&self, queue: usize) -> <Self::Device as Driver>::Fence;
 
-    /// Returns the queue for page binds, which signal the queue's fence, like submissions; `None` if it does not
-    /// support them.
+    /// Returns the queue for page binds. Like submissions, page binds signal the queue's fence. Returns `None` if the
+    /// queue does not support them.
     fn bind_queue(&self, queue: usize) -> Option<<Self::Device as Sparse>::BindQueue>;
 
     /// Returns the names of all single-plane texture formats of the API, also of unsupported ones.
@@ -311,9 +312,9 @@ pub trait Gpu: Sized + Send + 'static {
     /// The device is lost.
     fn open_gate(&mut self, value: u64) -> Result<(), DeviceError>;
 
-    /// Returns a function that opens the gate for all work that waits for it when the function is called. It may be
-    /// called on any thread, while the device is in use. If a test fails while work waits for the gate, it calls this
-    /// function. Otherwise, dropping the allocator would wait for that work forever.
+    /// Returns a function that opens the gate for all work that waits for it when the function is called. The returned
+    /// function may be called on any thread, while the device is in use. If a test fails while work waits for the gate,
+    /// the rig calls the function. Otherwise, dropping the allocator would wait for that work forever.
     fn gate_opener(&self) -> GateOpener;
 
     /// Submits `commands` to `queue`. They start once the fences of `waits` (queue, value) have reached their values.
@@ -354,8 +355,8 @@ pub trait Gpu: Sized + Send + 'static {
     /// [`Gpu::take_messages`], including messages about leaked objects, which are reported only then.
     fn close(self) -> Vec<String>;
 
-    /// Returns the messages of the validation layers (Vulkan) or the hazard finder (simulated) since the last call.
-    /// Each message is a defect.
+    /// Returns the messages since the last call: of the validation layers (Vulkan), the debug layer (Direct3D 12) or
+    /// the hazard finder (simulated). Each message is a defect.
     fn take_messages(&mut self) -> Vec<String>;
 }
 
@@ -527,7 +528,7 @@ impl Disc {
         bytes
     }
 
-    /// Reads a disc from the first 16 bytes; `None` if there are fewer than 16.
+    /// Reads a disc from the first 16 bytes. Returns `None` if there are fewer than 16.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let word = |at: usize| bytes.get(at..at + 4)?.try_into().ok();

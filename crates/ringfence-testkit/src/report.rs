@@ -23,7 +23,7 @@ pub fn skipped(reason: impl Display) {
     line("skipped", name, &reason.to_string());
 }
 
-/// Reports the validation layers that check a device, or why there are none.
+/// Reports the validation layers that check a device, or the reason why there are none.
 pub fn layers(device: &str, what: impl Display) {
     print(&format!("{what} [{device}]"));
     line("layers", device, &what.to_string());

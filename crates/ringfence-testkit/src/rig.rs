@@ -12,7 +12,7 @@ use crate::{Command, GateOpener, Gpu, OpenError, Options, TextureRegion, Validat
 use ringfence::device::{BufferDesc, BufferUsage, Device, Driver, TextureDesc, TextureUsage};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Frame, Location, Texture, Timeline};
 
-/// Timeout for work that must complete; longer than any machine needs for it.
+/// Timeout for work that must complete. Every machine needs less time for it.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An open device, with an allocator and timelines.
@@ -276,7 +276,7 @@ fn open_gates() {
     }
 }
 
-/// Runs work that may panic. A panic of it does not open the gate.
+/// Runs work that may panic. If the work panics, the gate stays closed.
 ///
 /// # Errors
 /// The payload of the panic.

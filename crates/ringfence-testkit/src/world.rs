@@ -15,8 +15,8 @@
 //! [`Bug`], the program deliberately makes one kind of mistake, to prove that such mistakes are found. Failing driver
 //! calls are tested by the fault tests, not by worlds; low memory and a lost device by both.
 //!
-//! A world can be recorded as a trace ([`run`]'s second argument), which `ringfence replay` and `ringfence report`
-//! read. `ringfence world --seed N` runs a world again.
+//! A world with one thread can be recorded as a trace ([`run`]'s second argument), which `ringfence replay` and
+//! `ringfence report` read. `ringfence world --seed N` runs a world again.
 
 mod dice;
 mod outcome;
@@ -153,7 +153,7 @@ impl Figures {
 pub struct Finding {
     /// Seed of the world.
     pub seed: u64,
-    /// Number of the step after which the error was found.
+    /// Number of the step after which the error was found; 0 if the step is not known, as for a panic.
     pub step: u64,
     /// Description of the error.
     pub what: String,
@@ -167,7 +167,8 @@ impl fmt::Display for Finding {
 
 impl std::error::Error for Finding {}
 
-/// Runs a world and destroys all of its objects. A panic counts as a finding.
+/// Runs a world and destroys all of its objects. A panic counts as a finding. If the world has one thread, records it
+/// in `trace`; a world of several threads is not recorded.
 ///
 /// # Errors
 /// The first error that was found.

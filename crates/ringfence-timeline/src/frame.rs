@@ -44,11 +44,12 @@ impl Frame {
         self.clock.at(self.value)
     }
 
-    /// Ends the frame as one that was not submitted and never will be: objects no longer wait for it. No later frame
-    /// gets its value.
+    /// Ends the frame as one that was not submitted and never will be: objects no longer wait for the frame. No later
+    /// frame gets its value.
     ///
-    /// The caller of `Allocator::timeline` promised that this is true. If the program does not know it, for example
-    /// after a submission that failed with an unspecific error, it must drop the frame instead.
+    /// The caller of `Allocator::timeline` promised that no work of a discarded frame is or will be submitted. If the
+    /// program does not know if the work was submitted, for example after a submission that failed with an unspecific
+    /// error, it must drop the frame instead.
     pub fn discard(self) {
         self.clock.discard(self.value);
     }

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! `completed ≤ submitted ≤ begun`. Any submission that has begun may use an object that is retired now. So the object
-//! waits until the timeline has reached `begun`. If a timeline has completed every submission that was begun, no object
-//! waits for this timeline.
+//! waits until the timeline has reached `begun`. If a timeline has completed every submission that has begun, an object
+//! that is retired then does not wait for this timeline.
 //!
 //! # How a frame ends
 //!

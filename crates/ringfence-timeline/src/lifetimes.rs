@@ -18,8 +18,8 @@ pub struct Lifetimes<D: Device> {
     /// The number of the allocator, which is part of the ids of its timelines.
     owner: u32,
     entries: RwLock<Vec<(Arc<Clock>, D::Fence)>>,
-    /// A number, unique among allocators, that changes after each frame that has begun. While it is unchanged, a set of
-    /// points that was computed for it remains sufficient.
+    /// A number, unique among allocators, that changes each time that a frame begins, once the frame's value can be
+    /// read. While the number is unchanged, a set of points that was computed for it remains sufficient.
     turn: AtomicU64,
 }
 
@@ -136,14 +136,14 @@ impl<D: Device> Lifetimes<D> {
         }
     }
 
-    /// Returns the `turn` for [`RetireBin::retire_tagged`]: a number that changes after each frame that has begun.
+    /// Returns the `turn` for [`RetireBin::retire_tagged`]: a number that changes each time that a frame begins.
     #[inline]
     #[must_use]
     pub fn turn(&self) -> u64 {
         self.turn.load(Ordering::SeqCst)
     }
 
-    /// Returns `true` if the GPU was seen to have completed all that has begun. No driver call.
+    /// Returns `true` if all frames that have begun were complete when their timelines were last read. No driver call.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let mut set = SyncSet::new();
@@ -180,7 +180,8 @@ impl<D: Device> Lifetimes<D> {
         }
     }
 
-    /// Returns the frame of a point. Returns `None` if the frame is not open, or if it belongs to another allocator.
+    /// Returns the open frame with the value of a point. Returns `None` if no frame with this value is open, or if the
+    /// timeline belongs to another allocator.
     pub fn open_frame(&self, point: SyncPoint) -> Option<OpenFrame> {
         let entries = self.entries.read_recursive();
         let (clock, _) = entries.get(point.timeline.index_of(self.owner)?)?;
@@ -210,7 +211,7 @@ impl<D: Device> Lifetimes<D> {
     /// [`DeviceError::Lost`] if a timeline reports it; otherwise, the last error.
     ///
     /// # Safety
-    /// `device` is that of the fences.
+    /// `device` is the device of the fences.
     pub unsafe fn read(&self, device: &D, progress: &mut Passed) -> Result<(), DeviceError> {
         progress.owner = self.owner;
         progress.values.clear();
@@ -235,7 +236,7 @@ impl<D: Device> Lifetimes<D> {
         self.entries.read_recursive()[index].clone()
     }
 
-    /// Returns the value that the GPU has reached, and records it. One driver call.
+    /// Returns the value that the GPU has reached, and records the value as seen. One driver call.
     ///
     /// # Safety
     /// As [`Lifetimes::read`].
@@ -267,7 +268,8 @@ impl<D: Device> Lifetimes<D> {
     }
 
     /// Waits for every point of the set, at most until `deadline`. If the frame of a point is not submitted, returns an
-    /// error at once. Without a deadline, checks a point with a dropped frame and does not wait for it.
+    /// error at once. If the frame of a point was dropped and there is no deadline, checks once if the point has
+    /// passed, and does not wait.
     ///
     /// # Errors
     /// The reason why a point was not reached.

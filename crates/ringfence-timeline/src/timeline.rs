@@ -106,7 +106,7 @@ impl<D: Device> Timeline<D> {
     /// complete. A program calls this function at its end, after it has waited until the queue is idle, and submits no
     /// further frame. Open frames are not affected.
     ///
-    /// The caller of `Allocator::timeline` promised that this is true.
+    /// The caller of `Allocator::timeline` promised that this declaration is true.
     pub fn discard_dropped(&self) {
         self.clock.discard_left();
     }
@@ -127,8 +127,8 @@ impl<D: Device> Timeline<D> {
     }
 
     /// Waits until the GPU has reached `value`, at most for `timeout`, and returns `true` if it has. If the frame of
-    /// `value` was discarded, the wait ends when a later value is reached. If no later frame was submitted or dropped
-    /// and no earlier frame is open, the wait ends as soon as all earlier frames are complete.
+    /// `value` was discarded, the wait ends when a later value is reached. It ends as soon as all earlier frames are
+    /// complete if, when the wait begins, no later frame was submitted or dropped and no earlier frame is open.
     ///
     /// A value that is not submitted yet is also waited for, because another thread may submit it. If no thread submits
     /// it, the wait ends with the timeout.

@@ -28,7 +28,8 @@ pub struct DescriptorUse {
     pub frame_count: u64,
 }
 
-/// Descriptor heaps by number. An event takes O(log runs).
+/// Descriptor heaps by number. An event takes O(log n) for n runs and bindless entries; the free of a run also takes
+/// O(log n) for each entry in it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Descriptors(BTreeMap<u64, Heap>);
 
@@ -40,7 +41,7 @@ struct Heap {
     capacity: u64,
     frame_capacity: u64,
     name: String,
-    /// Allocated runs of slots: the count by the first slot.
+    /// Allocated runs of slots: the number of slots, by the first slot.
     runs: BTreeMap<u64, u64>,
     /// Number of slots in `runs`.
     given_out: u64,
@@ -108,8 +109,8 @@ impl Descriptors {
         uses.into_values().collect()
     }
 
-    /// Returns the regions of all heaps as a snapshot of the allocator reports them: those of CPU-only heaps first,
-    /// then those of shader-visible heaps, each in the order of their numbers.
+    /// Returns the regions of all heaps in the order of an allocator's snapshot: first the CPU-only allocators, then
+    /// the shader-visible heaps, each ordered by number. The heaps of a CPU-only allocator are one region.
     pub(super) fn snapshot(&self) -> Vec<DescriptorSnapshot> {
         let mut regions = Vec::new();
         let mut cpu_only: BTreeMap<u64, DescriptorSnapshot> = BTreeMap::new();

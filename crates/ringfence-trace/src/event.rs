@@ -16,8 +16,8 @@ macro_rules! events {
         $(#[$doc:meta])*
         $name:ident = $code:literal { $($(#[$part_doc:meta])* $part:ident: $type:ty as $coding:ident,)* }
     )*) => {
-        /// An event of a trace. Blocks are numbered from 1 in the order of their creation. A range is identified by its
-        /// block and its offset.
+        /// An event of a trace. Blocks are numbered from 1 in the order in which they are requested from the driver;
+        /// numbers can be missing. A range is identified by its block and its offset.
         ///
         /// An event that was read owns its texts. An event to write can borrow its texts: `Event<&str>`.
         #[derive(Clone, PartialEq, Eq, Debug)]
@@ -107,9 +107,10 @@ events! {
         /// Value that the timeline has reached.
         value: u64 as number,
     }
-    /// The program called `reclaim`. Most programs call it once per frame.
+    /// The allocator reclaimed memory: in a call of `reclaim` (most programs call it once per frame), or for a request
+    /// that found too little memory.
     Reclaimed = 0x14 {
-        /// Number of resources that were destroyed.
+        /// Number of objects that were destroyed.
         objects: u64 as number,
         /// Number of blocks that were freed.
         blocks: u64 as number,
@@ -158,14 +159,14 @@ events! {
     Retired = 0x23 {
         /// Block of the range.
         block: u64 as number,
-        /// Offset of the range in its block.
+        /// Offset of the range in its block, in bytes.
         offset: u64 as number,
     }
     /// A range was freed.
     Freed = 0x24 {
         /// Block of the range.
         block: u64 as number,
-        /// Offset of the range in its block.
+        /// Offset of the range in its block, in bytes.
         offset: u64 as number,
     }
     /// The contents of a range were moved to another range. The new range was allocated by an earlier event, and the
@@ -184,28 +185,28 @@ events! {
     Named = 0x26 {
         /// Block of the range.
         block: u64 as number,
-        /// Offset of the range in its block.
+        /// Offset of the range in its block, in bytes.
         offset: u64 as number,
         /// The new name.
         name: Text as text,
     }
-    /// Data was written to upload rings.
+    /// Data was written to upload rings since the previous event of this kind.
     Staged = 0x30 {
         /// Number of writes.
         writes: u64 as number,
         /// Total size of these writes, in bytes.
         bytes: u64 as number,
     }
-    /// An upload ring, a readback ring or a set of pages for constants was created. The event is recorded at the next
-    /// `reclaim`.
+    /// A ring exists: an upload ring, a readback ring or a set of pages for constants. The event is recorded at the
+    /// first `reclaim` after its creation, or at the end of the trace.
     RingMade = 0x31 {
         /// Number of the ring.
         ring: u64 as number,
         /// Name of the ring.
         name: Text as text,
     }
-    /// The state of a ring at the start of a `reclaim`, before it frees anything. The event is recorded only if the
-    /// state differs from the last recorded one.
+    /// The state of a ring at the start of a `reclaim`, before the ring frees bytes, or at the end of the trace. The
+    /// event is recorded only if the state differs from the last recorded one.
     Ring = 0x32 {
         /// Number of the ring.
         ring: u64 as number,
@@ -217,7 +218,8 @@ events! {
         /// Number of the ring.
         ring: u64 as number,
     }
-    /// A transient frame with a new shape was planned: one heap of the plan. There is one event for each heap.
+    /// One heap of a plan of transient memory. If a transient frame has a new shape, its plan is recorded with one
+    /// event for each heap.
     Planned = 0x50 {
         /// Number of the plan. All heaps of the plan have the same number.
         plan: u64 as number,
@@ -273,7 +275,7 @@ events! {
         /// Number of the heap.
         heap: u64 as number,
     }
-    /// Descriptors were allocated, until an event [`Event::DescriptorsFreed`].
+    /// Descriptors were allocated.
     DescriptorsAllocated = 0x41 {
         /// Heap of the descriptors.
         heap: u64 as number,
@@ -291,15 +293,16 @@ events! {
         /// Number of descriptors.
         count: u64 as number,
     }
-    /// Use of the frame tables of a shader-visible heap. The counts are those since the previous event of this kind.
+    /// Use of the frame tables of a shader-visible heap. `made` and `shared` are counted since the previous event of
+    /// this kind for this heap.
     DescriptorTables = 0x44 {
         /// Number of the heap.
         heap: u64 as number,
-        /// Number of slots that frame tables use now.
+        /// Number of slots that frame tables use.
         frame_used: u64 as number,
         /// Number of tables that were copied to the heap.
         made: u64 as number,
-        /// Number of tables that were found in the heap, so that no copy was needed.
+        /// Number of tables that needed no copy, because the heap contained them already.
         shared: u64 as number,
     }
     /// An entry was inserted into a bindless table.
@@ -309,7 +312,7 @@ events! {
         /// Index of the slot in the heap.
         slot: u64 as number,
     }
-    /// An entry was removed from a bindless table. Its slot is free once the device has finished using it.
+    /// An entry was removed from a bindless table. The slot is reused once the device has finished using it.
     BindlessRemoved = 0x46 {
         /// Number of the heap.
         heap: u64 as number,
@@ -324,7 +327,7 @@ events! {
         arrives: bool as flag,
         /// Number of bytes.
         bytes: u64 as number,
-        /// Bytes of the contents of all paged resources that are not on the device after it.
+        /// Number of bytes of all paged resources that are not on the device after the event.
         away_bytes: u64 as number,
         /// Name of the resource, or empty.
         name: Text as text,

@@ -41,7 +41,7 @@ pub struct Overrun {
     pub damaged_bytes: u64,
     /// Value of the overwritten byte that is nearest to the range.
     pub found: u8,
-    /// `true` if the overrun was found when the range was released; `false` if `Debug::check_guards` has found it.
+    /// `true` if the overrun was found when the range was released, `false` if `Debug::check_guards` found it.
     pub at_release: bool,
 }
 
@@ -58,8 +58,7 @@ pub struct Leak {
     pub memory_type: u32,
     /// Location of the range's first byte.
     pub address: MemoryAddress,
-    /// Source line that created the resource: a line of the program, or for the library's own resources, a line of the
-    /// library.
+    /// Source line that created the resource. For the library's own resources, this is a line of the library.
     pub made_at: Option<&'static Location<'static>>,
     /// `true` if the owner has released the range and incomplete submissions may still use it.
     pub is_retired: bool,
@@ -88,7 +87,7 @@ pub enum OperationKind {
     Made,
     /// The range was renamed.
     Named,
-    /// Defragmentation moved the contents of the range to this range from another one.
+    /// Defragmentation moved the contents of an old range to this range.
     Moved {
         /// Address of the old range, which is freed once the device has finished using it.
         from: MemoryAddress,

@@ -1,6 +1,6 @@
 //! Encoding of numbers, texts and checksums. See `docs/trace-format.md`.
 
-/// First bytes of every trace. They are not text, and show if line ends of the file were converted.
+/// First bytes of every trace. They contain line ends, so that a conversion of line ends is detected.
 pub const MAGIC: [u8; 8] = *b"\x89RFT\r\n\x1a\n";
 /// Version of the format that is written. Older versions can be read, because each version only adds events.
 pub const VERSION: u32 = 3;
@@ -63,8 +63,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Returns the CRC-32C (Castagnoli) of `bytes`, continued from the checksum `before` of earlier bytes; 0 if there are
-/// none. Processes eight bytes per step.
+/// Returns the CRC-32C (Castagnoli) of `bytes`, continued from `before`, the checksum of the preceding bytes (0 if
+/// there are none). Processes eight bytes per step.
 pub(super) fn checksum(before: u32, bytes: &[u8]) -> u32 {
     let mut sum = !before;
     let mut words = bytes.chunks_exact(8);

@@ -1,12 +1,13 @@
-//! The reader of traces. If a trace is cut off or damaged, it reads the whole chunks before the fault.
+//! The reader of traces. If a trace is cut off or damaged, the reader returns the events before the fault, and then an
+//! error.
 
 use std::io::{self, Read};
 
 use super::event::Event;
 use super::format::{CHUNK_HEAD_BYTES, MAGIC, PAYLOAD_BYTES_MAX, Parts, VERSION, VERSION_MIN, checksum};
 
-/// Reason why no further event can be read. The events that were read before this error are valid, except for
-/// [`TraceError::Miscounted`].
+/// Reason why no further event can be read. The events that were read before this error are valid; if the error is
+/// [`TraceError::Miscounted`], some of them can be missing or duplicated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
@@ -44,8 +45,7 @@ pub enum TraceError {
         /// Number of whole chunks that were read.
         chunk_count: u64,
     },
-    /// Each chunk is whole, but chunks are missing or duplicated. Therefore events are missing or duplicated among
-    /// those that were read before this error.
+    /// Each chunk is whole, but chunks are missing or duplicated, and so are their events.
     #[error(
         "the trace was written with {written_count} events, but {event_count} were read in {chunk_count} whole chunks: \
          chunks are missing or duplicated"
@@ -85,7 +85,7 @@ impl<R: Read> Reader<R> {
     /// Creates a reader, and reads the header of the trace.
     ///
     /// # Errors
-    /// The data is not a trace, its version is not supported, or the data cannot be read.
+    /// The data is not a trace, its version is not supported, the data ends inside the header, or it cannot be read.
     pub fn new(mut from: R) -> Result<Self, TraceError> {
         let mut head = [0; MAGIC.len() + 4];
         let length = read_up_to(&mut from, &mut head)?;

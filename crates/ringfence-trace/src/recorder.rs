@@ -16,7 +16,7 @@
 //! | operation | cost |
 //! |---|---|
 //! | `is_on` | one relaxed load |
-//! | `push` | one short lock; once per 64 events, also one read of the clock |
+//! | `push` | one short lock, more if the buffer must grow; once per 64 events, also one read of the clock |
 //! | `write_due` | one relaxed load, and one write if it is due |
 
 use std::cell::Cell;
@@ -45,8 +45,8 @@ const BUDGET_EVERY: Duration = Duration::from_millis(100);
 
 /// Records a trace while the program runs. Any thread may add events. The output is never called under a lock.
 ///
-/// To record an event takes one short lock. If a write fails or panics, the recording ends, and [`Recorder::stop`]
-/// returns the error.
+/// Recording an event usually takes one short lock. If a write fails or panics, the recording ends, and
+/// [`Recorder::stop`] returns the error.
 pub struct Recorder {
     is_on: AtomicBool,
     events: Mutex<Events>,
@@ -57,7 +57,7 @@ pub struct Recorder {
     back: Condvar,
 }
 
-/// The place of the writer: no recording, the writer, or the thread that is using the writer.
+/// The state of the writer.
 enum Slot {
     Idle,
     Ready(Box<Output>),
@@ -76,7 +76,7 @@ struct Events {
 /// The writer and its state.
 struct Output {
     writer: Writer<Box<dyn Write + Send>>,
-    /// The buffer for the next swap. It is empty and has the capacity of the last one.
+    /// The empty buffer for the next swap. It keeps its capacity.
     spare: Chunk,
     written: Instant,
     failure: Option<io::Error>,
@@ -106,7 +106,8 @@ impl Recorder {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// Starts a recording to `to`. `first` adds the first events. Returns `None` if a recording is in progress.
+    /// Starts a recording to `to`. `first` adds the first events. Returns `None` if a recording is in progress, or if a
+    /// recording has failed and [`Recorder::stop`] was not called.
     ///
     /// # Errors
     /// The file header cannot be written.
@@ -141,7 +142,7 @@ impl Recorder {
         self.back.notify_all();
     }
 
-    /// Ends the recording, and returns its size. Returns `None` if no recording is in progress. If another thread is
+    /// Ends the recording, and returns its size. Returns `None` if no recording was started. If another thread is
     /// writing, waits for it.
     ///
     /// # Errors
@@ -189,9 +190,9 @@ impl Recorder {
         }
     }
 
-    /// Appends encoded events. If `now` is given, appends a `Time` event before them. Returns the size of the buffered
-    /// events, in bytes. Host memory is allocated without the lock, because the program's global allocator may call
-    /// this method.
+    /// Appends encoded events as [`Events::try_add`] does; if the chunk is full, enlarges it. Returns the size of the
+    /// buffered events, in bytes. Host memory is allocated without the lock, because the program's global allocator may
+    /// call this method.
     fn append(&self, encoded: &[u8], event_count: u32, now: Option<Instant>) -> usize {
         let mut room = Vec::new();
         loop {
@@ -232,8 +233,8 @@ impl Recorder {
         self.put(Slot::Ready(output));
     }
 
-    /// Appends a `Time` event, and then the events of a frame that has ended. Returns `true` if the last record of the
-    /// budgets is so old that the caller should record them again.
+    /// Appends a `Time` event, and then the events of a frame that has ended. Returns `true` if the caller should
+    /// record the budgets: in the first frame, and when the last record is at least 100 ms old.
     pub fn frame<'a>(&self, frame: impl Iterator<Item = Event<&'a str>>) -> bool {
         let now = Instant::now();
         let is_large = encoded(|bytes| {
@@ -328,7 +329,7 @@ impl Events {
 }
 
 impl Output {
-    /// Writes the buffered events as one chunk.
+    /// Writes the buffered events as one chunk. After a failed write, discards them.
     fn flush(&mut self, events: &Mutex<Events>) {
         std::mem::swap(&mut lock(events).chunk, &mut self.spare);
         if self.failure.is_none() {

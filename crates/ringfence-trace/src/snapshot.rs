@@ -63,7 +63,8 @@ pub struct TypeSnapshot {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct BlockSnapshot {
-    /// Number of the block, the same as in a trace. Blocks are counted from 1 in the order of their creation.
+    /// Number of the block, the same as in a trace. Blocks are numbered from 1 in the order in which they are requested
+    /// from the driver; numbers can be missing.
     #[cfg_attr(feature = "serde", serde(default))]
     pub number: u64,
     /// Index of the block's memory type.
@@ -82,7 +83,7 @@ pub struct BlockSnapshot {
 }
 
 impl BlockSnapshot {
-    /// Returns the number of free bytes: those that are in no range.
+    /// Returns the number of free bytes, which are the bytes outside all ranges.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
         self.ranges.iter().fold(self.bytes, |free, range| free.saturating_sub(range.bytes))
@@ -112,7 +113,7 @@ pub struct RingSnapshot {
     pub name: String,
     /// Capacity of the ring, in bytes.
     pub capacity_bytes: u64,
-    /// Number of bytes in use, including padding. They are in use until the device has finished with them.
+    /// Number of bytes in use, including padding. Bytes are in use until the device has finished with them.
     pub used_bytes: u64,
     /// Highest value of `used_bytes` so far.
     pub high_water_bytes: u64,

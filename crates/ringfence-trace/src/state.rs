@@ -7,8 +7,8 @@ use super::event::Event;
 use crate::snapshot::{BlockSnapshot, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, TypeSnapshot};
 use crate::statistics::{DriverCalls, TypeStatistics};
 
-/// Maximum total size of all blocks, in bytes. A block that would exceed it counts as an impossible event, because sums
-/// could overflow.
+/// Maximum total size of all blocks, in bytes, so that sums cannot overflow. A block that would exceed it counts as an
+/// impossible event.
 const HELD_BYTES_MAX: u64 = 1 << 60;
 
 /// A range that is in use.
@@ -35,8 +35,9 @@ pub struct TransientObject {
     pub name: String,
 }
 
-/// State of an allocator's memory, updated by the events of a trace. An event takes O(log ranges). The host memory of
-/// the state is proportional to the number of live objects, not to the length of the trace.
+/// State of an allocator's memory, updated by the events of a trace. An event takes O(log n) for n live objects; if it
+/// frees a block or a run of descriptors, the objects in it are removed too. The host memory of the state is
+/// proportional to the number of live objects, not to the length of the trace.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     device: String,
@@ -78,8 +79,13 @@ impl State {
     }
 
     /// Applies an event. An impossible event, such as the release of an unknown range, is counted in
-    /// [`State::odd_count`] and not applied. Two impossible events are also applied: a block that is freed with ranges
-    /// in it, and a use of frame tables beyond their region. A complete trace has no impossible events.
+    /// [`State::odd_count`]. It is not applied, with three exceptions:
+    ///
+    /// - a block that is freed with ranges in it;
+    /// - a ring with the number of an existing ring;
+    /// - a use of frame tables beyond their region.
+    ///
+    /// A complete trace has no impossible events.
     pub fn apply(&mut self, event: &Event) {
         let is_possible = match event {
             Event::Device { name } => {
@@ -357,7 +363,7 @@ impl State {
         held.map(|counts| counts.range_count + counts.dedicated_count).sum()
     }
 
-    /// Returns the largest total size that the memory objects had at one time, in bytes, including dedicated memory.
+    /// Returns the highest total size of the memory objects so far, in bytes, including dedicated memory.
     #[must_use]
     pub fn reserved_bytes_high_water(&self) -> u64 {
         self.held_bytes_max
@@ -375,8 +381,8 @@ impl State {
         self.elapsed_ns
     }
 
-    /// Returns the number of calls of `reclaim`. It is the number of frames, if the program calls `reclaim` once per
-    /// frame.
+    /// Returns the number of events [`Event::Reclaimed`] so far. It is the number of frames, if the program calls
+    /// `reclaim` once per frame and no request found too little memory.
     #[must_use]
     pub fn frame_count(&self) -> u64 {
         self.frame_count
@@ -389,10 +395,11 @@ impl State {
         self.odd_count
     }
 
-    /// Returns the state as a snapshot. Blocks are in the order of their creation. The states of the rings are those of
-    /// the last `reclaim` or of the end of the trace. The snapshot differs from a snapshot of the allocator as follows:
+    /// Returns the state as a snapshot. Blocks are ordered by number. The states of the rings are those of the last
+    /// `reclaim` or of the end of the trace. The snapshot differs from a snapshot of the allocator as follows:
     ///
-    /// - The number of waits for the device and the `user_data` of ranges are 0. The names of pools are empty.
+    /// - The number of waits for the device, the number of recycled requests and the `user_data` of ranges are 0. The
+    ///   names of pools are empty.
     /// - The numbers of driver calls count one object per range, and no objects in transient heaps.
     /// - The high-water mark of ranges does not include the unused slots of chunks for small resources. The high-water
     ///   mark of blocks includes only the time of the recording.

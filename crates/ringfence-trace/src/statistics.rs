@@ -14,8 +14,8 @@ pub struct TypeStatistics {
     pub range_count: u64,
     /// Total size of these ranges, in bytes, including bytes that were added by rounding.
     pub range_bytes: u64,
-    /// Largest number of bytes that were allocated in the blocks at the same time. A chunk of slots for small resources
-    /// counts as one range, so that the allocation of a slot need not update this value.
+    /// Highest number of bytes that were allocated in the blocks at the same time so far. A chunk of slots for small
+    /// resources counts as one range, so that the allocation of a slot need not update this value.
     pub range_bytes_high_water: u64,
     /// Number of dedicated resources in use.
     pub dedicated_count: u64,

@@ -34,7 +34,7 @@ impl Chunk {
         self.event_count += 1;
     }
 
-    /// Appends encoded events if they fit in the capacity; otherwise, returns `false` and changes nothing.
+    /// Appends encoded events. If they do not fit in the capacity, returns `false` and changes nothing.
     pub(crate) fn try_append(&mut self, encoded: &[u8], event_count: u32) -> bool {
         let fits = encoded.len() <= self.payload.capacity() - self.payload.len();
         if fits {
@@ -71,7 +71,7 @@ impl Chunk {
     }
 }
 
-/// Writes a trace chunk by chunk. If the program is stopped, only the last chunk of the file can be incomplete.
+/// Writes a trace chunk by chunk. If the program is killed, only the last chunk of the file can be incomplete.
 #[derive(Debug)]
 pub struct Writer<W> {
     to: W,
@@ -90,7 +90,7 @@ impl<W: Write> Writer<W> {
         self.summary
     }
 
-    /// Writes the magic number and the version, if they are not written yet. [`Writer::write`] also does this.
+    /// Writes the magic number and the version, if they are not written yet. [`Writer::write`] calls this method.
     ///
     /// # Errors
     /// The write failed.
@@ -107,7 +107,8 @@ impl<W: Write> Writer<W> {
     /// Writes a chunk, if it has events. Does not clear the chunk.
     ///
     /// # Errors
-    /// The write failed. If further chunks are written afterwards, they cannot be read.
+    /// The write failed, or the chunk has 4 GiB or more. After a failed write, chunks that are written later cannot be
+    /// read.
     pub fn write(&mut self, chunk: &Chunk) -> io::Result<()> {
         self.begin()?;
         if chunk.event_count == 0 {

@@ -17,12 +17,13 @@ pub struct Args {
     pub scene: Option<String>,
     /// Memory of paged textures, in bytes.
     pub budget: u64,
-    /// The frame at which the targets get half their size, and 10 frames later their size again.
+    /// Number of the frame in which the targets shrink to half their size. They get their full size again 10 frames
+    /// later.
     pub resize_at: Option<u32>,
     /// Part of the name of the device.
     pub device: Option<String>,
     pub validate: bool,
-    /// Shows a window. Needs the feature `window`.
+    /// `true` to show a window, which needs the feature `window`.
     pub window: bool,
 }
 

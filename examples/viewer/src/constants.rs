@@ -44,7 +44,7 @@ impl Constants {
         Self { pages: FastConstants::new(&gpu.memory, desc), writer: None }
     }
 
-    /// Writes the constants of a frame. The index of a draw is that of its instance.
+    /// Writes the constants of a frame. The index of a draw's constants is the number of its instance.
     pub fn write(
         &mut self,
         scene: &Scene,

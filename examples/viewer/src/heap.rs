@@ -67,8 +67,8 @@ impl Heap {
         Ok(self.table.insert(&View::texture(texture, whole(texture)?)?)?)
     }
 
-    /// Exchanges the texture of an entry. On devices that bind snapshots, the slot stays the same: there, pipelines
-    /// contain it.
+    /// Exchanges the texture of an entry. On devices that bind snapshots, the slot stays the same, because pipelines
+    /// contain the number of the slot.
     pub fn exchange(&self, entry: &mut BindlessEntry<Device>, texture: &Texture) -> Result<(), Failure> {
         let view = View::texture(texture, whole(texture)?)?;
         if self.is_snapshot {

@@ -18,7 +18,7 @@ pub fn load(path: &str) -> Result<Scene, Failure> {
     let (document, buffers, images) = gltf::import(path)?;
     let mut loader =
         Loader { scene: Scene::floor(), buffers, images, pictures: HashMap::new(), meshes: HashMap::new() };
-    // Only the tiles, of the generated pictures.
+    // Of the generated pictures, only the tiles are kept.
     loader.scene.pictures.truncate(2);
     loader.scene.materials.truncate(1);
     loader.scene.camera = Camera { angle: 0.7, distance: RADIUS * 2.3, height: RADIUS * 1.0, target: RADIUS * 0.55 };
@@ -41,9 +41,9 @@ struct Loader {
     scene: Scene,
     buffers: Vec<gltf::buffer::Data>,
     images: Vec<gltf::image::Data>,
-    /// The picture of each image and content.
+    /// Index of the picture of each image and content.
     pictures: HashMap<(usize, bool), usize>,
-    /// The mesh of each primitive.
+    /// Index of the mesh of each primitive.
     meshes: HashMap<(usize, usize), usize>,
 }
 
@@ -184,7 +184,7 @@ fn square(image: &gltf::image::Data, content: Content, number: usize) -> Result<
     Ok(Picture { name: format!("image {number}/{content:?}"), content, side, texels: texels.collect() })
 }
 
-/// Returns for each vertex the sum of a vector of its triangles.
+/// Returns, for each vertex, the sum of `of` over its triangles.
 fn sums(positions: &[Vec3], indices: &[u32], of: impl Fn([Vec3; 3]) -> Vec3) -> Vec<Vec3> {
     let mut sums = vec![Vec3::ZERO; positions.len()];
     for triangle in indices.chunks_exact(3) {

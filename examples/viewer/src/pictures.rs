@@ -153,14 +153,14 @@ fn pair(name: &str, look: impl Fn(Vec2) -> (Vec3, f32)) -> [Picture; 2] {
     [picture("albedo", Content::Albedo, albedo), picture("normal", Content::Normal, normals)]
 }
 
-/// Thin bent lines of marble, from 0 to 1.
+/// Returns the strength of the veins of marble, from 0 to 1.
 fn veins(at: Vec2, period: u32) -> f32 {
     let bend = noise(at + 3.0, period, 5) - 0.5;
     let other = noise(at + 11.0, period * 2, 4);
     ((1.0 - (bend * 14.0).abs()).max(0.0) * other * 1.3).min(1.0)
 }
 
-/// Smooth noise from 0 to 1 that repeats at each unit.
+/// Returns smooth noise from 0 to 1 that repeats at each unit.
 fn noise(at: Vec2, period: u32, octaves: u32) -> f32 {
     let (mut sum, mut weight, mut period) = (0.0, 0.5, period);
     for _ in 0..octaves {

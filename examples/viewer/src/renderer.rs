@@ -30,7 +30,7 @@ struct Picture {
 /// Optional parts of a frame.
 #[derive(Clone, Copy, Default)]
 pub struct Also {
-    /// Copies the picture to the host.
+    /// `true` to copy the picture to the host.
     pub read: bool,
     pub show: Option<Shown>,
 }
@@ -118,7 +118,7 @@ impl Renderer {
         Ok(read)
     }
 
-    /// Submits the frame, and frees what earlier frames have left.
+    /// Submits the frame, and frees memory that earlier frames have released.
     fn submit(
         &mut self,
         gpu: &Gpu,
@@ -291,7 +291,7 @@ impl Renderer {
         Push { albedo, normal, floor: self.textures().slot(FLOOR), ..push }
     }
 
-    /// Copies the picture to the host, once the frame is complete.
+    /// Records the copy of the picture to the readback ring. The host can read it once the frame is complete.
     fn read(&self, gpu: &Gpu, frame: &Frame, recorder: Recorder<'_>) -> Result<Readback<Device>, Failure> {
         let [width, height] = self.targets.size;
         let whole = TexelBox {
@@ -332,7 +332,7 @@ impl Renderer {
         ]
     }
 
-    /// Destroys the program's own objects. The memory's are retired by their drops.
+    /// Destroys the program's own Vulkan objects. Ringfence's objects are retired when they are dropped.
     pub fn destroy(self, gpu: &Gpu) {
         let last = self.slots.iter().map(|slot| slot.value).max().unwrap_or(0);
         let _ = gpu.timeline.wait(last, WAIT);

@@ -22,7 +22,7 @@ pub struct MeshData {
     pub indices: Vec<u32>,
 }
 
-/// Indices are those of [`Scene::pictures`].
+/// A material: indices of its pictures in [`Scene::pictures`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Material {
     pub albedo: usize,
@@ -74,7 +74,7 @@ impl Scene {
         (Vec3::new(angle.cos() * distance, height, angle.sin() * distance), Vec3::Y * target)
     }
 
-    /// A tiled floor under a sky.
+    /// Returns a tiled floor under a sky.
     pub fn floor() -> Self {
         let mut scene = Self {
             meshes: Vec::new(),
@@ -89,7 +89,7 @@ impl Scene {
         scene
     }
 
-    /// A round place with columns, spheres, and a knot in the middle.
+    /// Returns a round place with columns, spheres, and a knot in the middle.
     pub fn generated() -> Self {
         let mut scene = Self::floor();
         scene.columns();

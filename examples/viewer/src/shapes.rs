@@ -29,7 +29,7 @@ pub fn lathe(profile: &[Vec2], segments: u32, flutes: u32) -> MeshData {
     })
 }
 
-/// A lathe with hard edges: each pair of points is a surface of its own.
+/// As [`lathe`], with hard edges: each pair of points gives a separate surface.
 pub fn turned(profile: &[Vec2], segments: u32) -> MeshData {
     let parts: Vec<_> = profile.windows(2).map(|pair| lathe(pair, segments, 0)).collect();
     join(&parts)
@@ -46,7 +46,7 @@ pub fn sphere(segments: u32) -> MeshData {
     lathe(&profile, segments, 0)
 }
 
-/// A tube around a closed path.
+/// Returns a tube around a closed path.
 pub fn tube(path: impl Fn(f32) -> Vec3, radius: f32, [along, around]: [u32; 2], repeat: f32) -> MeshData {
     grid(along + 1, around + 1, |row, column| {
         let (t, angle) = (row as f32 / along as f32, column as f32 / around as f32 * TAU);
@@ -60,7 +60,7 @@ pub fn tube(path: impl Fn(f32) -> Vec3, radius: f32, [along, around]: [u32; 2], 
     })
 }
 
-/// A box of the given half sizes, with one texture repeat a metre.
+/// Returns a box of the given half sizes, with one texture repeat per metre.
 pub fn cuboid(half: Vec3) -> MeshData {
     let sides = [Vec3::X, Vec3::NEG_X, Vec3::Y, Vec3::NEG_Y, Vec3::Z, Vec3::NEG_Z];
     let parts = sides.map(|normal| {
@@ -75,7 +75,7 @@ pub fn cuboid(half: Vec3) -> MeshData {
     join(&parts)
 }
 
-/// A part of a ring, with a rectangular cross section.
+/// Returns a part of a ring, with a rectangular cross section.
 pub fn arc(inner: f32, outer: f32, height: f32, angle: f32, segments: u32) -> MeshData {
     let corners = [(inner, 0.0), (outer, 0.0), (outer, height), (inner, height), (inner, 0.0)];
     let sides: Vec<_> = corners
@@ -111,7 +111,7 @@ fn vertex(position: Vec3, normal: Vec3, tangent: Vec3, uv: Vec2) -> Vertex {
     Vertex { position, normal, tangent: tangent.extend(1.0).to_array(), uv }
 }
 
-/// A grid of `rows` times `columns` vertices. Triangles are turned so that they agree with the normals.
+/// Returns a grid of `rows` times `columns` vertices. Triangles are turned so that they agree with the normals.
 fn grid(rows: u32, columns: u32, at: impl Fn(u32, u32) -> Vertex) -> MeshData {
     let vertices: Vec<_> = (0..rows * columns).map(|number| at(number / columns, number % columns)).collect();
     let mut indices = Vec::new();

@@ -1,5 +1,5 @@
-//! Textures: the sky, the volume, and pictures that are paged: their small mips stay in memory, larger ones come within a
-//! budget.
+//! Textures: the sky, the volume, and paged pictures. The small mips of a picture stay in memory; its larger mips come
+//! within a budget.
 
 use glam::Vec3;
 use ringfence::descriptor::BindlessEntry;
@@ -18,7 +18,7 @@ use crate::sky;
 
 /// Number of mips that always stay in memory: those with a side of at most 64.
 const KEPT_MIPS: u32 = 7;
-/// Bytes of larger mips that a frame brings.
+/// Limit of the bytes of larger mips that a frame brings. A single picture may exceed it.
 const COMMIT_BYTES: u64 = 256 << 10;
 
 /// The frame, ring and batch of an upload.
@@ -51,7 +51,7 @@ struct Fixed {
     _texture: Texture,
 }
 
-/// A picture, of which not all mips may be in memory.
+/// A picture. Some of its mips can be missing from device memory.
 struct Paged {
     texture: PagedTexture,
     entry: BindlessEntry<Device>,

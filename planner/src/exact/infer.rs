@@ -88,8 +88,8 @@ impl<S: Shape, U: Unit> Search<'_, S, U> {
         ends.min().unwrap_or(U::FAR)
     }
 
-    /// Raises each postponed item to the least end of an open item that clashes with it. Returns `true` if any rose,
-    /// and `None` if an item has nothing that it could be on top of.
+    /// Raises each postponed item to the least end of an open item that clashes with it. Returns `true` if any item
+    /// rose, and `None` if an item would rise above its limit.
     fn support(&mut self, list: Range<usize>) -> Option<bool> {
         let mut changed = false;
         for place in list {

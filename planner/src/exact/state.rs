@@ -179,8 +179,8 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
         self.last = 0;
     }
 
-    /// Solves the items of a list, split where no item crosses. All items of the list are open. A failure restores the
-    /// state.
+    /// Solves the items of a list, in parts that no item connects. All items of the list are open. A failure restores
+    /// the state.
     fn solve_parts(&mut self, list: Range<usize>, go_on: GoOn) -> Outcome {
         let parts = self.lists.len();
         let starts = self.split(list.clone());
@@ -212,7 +212,8 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
         }
     }
 
-    /// Appends the parts of the list to `lists`, and returns the start of each; empty if there is only one part.
+    /// Appends the parts of the list to `lists`, and returns the start of each. Returns an empty list if there is only
+    /// one part.
     fn split(&mut self, list: Range<usize>) -> Vec<usize> {
         let (first, last) = self.hull(list.clone());
         self.reach[first..last].fill(0);
@@ -337,8 +338,8 @@ impl<'a, S: Shape, U: Unit> Search<'a, S, U> {
                 bits &= bits - 1;
                 let low = end.up(self.mask[other]);
                 if low > self.low[other] || (low == self.low[other] && self.postponed[other]) {
-                    // The placed item is a reason for not being below it only if the other item is small enough to be
-                    // there.
+                    // The earlier reasons are needed only if the other item is small enough to fit below the placed
+                    // item.
                     let needs_reason = self.size[other] <= self.low[item];
                     self.change(other, low, false);
                     let row = &mut self.reasons[other * words..][..words];

@@ -18,8 +18,8 @@
 
 use std::collections::HashSet;
 
-/// Returns the first moment of each lifetime, and the first moment after it; `None` if no set of lifetimes has exactly
-/// these conflicts. Each conflict must be listed at both vertices.
+/// Returns the first moment of each lifetime, and the first moment after it. Returns `None` if no set of lifetimes has
+/// exactly these conflicts. Each conflict must be listed at both vertices.
 pub fn of_conflicts(mut conflicts: Vec<Vec<usize>>) -> Option<Vec<(u64, u64)>> {
     for list in &mut conflicts {
         list.sort_unstable();
@@ -41,8 +41,8 @@ pub fn of_conflicts(mut conflicts: Vec<Vec<usize>>) -> Option<Vec<(u64, u64)>> {
     lifetimes.iter().all(follow).then(|| lifetimes.iter().map(|held| (held.0, held.1)).collect())
 }
 
-/// Returns the lifetimes of each vertex, several if one is not sufficient. Two vertices are alive together if and only
-/// if they conflict. Each conflict must be listed at both vertices.
+/// Returns the lifetimes of each vertex. A vertex has several lifetimes if one is not sufficient. Two vertices are
+/// alive together if and only if they conflict. Each conflict must be listed at both vertices.
 pub fn of_any_conflicts(conflicts: &[Vec<usize>], sizes: &[u64]) -> Vec<Vec<(u64, u64)>> {
     let near: Vec<HashSet<usize>> = conflicts.iter().map(|list| list.iter().copied().collect()).collect();
     let order = lex_bfs(conflicts);
@@ -121,7 +121,7 @@ struct Cliques {
 }
 
 impl Cliques {
-    /// Finds the cliques; `None` if the graph has a cycle of four or more vertices without a chord.
+    /// Finds the cliques. Returns `None` if the graph has a cycle of four or more vertices without a chord.
     fn of(conflicts: &[Vec<usize>], order: &[usize]) -> Option<Self> {
         let mut place = vec![0; order.len()];
         order.iter().enumerate().for_each(|(at, &vertex)| place[vertex] = at);

@@ -15,7 +15,7 @@
 //! the end.
 //!
 //! If there are several pools, or one with a limited size, each pool becomes a heap. Heaps are numbered in the order in
-//! which the pools appear in the dump. A buffer may be placed in each of its `pool_candidates`, and the first is
+//! which the pools appear in the dump. A buffer may be placed in any of its `pool_candidates`; the first one is
 //! preferred:
 //!
 //! ```text

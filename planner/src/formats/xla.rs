@@ -181,7 +181,7 @@ fn rows(values: Vec<Value>, ranges: &HashMap<&str, (u64, u64)>) -> Result<Vec<Ro
     Ok(rows)
 }
 
-/// Joins those buffers at an offset that are alive at the same time.
+/// Joins the buffers at an offset that are alive at the same time.
 fn join_overlapping(mut place: Vec<Buffer>) -> Vec<Buffer> {
     place.sort_by_key(|buffer| (buffer.row.lower, buffer.row.id));
     let mut joined: Vec<Buffer> = Vec::new();
@@ -195,7 +195,7 @@ fn join_overlapping(mut place: Vec<Buffer>) -> Vec<Buffer> {
     joined
 }
 
-/// Joins those buffers at an offset that have a value of a carried size.
+/// Joins the buffers at an offset that have a value of the same carried size.
 fn join_carried(mut place: Vec<Buffer>) -> Vec<Buffer> {
     let carried: BTreeSet<u64> = place.iter().flat_map(|buffer| buffer.carried.iter().copied()).collect();
     for size in carried {

@@ -25,7 +25,7 @@ const TRIES: usize = 120;
 type Range = (u64, u64);
 
 /// Places the items without a location in `at`, and the items that are alive around the item that failed. Returns
-/// `None` if that does not help, or if it was stopped.
+/// `None` if that does not help, or if the work is stopped.
 pub(super) fn around(
     problem: &HeapProblem,
     at: &[Option<HeapOffset>],
@@ -60,7 +60,7 @@ fn overlap(a: Range, b: Range) -> bool {
     a.0 < b.1 && b.0 < a.1
 }
 
-/// Widens the span that `failed` overlaps by half, or adds a span for it.
+/// If `failed` overlaps a span, makes this span longer by half. Otherwise adds a span for `failed`.
 fn widen(spans: &mut Vec<Range>, failed: Range) {
     match spans.iter_mut().find(|other| overlap(failed, **other)) {
         Some(held) => {
@@ -71,7 +71,8 @@ fn widen(spans: &mut Vec<Range>, failed: Range) {
     }
 }
 
-/// Places the freed items, in several orders. Returns the item that failed last if no order works or it was stopped.
+/// Places the freed items, in several orders. If no order works, or the work is stopped, returns the item that failed
+/// last as the error.
 fn fill(
     problem: &HeapProblem,
     kept: &[Option<HeapOffset>],
@@ -106,8 +107,8 @@ fn fill(
     Err(failed)
 }
 
-/// Places the items in one order. Returns the index in `order` of the item that fits nowhere, or at which it was
-/// stopped.
+/// Places the items in one order. If an item fits nowhere, or the work is stopped, returns the index of this item in
+/// `order` as the error.
 fn in_order(
     problem: &HeapProblem,
     kept: &[Option<HeapOffset>],

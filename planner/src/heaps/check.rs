@@ -21,7 +21,7 @@ pub enum HeapViolation {
         /// Number of offsets.
         offsets: usize,
     },
-    /// The size is 0, the lifetime is empty, or the alignment is not a power of two.
+    /// An item has the size 0, an empty lifetime, or an alignment that is not a power of two.
     Item(ItemError),
     /// The heap of an item does not exist, or its class is not one of the item's classes.
     WrongHeap {

@@ -9,7 +9,7 @@ use ringfence_alias::ItemError;
 pub enum HeapError {
     /// The items themselves cannot be planned.
     Item(ItemError),
-    /// The alignment is not a power of two, or the granularity is not a power of two up to 2^32.
+    /// The alignment of a heap is not a power of two, or its granularity is not a power of two up to 2^32.
     BadHeap {
         /// Index of the heap.
         heap: usize,
@@ -96,7 +96,8 @@ pub enum HeapError {
         end: u64,
         /// Capacity of that heap, at most 2^63 - 1, the largest end of a plan.
         capacity: u64,
-        /// `true` if it is proven that there is no plan. `false` if there may be a plan that ends above offset 2^63 - 1.
+        /// `true` if it is proven that there is no plan. Plans that end above offset 2^63 - 1 are not searched, so this
+        /// is `false` if such a plan could exist.
         is_proven: bool,
     },
     /// The caller's closure, to which the progress is reported, returned `false` before there was a plan, or before all

@@ -88,8 +88,8 @@ impl<'p, 'g> Walk<'p, 'g> {
         worth && !self.is_stopped
     }
 
-    /// Returns a lower bound of the fallback cost of the remaining items in this heap and later ones. `None` if one of
-    /// them fits in none.
+    /// Returns a lower bound of the fallback cost of the remaining items in this heap and later ones. Returns `None` if
+    /// an item fits none of these heaps.
     fn least_fallback(&self, heap: usize) -> Option<u128> {
         self.left.iter().try_fold(0_u128, |sum, &item| {
             let item = item as usize;
@@ -99,7 +99,7 @@ impl<'p, 'g> Walk<'p, 'g> {
         })
     }
 
-    /// Places each remaining item in `heap`, at or above `low`. At `low` itself, only items with a number above
+    /// Places each remaining item in `heap`, at or above `low`. At `low` itself, an item's number must not be below
     /// `after`.
     fn walk(&mut self, heap: usize, low: u64, after: u32) {
         if self.left.is_empty() {

@@ -23,8 +23,8 @@ use ringfence_alias::Problem;
 const ROUNDS_MAX: usize = 8;
 
 /// Returns the location of each item, or `None` if it finds no plan or was stopped. If the first plan of a heap is too
-/// high, the planner continues, for at most `steps_left` steps over all heaps. The random numbers depend on the seed,
-/// and so does the kind that is not rounded up to whole pages.
+/// high, the planner continues, for at most `steps_left` steps over all heaps. The seed determines the random numbers,
+/// and selects one kind of items that are not rounded up to whole pages.
 pub(super) fn first_plan(
     problem: &HeapProblem,
     seed: u64,

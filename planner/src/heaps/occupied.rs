@@ -55,7 +55,7 @@ impl Occupied {
         self.placed.sort_unstable_by_key(|placed| placed.offset);
     }
 
-    /// Returns the range of units that `placed` keeps from `flat`.
+    /// Returns the range of units that `flat` cannot use because of `placed`.
     fn forbids(&self, placed: &Placed, flat: &Flat) -> (u64, u64) {
         let end = placed.offset + placed.flat.size;
         if placed.flat.kind == flat.kind {

@@ -6,10 +6,10 @@
 //! ```
 //!
 //! A sweep over time finds the items that clash with a kept one (O(n log n)). Only those and the new items are placed,
-//! each at the lowest free offset (O(n) each). An item that fits nowhere displaces few bytes, preferably of
-//! items that fit elsewhere. In that case two plans are made, one that keeps the items that begin early and one that
-//! keeps those that begin late, and the one that keeps more is used. If both fail, the items that are alive around the
-//! failure are replanned; if that fails too, all items are. The closure is called throughout.
+//! each at the lowest free offset (O(n) each). An item that fits nowhere displaces few bytes, preferably of items that
+//! fit elsewhere. In that case two plans are made: one keeps the items that begin early, the other one keeps the items
+//! that end late. The plan that keeps more items is used. If both fail, the items that are alive around the failure are
+//! replanned; if that fails too, all items are replanned. The closure is called throughout.
 
 use super::alive::Alive;
 use super::around::around;
@@ -44,8 +44,8 @@ pub(super) struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Adds `count` visited items, and calls the closure once per [`LOOKS_A_QUESTION`] of them. Returns `false` if
-    /// planning must stop. O(1), plus the closure.
+    /// Adds `count` visited items. If [`LOOKS_A_QUESTION`] visits have accumulated, calls the closure. Returns `false`
+    /// if planning must stop. O(1), plus the closure.
     pub fn looked_at(&mut self, count: usize) -> bool {
         self.looks += count as u64;
         if self.looks >= LOOKS_A_QUESTION {
@@ -83,8 +83,8 @@ impl ReplannedHeaps {
     }
 }
 
-/// Plans with as many items as possible at their locations in `last`, until the closure returns `false`. `last` has the
-/// previous location of each item, or `None`. The heaps may grow up to their capacities.
+/// Replans after a change, and keeps items at their locations in `last` if there is room. Stops if the closure returns
+/// `false`. `last` has the previous location of each item, or `None`. The heaps may grow up to their capacities.
 ///
 /// O(n log n + n · changes) if there is room. In a heap that is nearly full it may take some seconds, unless the
 /// closure stops it: the items alive around a crowded moment move, and in the end all items. The closure is called
@@ -94,8 +94,7 @@ impl ReplannedHeaps {
 ///
 /// # Errors
 /// [`HeapError::Stopped`] if the closure stopped it. [`HeapError::NotFound`] if no plan was found, even with all items
-/// moved. [`plan_heaps`](super::plan_heaps) may find one with more time, unless the error says that it is proven that
-/// there is none.
+/// moved. Unless the error has `is_proven`, [`plan_heaps`](super::plan_heaps) may find a plan with more time.
 ///
 /// # Panics
 /// The length of `last` is not the number of items.
@@ -167,8 +166,8 @@ fn may_lie(problem: &HeapProblem, item: usize, at: HeapOffset) -> bool {
     chosen && at.offset & (flat.alignment - 1) == 0 && fits(at.heap)
 }
 
-/// Removes the location of each item that clashes with a pinned one, or with one that begins before it. If `backwards`,
-/// with one that ends after it.
+/// Removes the location of each item that clashes with a pinned item, or with a kept item that begins before it. If
+/// `backwards` is `true`, the kept item ends after it.
 fn drop_clashing(problem: &HeapProblem, at: &mut [Option<HeapOffset>], backwards: bool) {
     let mut alive = Alive::default();
     let many = problem.events.len();
@@ -200,8 +199,8 @@ struct Completed {
     has_displaced: bool,
 }
 
-/// Places the items without a location, the largest first. Returns the item that fits nowhere, or at which it was
-/// stopped.
+/// Places the items without a location, the largest first. If an item fits nowhere, or the work is stopped, returns
+/// this item as the error.
 fn complete(problem: &HeapProblem, at: &mut [Option<HeapOffset>], work: &mut Work<'_>) -> Result<Completed, usize> {
     // A stack: the largest item is the last.
     let mut left: Vec<usize> = (0..at.len()).filter(|&item| at[item].is_none()).collect();
@@ -248,7 +247,7 @@ pub(super) fn filled(problem: &HeapProblem, at: &[Option<HeapOffset>]) -> Vec<Oc
 }
 
 /// Returns a location at which an item that fits nowhere displaces few bytes, preferably of items that all fit
-/// elsewhere. Returns `None` if there is none, or if it was stopped.
+/// elsewhere. Returns `None` if there is no such location, or if the work is stopped.
 fn displace(
     problem: &HeapProblem,
     heaps: &mut [Occupied],
@@ -281,7 +280,8 @@ fn displace(
     fits.or(found.first()).map(|held| held.1)
 }
 
-/// Returns `true` if the items that `item` displaces fit elsewhere once it is placed. `false` if it was stopped.
+/// Returns `true` if the items that `item` displaces fit elsewhere once `item` is placed. Returns `false` if the work
+/// is stopped.
 fn all_fit_elsewhere(
     problem: &HeapProblem,
     heaps: &mut [Occupied],

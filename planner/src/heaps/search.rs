@@ -216,7 +216,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
     }
 
     /// Places the items in the given order, and keeps the plan if it is the best so far. Returns the first item that
-    /// did not fit; `None` if all items fit or if the caller stopped the search.
+    /// did not fit. Returns `None` if all items fit or if the caller stopped the search.
     fn offer(&mut self, order: &[u32]) -> Option<usize> {
         let mut asked = 0;
         let placed = self.place(order, &mut asked);
@@ -285,7 +285,7 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         !is_stopped
     }
 
-    /// Tries orders of the best plan in which badly placed items come earlier.
+    /// Tries variants of the best plan's order, in which badly placed items come earlier.
     fn better(&mut self) {
         let mut order = self.sorted(|item| Reverse(self.problem.flat[item].size));
         let Some(best) = &self.best else { return };
@@ -316,8 +316,8 @@ impl<G: FnMut(&Progress) -> bool> Search<'_, G> {
         }
     }
 
-    /// Returns one or two random items. If there is a plan, also a random item among those that are in a fallback heap or
-    /// end at the height of their heap.
+    /// Returns one or two random items. If there is a plan, also returns a random one of the items that are in a
+    /// fallback heap or end at the height of their heap.
     fn blamed(&self, order: &[u32], random: &mut u64) -> Vec<u32> {
         let mut blamed = Vec::with_capacity(3);
         if let Some(best) = &self.best {

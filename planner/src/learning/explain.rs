@@ -46,7 +46,7 @@ impl Learner {
         }
     }
 
-    /// Returns the entry that made a literal true; `NONE` if it always was.
+    /// Returns the entry that made a literal true. Returns [`NONE`] if the literal was true from the start.
     fn entry_of(&self, literal: Literal) -> u32 {
         let (mut at, item_value) = match literal {
             Literal::Below(literal) => return self.order_at[literal as usize / 2],
@@ -65,7 +65,8 @@ impl Learner {
         at
     }
 
-    /// After a failure: learns a clause, goes back to the level at which the clause implies a literal, and sets that.
+    /// After a failure: learns a clause, goes back to the level at which the clause implies a literal, and sets this
+    /// literal.
     pub(super) fn learn(&mut self) {
         self.failures += 1;
         self.left = self.left.saturating_sub(1);
@@ -146,8 +147,7 @@ impl Learner {
         }
     }
 
-    /// Learns the clause that one of these entries is false: the entry at the turning point, or those of earlier
-    /// levels.
+    /// Learns a clause: the entry `turning` or one of the entries of earlier levels is false.
     fn conclude(&mut self, turning: usize, mut earlier: Vec<u32>) {
         // The latest first.
         earlier.sort_unstable_by(|a, b| b.cmp(a));

@@ -42,8 +42,8 @@ impl Learner {
             && self.order_others(literal, lower, upper)
     }
 
-    /// Applies transitivity: if a is below b and b is below c, then a is below c, for pairs that clash. So no cycle is
-    /// left, which raising its items one by one would find only slowly.
+    /// Applies transitivity: if a is below b and b is below c, then a is below c, for pairs that clash. This excludes
+    /// cycles. Raising the items of a cycle one by one would find the contradiction only slowly.
     fn order_others(&mut self, literal: u32, lower: usize, upper: usize) -> bool {
         let count = self.size.len();
         self.looks += self.near[lower].len() as u64;
@@ -122,7 +122,7 @@ impl Learner {
         true
     }
 
-    /// `one` cannot be below `other`, so `other` is below `one`: sets `literal`.
+    /// Sets `literal`: `other` is below `one`, because `one` cannot be below `other`.
     fn part(&mut self, one: usize, other: usize, literal: u32) -> bool {
         let start = self.facts.len() as u32;
         let end = self.low[one] + self.size[one];
@@ -178,7 +178,7 @@ impl Learner {
         went_well
     }
 
-    /// Returns `true` if the clause still watches this literal; `None` if all its literals are false.
+    /// Returns `true` if the clause still watches this literal. Returns `None` if all literals of the clause are false.
     fn look_at_clause(&mut self, clause: u32, kind: usize, place: usize) -> Option<bool> {
         let literals = &self.clauses[clause as usize].literals;
         // Finds which of the two watched literals it is; both may concern one item.
@@ -207,7 +207,8 @@ impl Learner {
         self.set(other, Reason::Clause(clause)).then_some(true)
     }
 
-    /// Returns the watch list of a literal: it becomes false when a literal of that list becomes true.
+    /// Returns the list that contains the clauses that watch `literal`. The literals of this list are those that can
+    /// make `literal` false.
     fn watched_at(&self, literal: Literal) -> (usize, usize) {
         match literal {
             Literal::Below(literal) => (0, literal as usize ^ 1),

@@ -89,8 +89,8 @@ fn padding(size: u64, alignment: u64) -> u64 {
     size.wrapping_neg() & (alignment - 1)
 }
 
-/// Returns the bound of the items with at least the alignment `least`, without the others. Returns 0 if no size of them
-/// needs padding.
+/// Returns the bound of the items with at least the alignment `least`, without the others. Returns 0 if none of their
+/// sizes needs padding.
 fn padded<S: Shape>(shape: &S, sizes: &Sizes, least: u64) -> u64 {
     let padding = |(size, alignment)| if alignment < least { 0 } else { padding(size, least) };
     // Only one item of a section is the highest, and only the highest needs no padding above it.
@@ -104,7 +104,7 @@ fn padded<S: Shape>(shape: &S, sizes: &Sizes, least: u64) -> u64 {
 }
 
 /// Returns the refined bound for few items of mixed alignments, at least `bound`. Also returns the items of the section
-/// that raised it last, or of the fullest. Takes milliseconds at most.
+/// that raised the bound last, or else of the fullest examined section. Takes milliseconds at most.
 pub fn refined<S: Shape>(shape: &S, sizes: &Sizes, bound: u64) -> (u64, Vec<u32>) {
     mixed(shape, sizes, &shape.loads(&sizes.size), bound, &mut Effort::refined(sizes))
 }

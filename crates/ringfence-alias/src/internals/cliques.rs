@@ -11,8 +11,8 @@ use super::sizes::Sizes;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Grows a clique around `members`: adds items that clash with all members, the largest first. If `heaviest` is
-/// `false`, the item with the most uncovered clashes is first.
+/// Grows a clique around `members`: repeatedly adds the largest item that clashes with the whole clique. If `heaviest`
+/// is `false`, adds the item with the most uncovered clashes with the clique instead.
 pub fn grow(clashes: &Bits, covered: &Bits, sizes: &Sizes, members: &[usize], heaviest: bool) -> Vec<u32> {
     let mut clique: Vec<u32> = members.iter().map(|&item| item as u32).collect();
     let mut candidates = clashes.row(members[0]).to_vec();

@@ -55,7 +55,7 @@ pub trait Improving {
     /// Returns `true` if the best plan is proven, or the caller has stopped planning.
     fn is_done(&self) -> bool;
 
-    /// Counts `steps` of work and calls the caller's closure. Returns `false` to stop.
+    /// Counts `steps` of work and calls the caller's closure. Returns `false` if planning must stop.
     fn tick(&mut self, steps: u64) -> bool;
 
     /// Takes a plan that is lower than the best one, after `steps` of work.

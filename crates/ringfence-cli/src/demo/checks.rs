@@ -12,7 +12,7 @@ use ringfence_testkit::{Command, TextureRegion};
 use super::error::StreamError;
 use super::world::PICTURE;
 
-/// Size of the readback ring, which contains the results of all frames in flight.
+/// Size of the readback ring in bytes. It contains the results of all frames in flight.
 const RING_BYTES: u64 = 8 << 20;
 const TEXEL_BYTES: u32 = 4;
 
@@ -92,7 +92,7 @@ impl<D: Device> Checker<D> {
         Ok((command, Check { what, room: Room::Bytes(room), expected, is_picture: false }))
     }
 
-    /// As [`Checker::bytes`], for a texture. The rows of the result have no padding.
+    /// As [`Checker::bytes`], for a texture. The rows in `expected` have no padding.
     pub fn texels(
         &self,
         frame: &Frame,
@@ -111,7 +111,7 @@ impl<D: Device> Checker<D> {
         u64::from(width * TEXEL_BYTES).next_multiple_of(self.row_alignment)
     }
 
-    /// Reads and compares a result. Its frame must be complete.
+    /// Reads a result and compares it with the expected bytes. Its frame must be complete.
     pub fn compare(&mut self, check: &Check<D>) -> Result<(), StreamError> {
         let mut bytes = vec![0; check.expected.len()];
         match &check.room {
@@ -152,7 +152,8 @@ impl Findings {
     }
 }
 
-/// Continues the hash `before` with `bytes`: FNV-1a over words of 8 bytes, the last one padded with zeros.
+/// Continues the hash `before` with `bytes`: a variant of FNV-1a that hashes words of 8 bytes, with a rotation after
+/// each word. The last word is padded with zeros.
 fn digest(before: u64, bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(before, |hash, chunk| {
         let mut word = [0; 8];

@@ -1,4 +1,4 @@
-//! Errors that end a run of the demo before its last frame.
+//! Errors that end a run of the demo.
 
 use std::io;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use ringfence::trace::StartTraceError;
 use ringfence::transient::TransientError;
 use ringfence::upload::{BatchError, ReadbackError, UploadError};
 
-/// Maximum time of a frame. If the device does not finish a frame in this time, the run fails.
+/// Maximum time of a wait for a frame or for the shutdown. If the device takes longer, the run fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An error that ends the run.

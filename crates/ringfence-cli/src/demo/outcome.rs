@@ -22,15 +22,15 @@ pub struct Outcome {
     /// `true` if the device drew the pictures, `false` if the host drew them and the device copied them.
     pub drawn_by_device: bool,
     pub things: u64,
-    /// Number of copies that were added to batches, and number of copy commands that were saved.
+    /// Sums of the figures of all batches.
     pub batches: BatchFigures,
     pub constants: ConstantFigures,
     /// Number of constants for single draws.
     pub fast_count: u64,
     pub targets: TargetTotals,
-    /// Messages of the hazard finder or the validation layers.
+    /// Messages of the hazard finder or of the validation layers.
     pub messages: Vec<String>,
-    /// Number of objects that are still retired after the end of the run. Above 0 there is a leak.
+    /// Number of retired objects and of ranges in use after the shutdown. If it is not 0, there is a leak.
     pub left: u64,
     pub elapsed: Duration,
     pub simulated: bool,

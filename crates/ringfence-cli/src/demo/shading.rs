@@ -29,7 +29,7 @@ const MATERIALS: usize = 32;
 const CHANGES: usize = 6;
 /// Number of binds in a frame whose bytes are read back and compared.
 const CHECKS: usize = 3;
-/// Number of reads in a frame from which on constants are copied to device memory in the next frame.
+/// If constants are read at least this many times in a frame, they are copied to device memory in the next frame.
 const PROMOTE_READS: u32 = 6;
 
 /// The constants of the demo.
@@ -124,7 +124,8 @@ impl<D: Device> Shading<D> {
         Ok(())
     }
 
-    /// Changes the content of some instances; half of them get equal content. In some frames, changes a material too.
+    /// Changes the content of some instances. Half of the changes write the same content. In some frames, changes a
+    /// material too.
     fn change(&mut self, world: &mut World) -> Result<(), StreamError> {
         let common = world.noise(SIZES[0]);
         for change in 0..CHANGES {

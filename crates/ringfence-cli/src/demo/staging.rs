@@ -7,8 +7,8 @@
 //!                                  thread 2: 6 7 8  ─ page ─┘
 //! ```
 //!
-//! On the simulated device the threads run one after the other, so that the pages of each thread, and the waits, are
-//! the same in every run.
+//! On the simulated device the threads run one after the other, so that the pages of each thread and the waits are the
+//! same in every run.
 
 use ringfence::device::Device;
 use ringfence::upload::{BatchFigures, Staged, TexelTarget, Texels, UploadDesc, UploadError, UploadWriter};

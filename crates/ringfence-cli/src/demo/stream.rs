@@ -26,13 +26,13 @@ use super::targets::{DEPTH_DISCS, Input, Targets};
 use super::world::{Shape, Thing, World};
 
 const FRAMES_IN_FLIGHT: usize = 3;
-/// Maximum number of bytes of objects that a frame writes to the upload ring. If a frame filled the ring, it would wait
-/// for itself.
+/// Once the objects of a frame have this number of bytes, no further object is uploaded in this frame; the last object
+/// can exceed it. If a frame filled the ring, it would wait for itself.
 const FRAME_BYTES: u64 = 448 << 10;
-/// A picture is drawn in the first frame and in each frame after this number of frames.
+/// A picture is drawn in the first frame, and then once in this number of frames.
 const DRAW_EVERY: u64 = 16;
 
-/// A frame that was submitted and is not compared yet.
+/// A submitted frame with results that are not compared yet.
 struct InFlight<D: Device> {
     value: u64,
     checks: Vec<Check<D>>,
@@ -55,7 +55,7 @@ pub struct Stream<G: Gpu> {
     made: u64,
     samples: Vec<FrameSample>,
     started: Instant,
-    /// The last field, so that it is dropped last: all other fields use the device.
+    /// The device. It is the last field, so that it is dropped last: all other fields use it.
     gpu: G,
 }
 
@@ -172,8 +172,8 @@ impl<G: Gpu> Stream<G> {
         })
     }
 
-    /// Uploads new objects and changes of existing ones. Several threads write the bytes; one batch per queue copies
-    /// them.
+    /// Uploads new objects and changes of existing ones. Several threads write the bytes. One batch copies the new
+    /// objects, another one the changes.
     fn stream_in(
         &mut self,
         recording: &mut Recording<G::Device>,
@@ -275,7 +275,7 @@ impl<G: Gpu> Stream<G> {
         targets.record(world, recording, &staging.ring, checker, &input)
     }
 
-    /// Returns a buffer on the device that contains the discs.
+    /// Returns a buffer on the device that receives the discs in the list `Early`.
     fn discs(
         &mut self,
         recording: &mut Recording<G::Device>,

@@ -1,7 +1,6 @@
 //! Output of the demo: a table for readers, or JSON.
 //!
-//! On the simulated device, standard output depends only on the seed and the number of frames. Times are written to
-//! standard error.
+//! On the simulated device, equal options give the same standard output. Times are written to standard error.
 
 use std::io::{self, Write};
 
@@ -32,7 +31,7 @@ impl Fact {
     }
 }
 
-/// The end of the time in which driver calls are counted. The snapshot of the last frame has smaller counts.
+/// The end of the period in which driver calls are counted. The snapshot of the last frame has smaller counts.
 const CALLS_UNTIL: &str = "until all objects were destroyed";
 
 /// Returns all rows of the table.
@@ -119,7 +118,7 @@ fn targets(outcome: &Outcome) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Returns the ring with a name; an empty one if there is no such ring.
+/// Returns the ring with a name. If there is no such ring, returns an empty one.
 fn ring(outcome: &Outcome, name: &str) -> RingSnapshot {
     outcome.snapshot.rings.iter().find(|ring| ring.name == name).cloned().unwrap_or_default()
 }

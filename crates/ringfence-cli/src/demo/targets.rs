@@ -5,10 +5,10 @@
 //!   queue 1                 └──▶ occlusion ──────┘
 //! ```
 //!
-//! The first targets are drawn, uploaded or filled. The content of any other target is created from the targets that
-//! its pass reads: their texels are concatenated in a transient buffer, and copied to the target. Each target is read
-//! back in the last pass that uses it. If another target was written to its bytes before, the comparison finds wrong
-//! bytes.
+//! The first four targets and the picture are drawn, uploaded or filled. The content of any other target is created
+//! from the targets that its pass reads: their texels are concatenated in a transient buffer, and copied to the target.
+//! Each target is read back in the last pass that uses it. If its memory was reused too early, the comparison finds
+//! wrong bytes.
 
 use ringfence::device::{
     BufferDesc, BufferUsage, Buffers, Create, Device, RawBuffer, RawTexture, TextureDesc, TextureUsage, Textures,
@@ -24,22 +24,22 @@ use super::error::StreamError;
 use super::frame::{List, Recording};
 use super::world::{PICTURE, World};
 
-/// Maximum number of steps of the planner for a new shape. Steps are counted instead of time, so that equal runs have
-/// equal plans.
+/// Maximum number of steps of the planner for a new shape. The limit is not a time, so that equal runs have equal
+/// plans.
 const PLAN_STEPS_MAX: u64 = 20_000;
-/// Number of discs that are drawn into the depth target.
+/// Maximum number of discs that are drawn into the depth target.
 pub const DEPTH_DISCS: usize = 32;
 
 /// The way in which the content of a target is created.
 #[derive(Clone, Copy)]
 enum Made {
-    /// The first discs are drawn, as many as this number.
+    /// The first discs are drawn, at most this number.
     Drawn(usize),
     /// Bytes of the host are uploaded through the ring.
     Uploaded,
     /// All texels have this value.
     Filled(u32),
-    /// The texels of the targets with these indices are concatenated, as many as fit.
+    /// The texels of the targets with these indices are concatenated, and cut off at the size of the target.
     From(&'static [usize]),
 }
 
@@ -95,7 +95,7 @@ pub struct Input<'f, D: Device> {
     pub number: u64,
 }
 
-/// Sums of figures over the run.
+/// Figures of the run.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct TargetTotals {
     pub frames: u64,
@@ -105,7 +105,7 @@ pub struct TargetTotals {
     /// caches.
     pub misses: u64,
     pub hits: u64,
-    /// Figures of the frame that needed the most bytes.
+    /// Figures of the frame whose targets have the largest total size.
     pub most: TransientFigures,
 }
 
@@ -256,19 +256,19 @@ fn reads(target: &Target, at: usize) -> bool {
     matches!(target.made, Made::From(sources) if sources.contains(&at))
 }
 
-/// Returns the numbers of the passes that read target `at`, then of the pass that creates it.
+/// Returns the numbers of the passes that read target `at`, then the number of the pass that creates it.
 fn users(at: usize) -> Vec<usize> {
     let mut users: Vec<_> = TARGETS.iter().filter(|target| reads(target, at)).map(|target| target.pass).collect();
     users.push(TARGETS[at].pass);
     users
 }
 
-/// Returns `true` if target `last` is the last target whose creation uses target `at`.
+/// Returns `true` if target `last` is the last target that reads target `at`, or is target `at` and no target reads it.
 fn ends_with(at: usize, last: usize) -> bool {
     (0..TARGETS.len()).rfind(|&other| other == at || reads(&TARGETS[other], at)) == Some(last)
 }
 
-/// Returns the size of the buffer through which a target is created, in bytes; 0 if it needs none.
+/// Returns the size of the buffer through which a target is created, in bytes. Returns 0 if the target needs no buffer.
 fn scratch_bytes(target: &Target) -> usize {
     match target.made {
         Made::From(sources) => sources.iter().map(|&at| TARGETS[at].bytes()).sum(),
@@ -286,7 +286,7 @@ struct Maker<'r, D: Device> {
 }
 
 impl<D: Device> Maker<'_, D> {
-    /// Draws the discs into the target: with a shader if the device can draw, else on the host.
+    /// Draws the discs into the target: on the device if it can draw and there are discs, else on the host.
     fn draw(
         &mut self,
         target: &Target,

@@ -1,5 +1,5 @@
-//! The expected state of the device: objects that are created and dropped, and their bytes. The seed determines all of
-//! them.
+//! The expected state of the device: objects that are created and dropped, and their bytes. The seed determines the
+//! whole state.
 
 use fastrand::Rng;
 use ringfence_testkit::Disc;
@@ -117,8 +117,9 @@ impl World {
         Thing { number: self.made, shape, bytes, disc }
     }
 
-    /// Returns writes to a part of a buffer, each with its offset and new bytes. The writes are consecutive, like those
-    /// of a program that changes one element after another. At times one piece is changed twice.
+    /// Returns writes to a part of a buffer, each with its offset and its bytes. The writes are consecutive, like those
+    /// of a program that changes one element after another. At times, the first piece is written a second time at the
+    /// end.
     pub fn update(&mut self, of: &Thing) -> Vec<(u64, Vec<u8>)> {
         let words = of.shape.bytes() / 4;
         let first = self.rng.u64(0..words);

@@ -5,9 +5,9 @@
 //!                      3 before 5 before 9; two passes that only read may run in either order
 //! ```
 //!
-//! The first use of a row writes it, even without `w`. The order of the input is the order of the pass numbers. The
-//! advice is another order in which every read comes after its write, and in which fewer bytes are alive at the same
-//! time, so that the lower bound of all plans is smaller.
+//! The first use of a row writes it, even without `w`. In the input, passes run in the order of their numbers. The
+//! advice is another order. In it, every read comes after its write, and fewer bytes are alive at the same time, so
+//! that the lower bound of all plans is smaller.
 
 use csv::ByteRecord;
 use ringfence_planner::{Item, PassGraph, PassItem, PassUse, pass_edges, suggest_order};
@@ -33,7 +33,7 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// Returns the advice as a line of text; `None` if no better order was found.
+    /// Returns the advice as a line of text. Returns `None` if no better order was found.
     pub fn line(&self) -> Option<String> {
         let (before, after) = (self.load_before_bytes, self.load_after_bytes);
         let saved = 100.0 * (before - after) as f64 / before.max(1) as f64;
@@ -48,7 +48,7 @@ impl Advice {
 /// A use of a row: the number of the pass, and `true` if the pass writes the row.
 type Use = (u64, bool);
 
-/// Returns advice on the order of the passes; `None` if the input has no passes, or too many.
+/// Returns advice on the order of the passes. Returns `None` if the input has no passes, or too many.
 pub fn of(input: &Input) -> Result<Option<Advice>, Failure> {
     let Some(column) = input.columns.uses else { return Ok(None) };
     let mut rows: Vec<Vec<Use>> = Vec::with_capacity(input.items.len());
@@ -89,7 +89,7 @@ pub fn of(input: &Input) -> Result<Option<Advice>, Failure> {
     }))
 }
 
-/// Parses the uses of a row. Returns them ordered by pass.
+/// Parses the uses of a row. Fails if there is none, or if one is invalid.
 fn uses(input: &Input, record: &ByteRecord, column: usize) -> Result<Vec<Use>, Failure> {
     let text = String::from_utf8_lossy(record.get(column).unwrap_or_default()).into_owned();
     let one = |word: &str| {

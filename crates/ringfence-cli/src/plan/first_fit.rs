@@ -1,16 +1,17 @@
-//! First fit, for comparison: each row, in the order of their starts, is placed in the lowest gap that is large enough.
-//! O(n²) at worst for n rows.
+//! First fit, for comparison: the rows are placed in the order of their starts, each in the lowest gap that is large
+//! enough. O(n²) at worst for n rows.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use ringfence_planner::Item;
 
-/// Returns the height of the plan, in bytes; `None` if `go_on` returned `false`.
+/// Returns the height of the plan, in bytes. Returns `None` if `go_on` returned `false`.
 pub fn height(items: &[Item], mut go_on: impl FnMut() -> bool) -> Option<u64> {
     let mut order: Vec<usize> = (0..items.len()).collect();
     order.sort_by_key(|&number| items[number].lifetime.lower);
-    // The live items: begin and end of each, the lowest first. `ends` has the times at which they end.
+    // `alive` has the offset and the end offset of each live item, the lowest first. `ends` has the time at which each
+    // of them ends, with its offset.
     let mut alive: Vec<(u64, u64)> = Vec::new();
     let mut ends: BinaryHeap<Reverse<(u64, u64)>> = BinaryHeap::new();
     let mut height = 0;
@@ -32,8 +33,8 @@ pub fn height(items: &[Item], mut go_on: impl FnMut() -> bool) -> Option<u64> {
     Some(height)
 }
 
-/// Returns the lowest gap that is large enough for an item: the index at which to insert the item among the live ones,
-/// and its offset.
+/// Finds the lowest gap that is large enough for an item. Returns the index at which to insert the item in `alive`, and
+/// its offset.
 fn lowest(alive: &[(u64, u64)], item: &Item) -> (usize, u64) {
     let mut offset = 0_u64;
     for (place, &(begin, end)) in alive.iter().enumerate() {

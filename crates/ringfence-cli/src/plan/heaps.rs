@@ -1,11 +1,11 @@
-//! Plans with several heaps, pinned offsets or granularity pages, if the input or the options have them.
+//! Plans with named heaps, pinned offsets or granularity pages.
 //!
 //! ```text
 //!   column heaps    "1 0"    the heaps that the row may use, the preferred one first; empty: all, in order
 //!   column pinned   65536    the offset that the row must have, in the first of its heaps
 //!   column kind     linear   rows of different kinds share no page (--granularity)
 //!   column pool     weights  names of the pools that became the heaps, in dumps with several pools
-//!   column again_of 12       a further lifetime of the buffer in row 12, with the same heap and offset
+//!   column again_of 12       a further lifetime of the buffer with the id 12, with the same heap and offset
 //!   --heap BYTES    once for each heap; without it, the rows determine the number of heaps, and heaps have no limit
 //! ```
 
@@ -52,7 +52,7 @@ struct Figures {
 
 #[derive(Serialize)]
 struct HeapFigures {
-    /// Name of the pool that became the heap, if all rows in the heap have the same.
+    /// Name of the pool that became the heap, if all rows in the heap have the same pool.
     pool: Option<String>,
     capacity_bytes: Option<u64>,
     peak_bytes: u64,
@@ -73,7 +73,7 @@ struct NotMet {
     seconds: f64,
 }
 
-/// Returns `true` if the input or the options have several heaps, pinned offsets or granularity pages.
+/// Returns `true` if the input or the options name heaps, pinned offsets or granularity pages.
 pub fn are_named(input: &Input, options: &PlanOptions) -> bool {
     let input::Columns { pinned, heaps, kind, .. } = input.columns;
     let pages = options.granularity > 1 && kind.is_some();
@@ -99,8 +99,8 @@ pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
         }
         let (buffers, of_rows) = whole_lives(input, &items);
         let found = HeapProblem::new(&heaps, &buffers).and_then(|problem| planner::plan_heaps(&problem, go_on));
-        // Here each buffer is alive from its first lifetime to its last. If no such plan was found, nothing is proven
-        // about the rows. The bound is computed from the rows.
+        // In this problem, each buffer is alive from the start of its first lifetime to the end of its last. If no plan
+        // was found, nothing is proven about the rows. The bound is computed from the rows.
         let mut plan = found.map_err(|error| match error {
             HeapError::NotFound { index, size, heap, end, capacity, .. } => {
                 let index = of_rows.iter().position(|&buffer| buffer == index).unwrap_or(0);
@@ -136,7 +136,8 @@ pub fn main(input: &Input, options: &PlanOptions) -> Result<ExitCode, Failure> {
     Ok(if figures.is_capacity_met == Some(false) { ExitCode::from(NOT_MET) } else { ExitCode::SUCCESS })
 }
 
-/// If each row may use only one heap, plans one heap after the other: each has its own bound and a share of the time.
+/// Plans one heap after the other, each with its own bound and a share of the time. Each row must be limited to one
+/// heap.
 fn plan_heaps_separately(
     input: &Input,
     heaps: &[Heap],
@@ -191,7 +192,8 @@ fn is_plain(heap: &Heap, items: &[HeapItem]) -> bool {
     items.iter().all(|item| item.pinned.is_none()) && (heap.granularity <= 1 || is_one_kind)
 }
 
-/// Plans these rows in one heap with the search for problems without heaps, which finds lower plans and higher bounds.
+/// Plans these rows in one heap with `planner::plan`, which finds lower plans and higher bounds than
+/// `planner::plan_heaps`.
 fn plan_plain(input: &Input, heap: &Heap, rows: &[usize], go_on: impl Fn() -> bool) -> Result<HeapPlan, HeapError> {
     let (problem, of_rows) = if input.owners.is_empty() {
         let items: Vec<_> = rows.iter().map(|&row| input.items[row]).collect();
@@ -214,8 +216,8 @@ fn plan_plain(input: &Input, heap: &Heap, rows: &[usize], go_on: impl Fn() -> bo
     Ok(HeapPlan { offsets, heights: vec![plan.height], fallback_bytes: 0, lower_bound, is_proven })
 }
 
-/// Returns an item for each buffer, which is alive from the buffer's first moment to its last, and for each row the
-/// index of its buffer.
+/// Returns one item for each buffer, alive from the buffer's first moment to its last. Also returns the index of the
+/// buffer of each row.
 fn whole_lives(input: &Input, items: &[HeapItem]) -> (Vec<HeapItem>, Vec<usize>) {
     let (buffers, of_rows) = input.buffers(0..items.len());
     let mut first: Vec<Option<HeapItem>> = vec![None; buffers.len()];
@@ -232,7 +234,7 @@ fn whole_lives(input: &Input, items: &[HeapItem]) -> (Vec<HeapItem>, Vec<usize>)
     (first.into_iter().flatten().collect(), of_rows)
 }
 
-/// Returns `true` if the rows might fit into larger heaps.
+/// Returns `true` if the plan failed because of the size of the heaps or the time limit.
 fn is_too_small(error: &HeapError) -> bool {
     use HeapError::{NoHeap, NotFound, Overload, PinBeyondCapacity, Stopped};
     matches!(error, NotFound { .. } | Stopped { .. } | Overload { .. } | NoHeap { .. } | PinBeyondCapacity { .. })
@@ -260,7 +262,7 @@ fn not_met(input: &Input, options: &PlanOptions, error: &HeapError, seconds: f64
     writeln!(out)
 }
 
-/// Returns the heaps. Each heap has its own class.
+/// Returns the heaps. The class of a heap is its index.
 fn heaps(input: &Input, options: &PlanOptions) -> Result<Vec<Heap>, Failure> {
     let (named, given) = (named_count(input)?, options.heap.len());
     if input.is_dump() && (1..named).contains(&given) {
@@ -313,7 +315,7 @@ fn items(input: &Input, named_max: usize, heap_count: usize) -> Result<Vec<HeapI
     Ok(items)
 }
 
-/// Returns the numbers of the heaps that a row may use.
+/// Returns the indices of the heaps that a row may use.
 fn classes(input: &Input, record: &ByteRecord, named_max: usize, heap_count: usize) -> Result<Vec<u32>, Failure> {
     let text = input.columns.heaps.and_then(|at| record.get(at)).unwrap_or_default();
     let text = String::from_utf8_lossy(text);
@@ -364,7 +366,7 @@ fn explain(input: &Input, error: &HeapError) -> String {
     }
 }
 
-/// Returns for each heap the name of the pool that all its rows have in common, if there is one.
+/// Returns, for each heap, the name of the pool that all its rows have in common, if there is one.
 fn pools(input: &Input, plan: &HeapPlan) -> Result<Vec<Option<String>>, Failure> {
     let mut pools: Vec<Option<String>> = vec![None; plan.heights.len()];
     let Some(column) = input.columns.pool else { return Ok(pools) };

@@ -1,7 +1,7 @@
 //! The rows of the input. Each row is checked.
 //!
-//! The file is kept in memory and read again for the output. So n rows need the size of their text, 40 bytes per row
-//! for the planner, and 16 bytes per row while the ids are compared.
+//! The text stays in memory and is parsed again for the output. So the host memory is the size of the text, 40 bytes
+//! per row for the planner, and 16 bytes per row while the ids are compared.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -29,8 +29,8 @@ pub struct Input {
     /// Sizes of the pools of a dump, in bytes. Each pool becomes a heap.
     pub heap_bytes: Vec<u64>,
     pub items: Vec<Item>,
-    /// For each row, the index of the first row of the same buffer. All rows of a buffer have the same offset. Empty if
-    /// every row is a buffer of its own.
+    /// For each row, the index of the first row of the same buffer; empty if every row is its own buffer. All rows of a
+    /// buffer have the same offset.
     pub owners: Vec<usize>,
     pub columns: Columns,
     /// Names of the columns that the command does not read.
@@ -40,13 +40,13 @@ pub struct Input {
 /// Use of the offsets that rows already have (`--offsets`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offsets {
-    /// New offsets replace them. For the output of an earlier plan.
+    /// New offsets replace them, for the output of an earlier plan.
     Replace,
-    /// Rows keep them. For MiniMalloc's fixed buffers.
+    /// Rows keep them, for MiniMalloc's fixed buffers.
     Pin,
 }
 
-/// For each column, its index in a row.
+/// For each column, its index in a row, or `None` if the input does not have the column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Columns {
     pub has_heading: bool,
@@ -155,7 +155,7 @@ fn read_record(reader: &mut Reader<&[u8]>, record: &mut ByteRecord, text: &[u8])
     Ok(is_read)
 }
 
-/// Returns the line of a record. The reader's position is before the blank lines and comments that precede the record,
+/// Returns the line of a record. The record's position can be before blank lines and comments that precede the record,
 /// so these are skipped.
 fn line(text: &[u8], record: &ByteRecord) -> u64 {
     let Some(position) = record.position() else { return 0 };
@@ -219,8 +219,8 @@ impl Columns {
         b"gaps",
     ];
 
-    /// Reads the columns from the first record; `None` if it is a row, which has a number and no name of a required
-    /// column.
+    /// Reads the columns from the first record. Returns `None` if the record is a row of data: it contains a number,
+    /// and no field is the name of a required column.
     fn of(record: &ByteRecord) -> Result<Option<Self>, String> {
         let is_number = |field: &[u8]| number(field).is_some();
         let known = |field: &[u8]| [b"id".as_slice(), b"lower", b"upper", b"size"].contains(&field);
@@ -257,7 +257,7 @@ impl Columns {
     }
 
     /// Fails if a name differs from the name of a known column only in its case. Without this check the column would be
-    /// ignored, and another problem solved.
+    /// ignored, and the plan would solve a different problem.
     fn check_spelling(record: &ByteRecord) -> Result<(), String> {
         for name in record {
             let known = Self::NAMES.iter().find(|known| known.eq_ignore_ascii_case(name) && **known != name);
@@ -275,8 +275,8 @@ impl Columns {
         unread.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
     }
 
-    /// If `offsets` is [`Offsets::Pin`], returns the columns with `offset` as the column of pinned offsets; otherwise
-    /// returns them unchanged.
+    /// If `offsets` is [`Offsets::Pin`], makes the column `offset` the column of pinned offsets. Fails if there is no
+    /// such column, or a column `pinned` or `heap`.
     fn with(self, offsets: Option<Offsets>) -> Result<Self, String> {
         if offsets != Some(Offsets::Pin) {
             return Ok(self);
@@ -289,8 +289,8 @@ impl Columns {
         }
     }
 
-    /// Fails if a row has a value that MiniMalloc uses and this command would ignore, because the plan would solve
-    /// another problem.
+    /// Fails if this command would ignore a value that MiniMalloc uses (a gap, or an offset without `--offsets`),
+    /// because the plan would solve a different problem.
     fn check_minimalloc(&self, record: &ByteRecord, offsets: Option<Offsets>) -> Result<(), String> {
         let field = |at: Option<usize>| {
             let text = record.get(at?).filter(|text| !text.is_empty())?;
@@ -365,8 +365,7 @@ impl Input {
         lines
     }
 
-    /// Returns the heading of the input. If it has none, returns the names of its columns, so that the output has a
-    /// heading.
+    /// Returns the heading of the input. If the input has no heading, returns the default names of its columns.
     pub fn heading(&self) -> Result<ByteRecord, Failure> {
         let mut first = ByteRecord::new();
         read_record(&mut reader(&self.text), &mut first, &self.text)?;
@@ -411,8 +410,8 @@ impl Input {
         found
     }
 
-    /// Returns for each row the index of the first row of the same buffer; empty if no row has another lifetime. Checks
-    /// that the lifetimes of a buffer do not overlap.
+    /// Returns, for each row, the index of the first row of the same buffer, or an empty list if every row is its own
+    /// buffer. Fails if a value of `again_of` is invalid, or if lifetimes of a buffer overlap.
     fn owners(&self) -> Result<Vec<usize>, Failure> {
         let Some(column) = self.columns.again_of else { return Ok(Vec::new()) };
         let (mut known, mut owners, mut lines) = (HashMap::new(), Vec::new(), Vec::new());
@@ -448,7 +447,7 @@ impl Input {
         Ok(if has_any { owners } else { Vec::new() })
     }
 
-    /// Returns the buffers of some rows, and for each of these rows the index of its buffer.
+    /// Returns the buffers of some rows, and the index of the buffer of each of these rows.
     pub fn buffers(&self, rows: impl Iterator<Item = usize>) -> (Vec<RecurringItem>, Vec<usize>) {
         let (mut known, mut buffers, mut of_rows) = (HashMap::new(), Vec::new(), Vec::new());
         for row in rows {

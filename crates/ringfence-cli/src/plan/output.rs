@@ -10,7 +10,7 @@ use super::input::{COMMENT, Input};
 use crate::failure::Failure;
 use crate::units::count;
 
-/// Returns the rows as CSV, in the order of the input, each with its offset, under a heading.
+/// Returns a heading and the rows as CSV, in the order of the input, each with its offset.
 pub fn rows(input: &Input, plan: &AliasPlan) -> Result<Vec<u8>, Failure> {
     write(input, 1, |number| HeapOffset { heap: 0, offset: plan.offsets[number] })
 }
@@ -32,8 +32,8 @@ fn write(input: &Input, heap_count: usize, at: impl Fn(usize) -> HeapOffset) -> 
     })
 }
 
-/// Returns the rows with the columns `added`. A column with an index replaces the column of the input; a column without
-/// one is appended. `field(row, column)` returns the value.
+/// Returns the rows with the columns `added`. A column with an index replaces this column of the input; a column
+/// without an index is appended. `field(row, column)` returns the value.
 fn write_with(
     input: &Input,
     added: &[(Option<usize>, &str)],
@@ -55,7 +55,7 @@ fn write_with(
     Ok(writer.into_inner().map_err(|error| error.into_error())?)
 }
 
-/// Maximum number of rows on a page. The page draws fewer, but computes the load from all of them.
+/// Maximum number of rows on a page. If there are more, the page has those with the largest size × lifetime.
 const PAGE_ROWS_MAX: usize = 200_000;
 
 /// Returns the page of a plan in one heap.
@@ -64,7 +64,7 @@ pub fn page(input: &Input, plan: &AliasPlan, capacity: Option<u64>, facts: Vec<(
     with_rows(input, page, |number| plan.offsets[number])
 }
 
-/// Returns the page of a plan in several heaps, which are drawn on top of each other.
+/// Returns the page of a plan in several heaps, which are drawn one above the other.
 pub fn page_of_heaps(input: &Input, plan: &HeapPlan, capacity: Option<u64>, facts: Vec<(String, String)>) -> String {
     let mut end = 0_u64;
     let begin = |height: &u64| {

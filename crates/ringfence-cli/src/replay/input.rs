@@ -27,7 +27,8 @@ const FIELD_COUNT_MAX: usize = 16;
 /// The values of a line.
 type Fields<'a> = [&'a [u8]; FIELD_COUNT_MAX];
 
-/// An error in a line of a trace: the number of the line, and the content that was expected.
+/// An error in a line of a trace: the number of the line (0 if the error has no line), and the content that was
+/// expected.
 #[derive(Debug)]
 pub struct BadLine {
     pub line: u64,
@@ -98,7 +99,7 @@ pub fn read(path: &Path, progress: &ProgressBar) -> Result<Input, Failure> {
 pub struct Input {
     pub spool: Spool,
     pub notes: Vec<String>,
-    /// The reason why only a part of the trace was read.
+    /// The reason why only a part of the trace was read; `None` if it was read completely.
     pub damage: Option<String>,
 }
 
@@ -107,7 +108,7 @@ pub struct Reading<'a> {
     pub writer: Writer,
     pub progress: &'a ProgressBar,
     pub notes: Vec<String>,
-    /// The reason why only a part of the trace could be read so far.
+    /// The reason why no more of the trace can be read, if there is one.
     pub damage: Option<String>,
 }
 
@@ -168,7 +169,7 @@ struct Columns {
 impl Columns {
     const NAMES: &str = "the columns op,id,size,alignment";
 
-    /// Reads the columns from a heading; `None` if the line is not a heading.
+    /// Reads the columns from a heading. Returns `None` if the line is not a heading.
     fn of(number: u64, names: &Fields<'_>) -> Result<Option<Self>, BadLine> {
         if !names.contains(&b"op".as_slice()) {
             return Ok(None);

@@ -26,8 +26,8 @@ impl<R: BufRead> Lines<R> {
         Self { reader, buffer: Vec::new(), number: 0 }
     }
 
-    /// Returns the next line; `None` at the end of the file. If a line is longer than the maximum, it is split, and its
-    /// parts have the same number.
+    /// Returns the next line. Returns `None` at the end of the file. If a line is longer than the maximum, it is split,
+    /// and its parts have the same number.
     pub fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         let is_whole = self.buffer.len() < LINE_BYTES_MAX as usize;
         self.buffer.clear();
@@ -45,8 +45,8 @@ impl<'a> Line<'a> {
         self.bytes.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
     }
 
-    /// Returns the values of a line that contains quotes, read as `ringfence plan` reads them; `None` if a quoted value
-    /// does not end.
+    /// Returns the values of a line that contains quotes, with the quoting rules of `ringfence plan`. Returns `None` if
+    /// a quoted value does not end.
     pub fn unquoted(&self) -> Option<ByteRecord> {
         let text = [self.bytes, b"\n"].concat();
         let mut reader = ReaderBuilder::new().has_headers(false).buffer_capacity(text.len()).from_reader(&*text);

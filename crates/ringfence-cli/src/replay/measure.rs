@@ -6,10 +6,10 @@
 //! operation's slot, a few nanoseconds.
 //!
 //! The smallest capacity is found by bisection, to a thousandth of the peak of live bytes. The search begins with the
-//! peak and with a capacity in which the trace is known to fit. Placement depends on the capacity, so a trace may fit
-//! into a heap and not into a larger one. The result is therefore a capacity in which the trace fits, while it does not
-//! fit if the capacity is a thousandth of the peak smaller. If a strategy has the same offsets in every heap that is
-//! large enough, no search is needed: its high-water mark is the smallest capacity.
+//! peak and with a capacity in which the trace fits. Placement depends on the capacity, so a trace may fit into a heap
+//! and not into a larger one. The result is therefore a capacity in which the trace fits, and above a capacity in which
+//! it does not fit; the two differ by at most a thousandth of the peak. If a strategy has the same offsets in every
+//! heap that is large enough, no search is needed: its high-water mark is the smallest capacity.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -21,9 +21,9 @@ const STRETCH: usize = 1024;
 /// Number of operations to time. Half of them are timed one by one, which suffices for a 99.9th percentile.
 const TIMED_OPERATIONS: u64 = 400_000;
 const RUNS_MAX: u64 = 400;
-/// A trace is not repeated once this part of the time limit has passed: one divided by this number.
+/// A trace is not repeated once this fraction of the time limit has passed: one divided by this number.
 const REPEATED_PART: u32 = 8;
-/// The bisection ends at this part of the peak: one divided by this number.
+/// The bisection ends at this fraction of the peak: one divided by this number.
 const PRECISION: u64 = 1000;
 
 /// Result of a strategy.
@@ -84,7 +84,7 @@ pub fn measure(
     }))
 }
 
-/// The time limit of a run, from its start.
+/// The start and the time limit of a measurement.
 #[derive(Clone, Copy)]
 struct Deadline {
     started: Instant,
@@ -97,8 +97,8 @@ impl Deadline {
     }
 }
 
-/// Searches for the smallest capacity by bisection; `None` at the deadline. `known` is the high-water mark of the timed
-/// run, and `served` is `true` if all requests of that run succeeded.
+/// Searches for the smallest capacity by bisection. Returns `None` at the deadline. `known` is the high-water mark of
+/// the timed run, and `served` is `true` if all requests of that run succeeded.
 fn smallest(spool: &Spool, kind: Kind, known: u64, served: bool, end: Deadline) -> io::Result<Option<Smallest>> {
     if served && kind.is_alike_in_larger() {
         return Ok(Some(Smallest::Bytes(known)));
@@ -151,12 +151,11 @@ impl Pass for Fits<'_> {
     }
 }
 
-/// A timed run. It returns the high-water mark and the number of failures; `None` at the deadline.
+/// A timed run. It returns the high-water mark and the number of failures, or `None` at the deadline.
 struct Timed<'a> {
     spool: &'a Spool,
     clock: &'a mut Clock,
-    /// Mode of the first stretch, which is timed as a whole or operation by operation. The modes alternate between
-    /// runs.
+    /// Number of the first stretch. Even stretches are timed as a whole, odd ones operation by operation.
     first: u64,
     end: Option<Deadline>,
 }
@@ -234,7 +233,7 @@ impl Clock {
 }
 
 /// Counts of values in classes: one class per value below 64, then 32 classes for each power of two, so that the error
-/// is at most 3 %.
+/// is below 1/32.
 struct Histogram {
     counts: Vec<u64>,
     count: u64,
@@ -273,8 +272,8 @@ impl Histogram {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// Returns a value that at least `fraction` of all values do not exceed, rounded up to the end of its class; 0 if
-    /// there are no values.
+    /// Returns the smallest value that at least `fraction` of all values do not exceed, rounded up to the end of its
+    /// class. Returns 0 if there are no values.
     fn quantile(&self, fraction: f64) -> u64 {
         let rank = (self.count as f64 * fraction).ceil() as u64;
         let mut below = 0;

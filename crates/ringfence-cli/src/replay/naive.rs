@@ -56,8 +56,8 @@ impl Strategy for FirstFit {
     }
 }
 
-/// Pools of equal blocks: a size is rounded up to a multiple of 64 KiB, and the pool of this size serves it. A pool
-/// reserves sixteen blocks at a time, or fewer if sixteen do not fit, and never releases them.
+/// Pools of equal blocks: a size is rounded up to a multiple of 64 KiB (or of a larger alignment), and the pool of this
+/// size serves it. A pool reserves sixteen blocks at a time, or fewer if sixteen do not fit, and never releases them.
 pub struct Pools {
     capacity: u64,
     /// First byte after all pools.
@@ -75,8 +75,8 @@ impl Pools {
         Self { capacity, end: 0, free: HashMap::new(), live: vec![None; slots], high_water: 0 }
     }
 
-    /// Reserves up to sixteen blocks of `block` bytes. Returns one, and adds the others to the list of free blocks;
-    /// `None` if not even one fits.
+    /// Reserves up to sixteen blocks of `block` bytes. Returns the offset of one, and adds the others to the list of
+    /// free blocks. Returns `None` if not even one fits.
     fn grow(&mut self, block: u64, alignment: u64) -> Option<u64> {
         let start = align_up(self.end, alignment.max(STEP))?;
         let count = (self.capacity.checked_sub(start)? / block).min(BLOCKS_PER_POOL);

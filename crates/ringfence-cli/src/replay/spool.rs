@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
-/// Number of bytes of a trace above which it is written to a file.
+/// When this number of encoded bytes is reached, they are written to a file.
 const MEMORY_BYTES_MAX: usize = 16 << 20;
 const CHUNK_BYTES: usize = 1 << 18;
 /// Maximum length of an encoded operation, in bytes.

@@ -2,7 +2,7 @@
 //! `thread,time,frame,function` and the parameters of the function.
 //!
 //! A recording contains the program's requests, but not the driver's results. So the size of an image is computed from
-//! its format and extent, and if no requirements are recorded, an alignment is assumed.
+//! its format and extent. If a call records no memory requirements, an alignment is assumed.
 
 use std::io::BufRead;
 
@@ -80,7 +80,7 @@ fn allocate(
     ids.try_for_each(|id| reading.allocate(line.number, u128::from(id), size, alignment))
 }
 
-/// Number of values of a line that are read. The last one is the pointer of an image.
+/// Number of values that are read from a line. The last one is the pointer of an image.
 const FIELD_COUNT_MAX: usize = 24;
 
 struct Line<'a> {
@@ -107,8 +107,8 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// Returns the pointers in a column that are not null. Calls that allocate pages have several, separated by spaces;
-    /// other calls have one.
+    /// Returns the pointers in a column that are not null. `vmaAllocateMemoryPages` and `vmaFreeMemoryPages` have
+    /// several, separated by spaces; other calls have one.
     fn pointers(&self, column: usize) -> Result<Vec<u64>, BadLine> {
         let pointer = |text: &str| {
             u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).map_err(|_| {
@@ -124,7 +124,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Returns the size of an image in bytes: the texels of all mip levels, layers and samples.
+/// Returns the size of an image in bytes: the texels of all mip levels, layers and samples, without padding.
 fn image_bytes(line: &Line<'_>) -> Result<u64, BadLine> {
     let format = number(line.text(6)).unwrap_or(0);
     let (block_bytes, block_width, block_height) = format_block(format);

@@ -108,7 +108,7 @@ impl<A: RangeAllocator, H, O: Order> Blocks<A, H, O> {
 
 /// [`Blocks`] that create their own heaps: an allocator without a size limit.
 ///
-/// If it is dropped, the source destroys every heap.
+/// When a `GrowableBlocks` is dropped, its source destroys every heap.
 pub struct GrowableBlocks<S: BlockSource, O: Order = FullestFirst> {
     source: S,
     blocks: Blocks<S::Allocator, S::Heap, O>,

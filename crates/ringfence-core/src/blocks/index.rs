@@ -72,7 +72,7 @@ pub(super) struct Index {
     len: usize,
 }
 
-/// Returns the priority of a slot's node. Nodes with higher priorities are nearer the root. No two slots have the same
+/// Returns the priority of a slot's node. Each node has a higher priority than its children. No two slots have the same
 /// priority.
 const fn priority(slot: u32) -> u32 {
     let mixed = slot.wrapping_mul(0x9e37_79b1);

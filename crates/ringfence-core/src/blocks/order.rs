@@ -8,12 +8,14 @@
 //! ```
 //!
 //! [`FullestFirst`] is the order of `Blocks::new`. [`OldestFirst`] needs less memory if objects of many sizes are
-//! replaced again and again: the youngest blocks become empty. With [`FullestFirst`], the fullest block that has room
-//! is often one in which a large range was just freed. `cargo run --release -- --only churn_bytes` in `bench` measures
-//! it.
+//! replaced again and again: it fills the old blocks first, so the youngest ones become empty. [`FullestFirst`] often
+//! puts a small object into the gap that a large range has just left, and the next large range may then need another
+//! block. `cargo run --release -- --only churn_bytes` in `bench` measures the difference.
 //!
-//! Each block has a *bound*: a larger request skips the block. A request that fails in a block lowers its bound. A free
-//! in the block removes this limit again, so that only the free units limit requests.
+//! Each block has a *bound*: a request that is larger than the bound skips the block. If a request fails in a block,
+//! the bound is lowered. If a later request is granted, the bound rises to the largest size in the class of the
+//! smallest request that failed. If a range is freed in the block, the bound is removed: until the next failure, only
+//! the number of free units decides if the block is tried.
 //!
 //! | operation | fullest first | oldest first |
 //! |---|---|---|
@@ -38,8 +40,8 @@ pub struct FullestFirst(pub(super) Index);
 pub struct OldestFirst {
     /// The bound of each slot, in units; 0 without a block.
     bounds: Vec<u64>,
-    /// For each group of slots, at least the largest of their bounds. Lowered by a search that finds no slot in the
-    /// group.
+    /// For each group of slots, an upper bound of the bounds of its slots. A search that finds no slot in the group
+    /// lowers it.
     groups: Vec<u64>,
 }
 
@@ -82,9 +84,9 @@ pub(super) mod private {
         /// Adds a block.
         fn insert(&mut self, slot: u32, key: Key);
 
-        /// Records the key of a block that granted a range. If a request failed in the block before, the bound rises to
-        /// the largest size in the class of that request: an allocator reads only some spans of a class, and after the
-        /// allocation a longer one can be among them.
+        /// Records the key of a block that granted a range. If requests failed in the block before, the bound rises to
+        /// the largest size in the class of the smallest of them: an allocator tries only some spans of a class, and
+        /// after the allocation a longer span can be among them.
         fn granted(&mut self, slot: u32, key: Key);
 
         /// Records the key of a block in which a range was freed. Removes the bound, because a longer span may exist.

@@ -16,10 +16,12 @@ use super::drive::{Drive, fill};
 /// testing.
 const SEEDS: u64 = 60;
 
-/// Runs a driver with each of the seeds of a test.
+/// Runs a driver once for each seed from 0 to 59, or below the number in the environment variable
+/// `RINGFENCE_DRIVE_SEEDS`.
 ///
 /// # Panics
-/// If the structure differs from its twin (the message contains the seed), or if the seeds produced too few operations.
+/// If the structure differs from its twin, its reference implementation (the message contains the seed), or if the
+/// seeds produced too few operations.
 pub fn from_seeds((name, drive): Drive) {
     let seeds = std::env::var("RINGFENCE_DRIVE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS);
     let (mut bytes, mut operations) = ([0; 1024], 0);

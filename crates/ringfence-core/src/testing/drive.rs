@@ -1,5 +1,5 @@
-//! Drivers: a structure and its naive twin execute operations that are decoded from arbitrary bytes. Fuzzers, tests and
-//! long campaigns run the same drivers.
+//! Drivers: a structure and its *twin* (a simple reference implementation) execute operations that are decoded from
+//! arbitrary bytes. Fuzzers, tests and long campaigns run the same drivers.
 //!
 //! ```text
 //!   fuzzer's input ─┐

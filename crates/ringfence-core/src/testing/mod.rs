@@ -1,9 +1,9 @@
-//! Test support for range allocators: a naive twin, and generated sequences of operations.
+//! Test support for range allocators: a simple reference implementation (the *twin*), and generated sequences of
+//! operations.
 //!
-//! [`Twin`] is the reference: it has the live ranges in a vector, and searches all of them for each answer. [`run`]
-//! applies operations to an allocator and to the twin. Invalid operations must fail. After *each* operation, [`run`]
-//! checks that the structure is valid ([`RangeAllocator::validate`]), and that its spans agree with the live ranges of
-//! the twin.
+//! [`Twin`] has the live ranges in a vector, and searches all of them for each answer. [`run`] applies operations to an
+//! allocator and to the twin. Invalid operations must fail. After *each* operation, [`run`] checks that the structure
+//! is valid ([`RangeAllocator::validate`]), and that its spans agree with the live ranges of the twin.
 
 pub mod campaign;
 pub mod drive;
@@ -40,7 +40,7 @@ pub enum Op {
     FreeForged(u32),
 }
 
-/// The naive twin of every allocator: its live ranges in a vector.
+/// The reference implementation that an allocator is compared with: the live ranges in a vector.
 #[derive(Debug, Default)]
 pub struct Twin {
     /// The live ranges.
@@ -70,7 +70,7 @@ impl Twin {
     }
 }
 
-/// Applies `ops` to `allocator` and its twin.
+/// Applies `ops` to `allocator` and to a [`Twin`], and compares the two. Returns the twin.
 ///
 /// If `exact` is `true`, the allocator must succeed whenever some offset fits, as a best-fit allocator does. Set it to
 /// `false` for a buddy allocator, which rounds sizes up, and for allocators with size classes, which do not try all

@@ -7,13 +7,14 @@
 //! ```
 //!
 //! The search tries four kinds of free spans, in this order. (1), the first span of the request's own class, can be too
-//! short. (2), the first span of the lowest non-empty class in which all spans are long enough, can be misaligned. (3)
-//! always fits. (4), at most [`NEAR_MISSES`] spans in total, are tried only if there is no (3).
+//! short. (2), the first span of the lowest non-empty class in which all spans are long enough, can be misaligned. (3),
+//! the first span of the lowest non-empty class in which every span has at least `size + alignment - 1` units, fits at
+//! any offset. (4), at most [`NEAR_MISSES`] spans in total, are tried only if there is no (3).
 //!
 //! | operation | cost |
 //! |---|---|
-//! | `find` | O(1): reads at most [`NEAR_MISSES`] further nodes if no span fits for certain |
-//! | `find_below` | O(1): reads at most 64 nodes |
+//! | `find` | O(1): tries at most [`NEAR_MISSES`] further spans if no span fits for certain |
+//! | `find_below` | O(1): tries at most 64 spans |
 
 use super::Tlsf;
 use super::classes::{class_of, fitting_class_of};

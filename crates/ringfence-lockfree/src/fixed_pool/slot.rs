@@ -31,7 +31,7 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | allocate, free, [`PoolSlot::heap`] | that of the pool |
+//! | allocate, free, [`PoolSlot::heap`] | the cost in the pool |
 //! | open, close | O(groups of the pool) |
 //! | visit | O(1), plus the cost of the caller's function |
 
@@ -45,8 +45,8 @@ use ringfence_core::range::{FreeError, Invalid, Range, Serial, Span};
 
 /// An allocated block of a chain's pool.
 ///
-/// It can be neither copied nor forged. Its owner may use the block and the heap until
-/// [`PoolChain::free`](crate::pool_chain::PoolChain::free) consumes it. If the `PoolAllocation` is dropped instead, the
+/// A `PoolAllocation` can be neither copied nor forged. Its owner may use the block and the heap until
+/// [`PoolChain::free`](crate::pool_chain::PoolChain::free) consumes the `PoolAllocation`. If it is dropped instead, the
 /// block remains allocated.
 #[must_use = "a block that is not freed stays allocated"]
 #[derive(PartialEq, Eq, Hash)]
@@ -81,7 +81,8 @@ impl PoolAllocation {
         self.size
     }
 
-    /// Returns the index of the pool in its chain. Once this block is freed, another pool can get the same index.
+    /// Returns the index of the pool in its chain. Once this block is freed, the pool can be removed, and another pool
+    /// can get the same index.
     #[must_use]
     pub const fn pool(&self) -> u32 {
         self.pool
@@ -225,7 +226,7 @@ impl<H> PoolSlot<H> {
         PoolAllocation::new(range, index)
     }
 
-    /// Frees a block. Returns `true` if its group was full before.
+    /// Frees a block. Returns `true` if the block's group was full before.
     pub(crate) fn free(&self, allocation: PoolAllocation, hint: usize) -> Result<bool, RefusedFree> {
         self.pool.release(hint, &allocation.range()).map_err(|error| RefusedFree { error, allocation })
     }
@@ -244,7 +245,7 @@ impl<H> PoolSlot<H> {
         self.heap.with(|place| unsafe { (*place).as_ref() })
     }
 
-    /// Takes the heap out if no block is allocated and there is no visitor; otherwise, returns `None`.
+    /// Takes the heap out if no block is allocated and no thread is in [`PoolSlot::visit`]; otherwise, returns `None`.
     pub(crate) fn close(&self) -> Option<H> {
         let count = self.pool.close()?;
         // Acquire: earlier visits happen before the heap is taken.

@@ -1,4 +1,4 @@
-//! Tests of the bin: comparisons with a naive twin, tests of limits, and tests with threads.
+//! Tests of the bin: comparisons with a list of all items, tests of limits, and tests with threads.
 
 use std::collections::HashSet;
 use std::sync::Mutex;

@@ -1,9 +1,10 @@
-//! The part of a run in one arena: the blocks to empty, the blocks to compact, and the end of the work.
+//! The part of a defragmentation (a *run*) in one arena: the blocks to empty, the blocks to compact, and the end of the
+//! work. An arena is the blocks of one memory type and class, or of a custom pool.
 //!
 //! ```text
 //!   phase            Emptying ── no block left ──▶ Settling ── old ranges are free ──▶ Compacting ──▶ Done
 //!                       ▲                                                                 │
-//!                       └── another cycle, if the last one was the first or emptied a block ──┘
+//!                       └── another cycle, if a block was compacted: see `begin_cycle` ───┘
 //!   emptied_blocks   blocks that were emptied: freed once their last range is free
 //!   old_ranges       old ranges of moves that the device may still use: no round is judged until they are free
 //! ```
@@ -18,7 +19,8 @@ use super::run::DefragStatistics;
 use crate::device::Device;
 use crate::memory::{ArenaRef, BlockFacts, Destinations, PassLimits, Reserved, Shared, Ticket};
 
-/// A block is compacted if its free bytes outside of the longest free range are at least its size divided by this.
+/// A block is compacted if its free bytes outside of the longest free range are at least the block's size divided by
+/// this number.
 const COMPACT_SHARE: u64 = 16;
 /// Maximum number of rounds in one block, in a cycle.
 const ROUNDS_MAX: u32 = 8;
@@ -29,7 +31,8 @@ enum Phase {
     /// Not begun yet.
     Waiting,
     Emptying(Emptying),
-    /// Waiting until the old ranges of the moves are free: before that, the free ranges of blocks are unknown.
+    /// Waiting until the old ranges of the moves are free: before that, the free ranges that the moves leave are not
+    /// known.
     Settling,
     Compacting(Compacting),
     Done,
@@ -42,12 +45,12 @@ struct Emptying {
     order: Vec<BlockId>,
     /// The block that is being emptied, and its size in bytes.
     block: Option<(BlockId, u64)>,
-    /// Ranges still to be moved out of it, the largest last.
+    /// Ranges still to be moved out of `block`, the largest last.
     queue: Vec<Arc<Ticket>>,
-    /// Free bytes of the blocks at the beginning, minus the size of each block that was emptied or is being emptied
-    /// since.
+    /// Free bytes of the blocks in use when emptying began, minus the sizes of the blocks that were emptied since then,
+    /// and of the block that is being emptied.
     room_bytes: u64,
-    /// Number of ranges of the block for which no other block had room.
+    /// Number of ranges of `block` for which no other block had room.
     unplaced: usize,
     /// Bytes of the moves that were planned since a block was last emptied completely.
     bytes_since_emptied: u64,
@@ -55,7 +58,8 @@ struct Emptying {
 
 /// Compacts blocks one after the other, and judges their rounds together.
 struct Compacting {
-    /// Blocks still to be compacted, with the number of their round. The block with the most bytes to win is last.
+    /// Blocks still to be compacted, from the last one on, each with the number of its next round. Before the first
+    /// round, the block with the most free bytes outside of its longest free range is last.
     order: Vec<(BlockId, u32)>,
     round: Option<Round>,
     /// Rounds that were planned. They are judged once the device has completed their copies.
@@ -104,7 +108,7 @@ impl<D: Device> ArenaRun<D> {
         }
     }
 
-    /// Returns `true` if the run plans no further move, and all old ranges and emptied blocks are free.
+    /// Returns `true` if the run plans no further move, and waits for no old range and no emptied block.
     pub(super) fn is_done(&self) -> bool {
         matches!(self.phase, Phase::Done) && self.old_ranges.is_empty() && self.emptied_blocks.is_empty()
     }
@@ -153,7 +157,7 @@ impl<D: Device> ArenaRun<D> {
             self.old_ranges.pop_front();
         }
         let all_free = self.old_ranges.is_empty();
-        // From the end, because the search for an empty block begins with the latest one.
+        // From the end, because the arena's search for an empty block begins with the latest one.
         let mut staying = Vec::new();
         while let Some((id, bytes)) = self.emptied_blocks.pop() {
             // A reclaim may already have freed the block.
@@ -170,7 +174,7 @@ impl<D: Device> ArenaRun<D> {
         self.emptied_blocks = staying;
     }
 
-    /// Sorts the blocks in the order in which they are emptied.
+    /// Begins to empty: sorts the blocks that have movable ranges in the order in which they are tried. Returns `true`.
     fn begin(&mut self, shared: &Shared<D>) -> bool {
         let mut facts = shared.compact(&self.arena).facts();
         let room_bytes =
@@ -218,8 +222,8 @@ impl<D: Device> ArenaRun<D> {
         is_over
     }
 
-    /// Ends a block after all of its ranges were tried. If all found room, the block is freed later. Otherwise it
-    /// stays, and ranges of other blocks may be moved into it.
+    /// Ends the emptying of a block after all of its ranges were tried. If all ranges found room, the block is freed
+    /// later. Otherwise the block stays, and ranges of other blocks may be moved into it.
     fn finish_block(
         &mut self,
         emptying: &mut Emptying,
@@ -243,7 +247,7 @@ impl<D: Device> ArenaRun<D> {
         }
     }
 
-    /// Takes the next block that can be emptied. Returns `false` if there is none.
+    /// Chooses the next block that can be emptied, and collects its ranges. Returns `false` if there is no such block.
     fn choose(&mut self, emptying: &mut Emptying, shared: &Shared<D>, desc: &DefragDesc) -> bool {
         let compact = shared.compact(&self.arena);
         while let Some(id) = emptying.order.pop() {
@@ -267,7 +271,8 @@ impl<D: Device> ArenaRun<D> {
         false
     }
 
-    /// Finds the fragmented blocks, once all old ranges are free.
+    /// Once all old ranges are free, finds the fragmented blocks and begins to compact them. If the run does not
+    /// compact blocks, ends it. Returns `true` if planning can continue.
     fn find_fragmented(&mut self, shared: &Shared<D>, desc: &DefragDesc, has_planned: bool) -> bool {
         let compact = shared.compact(&self.arena);
         if !desc.compacts || !compact.moves_inside() {
@@ -326,8 +331,9 @@ impl<D: Device> ArenaRun<D> {
         goes_on
     }
 
-    /// Begins another cycle, because compacted blocks have room for larger ranges. Ends the run after a cycle that
-    /// emptied no block, unless it was the first.
+    /// Begins another cycle if a block was compacted, because a compacted block has room for larger ranges, and returns
+    /// `true`. Ends the run and returns `false` if no block was compacted, if a later cycle than the first emptied no
+    /// block, or after `CYCLES_MAX` repeated cycles.
     fn begin_cycle(&mut self, has_compacted: bool) -> bool {
         let goes_on = has_compacted && (self.cycle == 0 || self.emptied_in_cycle > 0) && self.cycle < CYCLES_MAX;
         (self.cycle, self.emptied_in_cycle) = (self.cycle + 1, 0);
@@ -346,8 +352,8 @@ impl<D: Device> ArenaRun<D> {
         Some(Round { block, number, queue, longest_before: facts.largest_free })
     }
 
-    /// Compares the growth of the longest free range with the moved bytes. If the growth was worth the copies, returns
-    /// the block and the number of its next round.
+    /// Compares the growth of the longest free range with the moved bytes. Returns the block and the number of its next
+    /// round if the growth was worth the copies and the block has rounds left.
     fn judge(
         &self,
         shared: &Shared<D>,

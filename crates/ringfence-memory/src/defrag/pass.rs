@@ -31,7 +31,7 @@ pub struct DefragPass<'r, D: Device> {
     moves: Vec<Move>,
     copies: Vec<BufferCopy<D>>,
     texture_copies: Vec<TextureCopy<RawTexture<D>>>,
-    /// Numbers of buffer copies and of texture copies that are recorded.
+    /// Numbers of buffer copies and of texture copies that were recorded so far.
     recorded: (usize, usize),
 }
 
@@ -56,16 +56,16 @@ impl<D: Device> Room<D> {
     }
 }
 
-/// A move of a pass: the resource and its size.
+/// A planned move of a pass.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Move {
     /// The user data of the resource: see [`AllocationDesc::user_data`](crate::AllocationDesc::user_data).
     pub user_data: u64,
     /// Name of the resource.
     pub name: Box<str>,
-    /// Size of the resource, in bytes.
+    /// Size of the range that is moved, in bytes.
     pub size: u64,
-    /// Offset of the current place in its memory object, in bytes.
+    /// Offset of the old place in its memory object, in bytes.
     pub from_offset: u64,
     /// Offset of the new place in its memory object, in bytes.
     pub to_offset: u64,
@@ -100,7 +100,8 @@ pub enum MoveError {
         "the pass has no open move of this resource, or the resource was pinned, or copies to it are not recorded yet"
     )]
     NotInPass,
-    /// The resource was created with a native description that the library does not keep: pass the description again.
+    /// The resource was created with a native description that the library does not keep: pass the description again
+    /// ([`DefragPass::copy_buffer_as`], [`DefragPass::copy_texture_as`]).
     #[error("the description of this resource is not fully known: pass it again (`copy_buffer_as`, `copy_texture_as`)")]
     NeedsInfo,
     /// The given description does not fit into the new place.
@@ -245,10 +246,10 @@ impl<'r, D: Device> DefragPass<'r, D> {
 
     /// Moves this texture as [`DefragPass::copy_buffer`] moves a buffer. Copies every mip and layer.
     ///
-    /// Returns one copy for each mip, with all layers, for a program that records them itself instead of with
-    /// [`DefragPass::record`]. They must be recorded in the pass's frame, before any command that reads the texture.
-    /// Before the copies, the program must transition the new texture into the layout or state that copies need, like
-    /// any new texture.
+    /// Returns one copy for each mip, with all layers. A program needs the returned copies only if it records them
+    /// itself instead of with [`DefragPass::record`]. It must then record them in the pass's frame, before any command
+    /// that reads the texture. Before the copies, it must transition the new texture into the layout or state that
+    /// copies need, like any new texture.
     ///
     /// # Errors
     /// As [`DefragPass::copy_buffer`]; or [`MoveError::UnknownFormat`]. If the texture was created with a native
@@ -263,7 +264,7 @@ impl<'r, D: Device> DefragPass<'r, D> {
     }
 
     /// Moves a texture as [`DefragPass::copy_texture`] does, with the description that the texture was created with. On
-    /// Direct3D 12 [`DefragPass::record`] needs a texture with the common state as its initial state.
+    /// Direct3D 12, [`DefragPass::record`] requires that the texture's initial state is the common state.
     ///
     /// # Errors
     /// As [`DefragPass::copy_texture`], or the description does not match the texture.
@@ -313,8 +314,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
         Ok(old)
     }
 
-    /// Gives up a move: its resource stays in place, and the room for the move is freed at once instead of at the end
-    /// of the pass. Does nothing if the move was made or given up.
+    /// Gives up the move with this index in [`DefragPass::moves`]: the resource stays in place, and the new place is
+    /// freed at once instead of at the end of the pass. Does nothing if the move was made or given up before.
     ///
     /// # Panics
     /// If `index` is not the index of a move of this pass.
@@ -325,7 +326,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
         }
     }
 
-    /// Drops a resource as [`drop`] does, instead of moving it, and frees the room for its move at once.
+    /// Drops a resource as [`drop`] does, instead of moving it. If the pass has an open move of the resource
+    /// ([`DefragPass::has`]), frees the new place at once.
     pub fn discard<K: ResourceKind>(&mut self, resource: Resource<D, K>)
     where
         D: Create<K>,
@@ -348,7 +350,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
     }
 
     /// Records the copies that were not recorded yet, with their barriers, into a command list of the pass's frame. The
-    /// old textures must be in the layout or state that the recorder expects. Afterwards the new ones are in it.
+    /// old textures must be in the layout or state that the recorder expects. The new textures are in the same layout
+    /// or state afterwards.
     ///
     /// # Safety
     /// As [`Record::begin_copies`] and [`Record::copy_textures`]; the list is submitted as the pass's frame. Earlier
@@ -390,7 +393,8 @@ impl<'r, D: Device> DefragPass<'r, D> {
         }
     }
 
-    /// Returns the id by which traces and debugging know the range to move, and the size of its guards.
+    /// Returns the id of the range at `place` in traces and debugging (`None` if both are off), and the sizes of the
+    /// range's guards.
     fn watched(&self, place: &Place<D>) -> (Option<RangeId>, Margins) {
         let shared = self.run.shared();
         let range = shared.watched(place);

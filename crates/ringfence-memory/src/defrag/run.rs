@@ -1,7 +1,7 @@
 //! A defragmentation under way: its arenas, its passes and its statistics.
 //!
 //! ```text
-//!   Defrag ─▶ ArenaRun, one for each memory type and class, and for each pool; passes continue with the last one
+//!   Defrag ─▶ ArenaRun, for each memory type and class, and for each pool; a pass continues where the last one ended
 //! ```
 
 use std::fmt;
@@ -26,8 +26,8 @@ pub struct Defrag<D: Device> {
     shared: Arc<Shared<D>>,
     desc: DefragDesc,
     arenas: Vec<ArenaRun<D>>,
-    /// Room for the moves of the pass, by move, until the move is made or given up. It belongs to the run and not to
-    /// the pass, so a pass that is forgotten (`mem::forget`) leaks no room.
+    /// New places of the moves of the current pass, by index of the move, until the move is made or given up. They
+    /// belong to the run and not to the pass, so a pass that is forgotten (`mem::forget`) leaks none of them.
     pub(super) rooms: Vec<Option<Room<D>>>,
     /// The arena that the next pass begins with.
     first: usize,
@@ -41,7 +41,8 @@ pub enum DefragState {
     Working,
     /// No move can be planned before the device has completed earlier ones: submit the frame, and call `reclaim` later.
     Waiting,
-    /// No further move is worth its cost: it would free no block, or copy more bytes than [`DefragDesc`] allows.
+    /// The run plans no further move: moves would free no block, they would copy too many bytes
+    /// ([`DefragDesc::bytes_per_byte_won_max`]), or the maximum number of cycles is reached.
     Done,
 }
 
@@ -54,9 +55,9 @@ pub struct DefragStatistics {
     pub planned_count: u64,
     /// Number of moves that were made.
     pub moved_count: u64,
-    /// Bytes that these moves copied.
+    /// Bytes of the moves that were made.
     pub moved_bytes: u64,
-    /// Number of moves that were not made: ignored, or their resource was dropped or pinned.
+    /// Number of moves that were not made, because they were ignored or their resource was dropped or pinned.
     pub ignored_count: u64,
     /// Number of blocks that were freed.
     pub freed_block_count: u64,
@@ -72,8 +73,8 @@ pub struct DefragStatistics {
     pub block_count: u64,
     /// Total size of the current blocks, in bytes.
     pub block_bytes: u64,
-    /// Bytes of these blocks that are in use: by resources, by retired ranges that the device may still use, and by
-    /// recycled objects.
+    /// Bytes of the current blocks that are in use: by resources, by retired ranges that the device may still use, and
+    /// by recycled objects.
     pub used_bytes: u64,
     /// Free bytes outside of the longest free range of their block. A run reduces this number.
     pub scattered_bytes: u64,

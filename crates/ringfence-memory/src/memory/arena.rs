@@ -52,7 +52,7 @@ pub(crate) use compact::{BlockFacts, Compact, Destinations, PassLimits, Reserved
 /// A block: memory that is suballocated, and the records of ranges that have a name, user data or flags.
 struct Block<D: Device> {
     memory: Arc<Memory<D>>,
-    /// By the slot number of the range in the block.
+    /// The records, by the slot number of the range in the block.
     infos: HashMap<u32, RangeInfo>,
     /// Number of `infos` that have a ticket.
     movable_count: usize,
@@ -98,7 +98,7 @@ impl ArenaDesc {
         self.groups[class as usize] == self.groups[self.class as usize]
     }
 
-    /// Returns a readable name of the classes that share its blocks.
+    /// Returns a readable name of the classes that share the arena's blocks.
     pub(crate) fn class_name(&self) -> &'static str {
         let [buffer, texture, target] = self.groups;
         match self.class {
@@ -124,8 +124,8 @@ pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
     pub(super) growth: Lock<()>,
     /// Held while a chunk for slots is created: one chunk serves all threads that wait for it. Taken before `growth`.
     pub(super) chunks: Lock<()>,
-    /// `true` if a block must be created ahead. Set by an allocation if free bytes are below the low-water mark.
-    /// Cleared once enough bytes are free, or if the creation of a block fails.
+    /// `true` if a block must be created before it is needed. Set by an allocation if free bytes are below the
+    /// low-water mark. Cleared once enough bytes are free, or if the creation of a block fails.
     pub(super) wants_block: AtomicBool,
     /// Number of freed ranges; it wraps around. Written under the lock of the state.
     freed_count: AtomicU64,
@@ -138,9 +138,9 @@ pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
 #[derive(Default, Debug)]
 pub(crate) struct Wake {
     sleepers: Lock<Vec<Thread>>,
-    /// Set when the program first creates blocks ahead; never cleared.
+    /// Set when the program first creates blocks before they are needed; never cleared.
     pub(super) served: AtomicBool,
-    /// Number of the threads.
+    /// Number of threads in `sleepers`.
     pub(super) thread_count: AtomicU32,
     /// `true` if a reclaim has left empty blocks to the threads.
     pub(super) surplus: AtomicBool,
@@ -151,7 +151,7 @@ impl Wake {
         self.served.load(Ordering::Relaxed)
     }
 
-    /// Returns `true` if a thread waits for work.
+    /// Returns `true` if there is a thread that creates and frees blocks in the background.
     pub(super) fn has_thread(&self) -> bool {
         self.thread_count.load(Ordering::Relaxed) != 0
     }
@@ -199,7 +199,8 @@ pub(crate) enum Forecast {
         offset: u64,
         bytes: u64,
     },
-    /// Request the first of these sizes that the driver grants, and allocate `bytes` of it.
+    /// A new block would be created, of the first of `sizes` that the driver grants, and `bytes` of it would be
+    /// allocated.
     NewBlock {
         sizes: Sizes,
         bytes: u64,
@@ -223,9 +224,10 @@ struct State<D: Device, A> {
     low_water: LowWater,
     sizes: BlockSizes,
     block_count_max: usize,
-    /// Size of the next block that is created ahead. Follows the bytes of all blocks and `announced_block`.
+    /// Size of the next block that is created ahead. Computed from the bytes of all blocks and `announced_block`.
     size_ahead: u64,
-    /// The low-water mark; 0 if no block is created ahead. Follows `low_water`, `size_ahead` and the number of blocks.
+    /// The low-water mark; 0 if no block is created ahead. Computed from `low_water`, `size_ahead` and the number of
+    /// blocks.
     low_below: u64,
     /// Used bytes when a block was last ordered, or created ahead.
     ordered_at_bytes: u64,
@@ -295,8 +297,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Allocates a slot, or a range of an existing block, without a driver call and without waiting for one. Returns
-    /// `None` if none is free, or if the request has the size of a slot but gets none. If the size class has no pools
-    /// yet, [`Self::slot_class`] must then count the request.
+    /// `None` if no slot or range is free. Also returns `None` if the request has the size of a slot but cannot use
+    /// one, or if its size class has no pools yet; [`Self::slot_class`] must then count the request.
     #[inline(always)]
     pub(crate) fn allocate_cached(&self, request: Request<'_>) -> Option<Found<D>> {
         if self.desc.has_slots && Class::of(request.size, request.alignment).is_some() {
@@ -316,8 +318,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         Found::Slot { class: class.index, named, ready }
     }
 
-    /// Returns the request's size class if the request can use a slot and the class has pools. Counts the request if
-    /// `count`.
+    /// Returns the request's size class if the request can use a slot and the class has pools. If `count` is `true`,
+    /// also counts the request: a class gets pools once enough requests were counted.
     pub(crate) fn slot_class(&self, request: &Request<'_>, count: bool) -> Option<Class> {
         // A slot cannot be moved, and its block also contains resources that are not evictable.
         if !self.desc.has_slots || request.moves != Moves::Never || request.evictable {
@@ -327,7 +329,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.slots.is_common(class, count).then_some(class)
     }
 
-    /// Creates a chunk for slots from the range that `find` returns, and returns a slot of it. `chunks` is held.
+    /// Creates a chunk for slots from the range that `find` returns, and returns a slot of the chunk. The caller holds
+    /// the lock `chunks`.
     pub(crate) fn grow_slots(
         &self,
         class: Class,
@@ -389,9 +392,9 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         NewBlock { ranges: A::cut(self.desc.algorithm, memory.size), memory, tick: self.tick.load(Ordering::Relaxed) }
     }
 
-    /// Returns the sizes to request from the driver, in order, if the arena has `count` blocks. The first size is at
-    /// least `bytes_min`, unless the sizes are fixed; smaller sizes follow, in case the driver refuses it. Returns no
-    /// size if the arena may not have more blocks, or if no size would be large enough.
+    /// Returns the sizes to request from the driver, in order, if the arena has `count` blocks of `held` bytes
+    /// together. The first size is at least `bytes_min`, unless the sizes are fixed; smaller sizes follow, in case the
+    /// driver refuses it. Returns no size if the arena may not have more blocks, or if no size would be large enough.
     fn next_sizes(&self, (count, held): (usize, u64), request: &Request<'_>, bytes_min: u64) -> Sizes {
         let ArenaDesc { sizes, block_count_max, algorithm, .. } = self.desc;
         let is_fixed = sizes.halvings == 0;
@@ -530,7 +533,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Frees a range. The caller must have dropped its references to the block's memory. If empty blocks have no grace
-    /// and more of them exist than are kept, takes one out and returns it: the caller frees it.
+    /// and more of them exist than are kept, takes an empty block out and returns its memory: the caller frees it. No
+    /// block is taken out that is needed for announced bytes.
     #[must_use]
     pub(crate) fn free(&self, allocation: BlockAllocation) -> Option<Memory<D>> {
         let BlocksDesc { destroy_threshold, grace_ticks, .. } = self.desc.blocks;

@@ -22,7 +22,8 @@ use crate::device::lock::Lock;
 pub trait ReclaimHeap<D: Device>: Send + Sync {
     /// Frees slots whose points have passed; if the device is lost, all slots. Returns `false` once the heap is closed
     /// and destroyed; this method is then not called again. It is called on one thread at a time: another thread skips
-    /// the heap. Calls with `is_short` are extra calls in a frame and must not count as age.
+    /// the heap. A call with `is_short` is an additional call within a frame, because memory is short: it must not
+    /// advance the age of anything.
     fn reclaim(&self, shared: &Shared<D>, passed: &Passed, device_lost: bool, is_short: bool) -> bool;
 
     /// Appends a [`DescriptorSnapshot`] to `into` for each region of the heap (persistent, frame, bindless, CPU-only).
@@ -36,7 +37,8 @@ pub trait ReclaimHeap<D: Device>: Send + Sync {
 }
 
 pub(crate) struct DescriptorHeaps<D: Device> {
-    /// Visited without the lock, because a heap may be the program's own and call the allocator.
+    /// The registered heaps. They are visited without the lock, because a heap may be the program's own and call the
+    /// allocator.
     heaps: Lock<Vec<Arc<Entry<D>>>>,
     /// The claims on shader-visible heaps, by kind. A kind is claimed as long as the `Arc` exists.
     visible_kinds: Lock<[Weak<()>; HeapKind::ALL.len()]>,
@@ -49,7 +51,7 @@ struct Entry<D: Device> {
     is_taken: AtomicBool,
 }
 
-/// Ends a visit on drop, even after a panic.
+/// A visit of a heap, which ends when this value is dropped, even after a panic.
 struct Visit<'a>(&'a AtomicBool);
 
 impl Drop for Visit<'_> {

@@ -51,8 +51,8 @@ impl<D: Device> Shared<D> {
         self.lifetimes.begun(set);
     }
 
-    /// Sets `set` to the latest open frame of each timeline that has one: these frames may use data that is written
-    /// now.
+    /// Sets `set` to the point of the latest open frame of each timeline that has an open frame: these frames may use
+    /// data that is written now.
     pub fn open(&self, set: &mut SyncSet) {
         self.lifetimes.open(set);
     }
@@ -113,7 +113,7 @@ impl<D: Device> Shared<D> {
         self.note_handed_out(place, at, None);
     }
 
-    /// Puts an item into `bin`. It can be taken out once all submissions that have begun are complete.
+    /// Puts an item into `bin`. The item can be taken out once all submissions that have begun are complete.
     #[inline]
     pub fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
         self.lifetimes.retire_into(bin, item);

@@ -22,8 +22,8 @@ use crate::device::{Device, ResourceClass};
 pub struct MemoryBudgets<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 
 impl<D: Device> MemoryBudgets<'_, D> {
-    /// Returns usage and limits of a memory heap: the budget and the usage that the driver reported last. The usage is
-    /// updated by this allocator's allocations since then. A few loads, no driver call.
+    /// Returns usage and limits of a memory heap: the budget and the usage that the driver reported last. The usage
+    /// includes this allocator's changes since then. A few loads, no driver call.
     ///
     /// # Panics
     /// If there is no such heap.
@@ -42,8 +42,8 @@ impl<D: Device> MemoryBudgets<'_, D> {
 
     /// Sets the maximum number of bytes that the allocator takes from a heap, from now on:
     /// [`AllocatorDesc::heap_bytes_max`](crate::AllocatorDesc::heap_bytes_max). Returns the number of bytes by which
-    /// the allocator exceeds the limit: call [`MemoryBudgets::trim`], and release resources. A `Paging` moves its
-    /// resources off the device in its next commits. O(1).
+    /// the allocator exceeds the limit. If it is not 0, call [`MemoryBudgets::trim`], and release resources. A `Paging`
+    /// (of `ringfence-paging`) moves its resources off the device in its next commits. O(1).
     ///
     /// # Panics
     /// If there is no such heap.
@@ -51,22 +51,23 @@ impl<D: Device> MemoryBudgets<'_, D> {
         self.0.budgets.set_limit(heap, bytes)
     }
 
-    /// Destroys recycled objects and frees all empty blocks, also of placements. A custom pool keeps its minimum number
-    /// of blocks. Returns the number of freed memory objects.
+    /// Destroys recycled objects and empty shared buffers, and frees all empty blocks, also those of placements
+    /// (`ringfence-placement`). A custom pool keeps its minimum number of blocks. Returns the number of freed memory
+    /// objects.
     pub fn trim(&self) -> usize {
         self.0.trim()
     }
 
-    /// If this allocator has more than `target_bytes` in all heaps together, destroys all recycled objects, then frees
-    /// empty blocks until it has at most `target_bytes`. Empty blocks of placements are freed last. Returns the number
-    /// of freed bytes.
+    /// If this allocator has more than `target_bytes` in all heaps together, destroys all recycled objects and empty
+    /// shared buffers, then frees empty blocks until the allocator has at most `target_bytes`. Empty blocks of
+    /// placements (`ringfence-placement`) are freed last. Returns the number of freed bytes.
     pub fn trim_to(&self, target_bytes: u64) -> u64 {
         self.0.trim_to(target_bytes)
     }
 
-    /// Sets the eviction callback; `None` removes it. It is called if memory is short and every earlier step of the
-    /// [fallback order](crate::memory) has failed. The callback releases resources, and returns `true` if it did. Then
-    /// the request releases retired objects that the device is done with, and tries again, at most 8 times.
+    /// Sets the eviction callback; `None` removes it. The callback is called if memory is short and every earlier step
+    /// of the [fallback order](crate::memory) has failed. The callback releases resources, and returns `true` if it
+    /// did. Then the request releases retired objects that the device is done with, and tries again, at most 8 times.
     ///
     /// The callback runs on the thread whose allocation failed, with no lock held, and may use the allocator. If a
     /// request that the callback makes fails, of any allocator, no eviction callback is called. A callback that owns a
@@ -130,9 +131,9 @@ impl<D: Device> MemoryBudgets<'_, D> {
         made.map_err(|failure| shared.give_up(&attempt, None, failure))
     }
 
-    /// Announces allocations as [`MemoryBudgets::reserve`] does, but creates no block: of the blocks that become empty
-    /// from now on, those for `bytes` are kept. Call it before a level is unloaded, with the bytes of the next level.
-    /// O(1), no driver call.
+    /// Announces allocations as [`MemoryBudgets::reserve`] does, but creates no block: from now on, blocks that become
+    /// empty are kept for these bytes. Call it before a level is unloaded, with the bytes of the next level. O(1), no
+    /// driver call.
     ///
     /// # Errors
     /// The announcement exceeds the heap, or no memory type fits.
@@ -152,9 +153,9 @@ impl<D: Device> MemoryBudgets<'_, D> {
         if bytes > max { Err(Error::TooLarge { size: bytes, max }) } else { Ok(memory_type) }
     }
 
-    /// Creates blocks in each arena that has fewer free bytes than its low-water mark, until they reach the mark or the
-    /// budget is used up. One driver call for each block. Returns the number of created blocks. Call it on a thread
-    /// that may wait for the driver, or use
+    /// Creates blocks in each arena (memory type and class, or custom pool) that has fewer free bytes than its
+    /// low-water mark, until the free bytes reach the mark or the budget is used up. One driver call for each block.
+    /// Returns the number of created blocks. Call it on a thread that may wait for the driver, or use
     /// [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background).
     pub fn maintain(&self) -> usize {
         self.0.maintain()
@@ -167,9 +168,9 @@ impl<D: Device> MemoryBudgets<'_, D> {
     /// mark rises, up to four blocks. Free bytes in holes that were too small for a request are added to the mark. If
     /// the program allocates faster than the driver creates blocks, only [`MemoryBudgets::reserve`] avoids waiting.
     ///
-    /// After each reclaim, the thread frees a part of the surplus of empty blocks. A driver can let other threads wait
-    /// meanwhile. On an H100, the creation of an image waits until such a call returns: 0.9 ms for 32 MiB, 5.5 ms for
-    /// 256 MiB.
+    /// After each reclaim, the thread frees a part of the empty blocks that the reclaim would free without the thread.
+    /// A driver can make other threads wait meanwhile. On an H100, the creation of an image waits until such a call
+    /// returns: 0.9 ms for 32 MiB, 5.5 ms for 256 MiB.
     ///
     /// Drop the returned value before the device is destroyed, because the thread may be in a driver call.
     ///

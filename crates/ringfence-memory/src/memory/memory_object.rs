@@ -16,16 +16,16 @@ pub struct Memory<D: Device> {
     /// Memory type, an index.
     pub memory_type: u32,
     pub(crate) size: u64,
-    /// Its number in a trace.
+    /// The memory object's number in a trace.
     pub block: u64,
-    /// Mapped address of its first byte, if the API maps memory objects.
+    /// Mapped address of the memory's first byte, if the memory is host-visible and the API maps memory objects.
     pub(crate) mapped: Option<Mapped>,
-    /// Address through which debugging accesses its first byte.
+    /// Address through which debugging accesses the memory's first byte.
     pub(crate) guards: Option<Mapped>,
-    /// Kind of the handles by which it can be shared, if it was created as shared.
+    /// Kind of the handles by which the memory can be shared, if it was created as shared.
     pub(crate) share: Option<ShareKind>,
     pub(crate) is_imported: bool,
-    /// `Some` if it can be evicted.
+    /// The residency state; `Some` if the memory can be evicted.
     pub(crate) residence: Option<Arc<ResidencyState<D>>>,
 }
 

@@ -102,7 +102,7 @@ impl<D: Device> Place<D> {
         Self { offset: allocation.offset(), arena, kind: PlaceKind::Range { memory, allocation, ticket: None } }
     }
 
-    /// Sets the ticket of a range, by which it can be moved.
+    /// Sets the ticket of a range, which is the permission to move the range.
     pub(crate) fn set_ticket(&mut self, renewed: Arc<Ticket>) {
         if let PlaceKind::Range { ticket, .. } = &mut self.kind {
             *ticket = Some(renewed);
@@ -122,8 +122,8 @@ impl<D: Device> Place<D> {
         Self { offset: whole.offset + offset, arena, kind: PlaceKind::Aliased(Arc::clone(whole)) }
     }
 
-    /// Creates a place from the caller's reference to `whole`. The caller must keep no other reference: dropping it
-    /// after the last place would not free the memory.
+    /// Creates a place from the caller's reference to `whole`. The caller must keep no other reference to `whole`: if
+    /// such a reference were dropped last, the memory would not be freed.
     pub fn share_of(whole: Arc<Self>) -> Self {
         Self { offset: whole.offset, arena: whole.arena.clone(), kind: PlaceKind::Aliased(whole) }
     }
@@ -163,7 +163,7 @@ impl<D: Device> Place<D> {
         matches!(self.kind, PlaceKind::Range { .. } | PlaceKind::Slot { .. } | PlaceKind::Dedicated { .. })
     }
 
-    /// Returns `true` if its memory object was created for this place alone.
+    /// Returns `true` if the place's memory object was created for this place alone.
     pub(crate) fn is_tied(&self) -> bool {
         matches!(self.kind, PlaceKind::Dedicated { .. })
     }
@@ -198,7 +198,8 @@ pub(crate) trait SharedBuffers<D: Device>: Send + Sync {
     fn free(&self, allocation: BlockAllocation) -> Option<Arc<SharedBuffer<D>>>;
 }
 
-/// An owner of blocks outside the arenas. The allocator returns ranges to it, and frees its empty blocks.
+/// An owner of blocks outside the arenas. The allocator returns freed ranges to their owner, and frees the owner's
+/// empty blocks.
 ///
 /// # Safety
 /// The value that [`RangeOwner::take_empty`] returns meets the conditions of
@@ -223,7 +224,7 @@ pub unsafe trait RangeOwner<D: Device>: Send + Sync {
     fn validate(&self) -> Result<(), Invalid>;
 }
 
-/// The object under a block of a [`RangeOwner`].
+/// The object that provides the memory of a block of a [`RangeOwner`].
 pub enum Backing<D: Device> {
     /// A memory object, which an arena counts under a number.
     Heap {
@@ -231,7 +232,7 @@ pub enum Backing<D: Device> {
         memory: Arc<Memory<D>>,
         /// The index of the arena that counts it.
         arena: u32,
-        /// Its number in that arena.
+        /// The number under which the arena counts it.
         number: u64,
     },
     /// A buffer that the ranges share.

@@ -28,31 +28,33 @@ use crate::device::{
 pub(crate) struct PlacedObject<D: Create<K> + Device, K: ItemKind> {
     pub(crate) placed: Placed<<D as Create<K>>::Object>,
     pub(crate) place: Place<D>,
-    /// Size of its memory requirements in bytes, as the driver measured them. A buffer may be smaller.
+    /// Size of the object's memory requirements in bytes, as the driver measured them. The size of a buffer may be
+    /// smaller.
     pub(crate) memory_bytes: u64,
     pub(crate) location: Location,
     pub(crate) has_address: bool,
     /// Number of bytes by which the buffer is larger than its owner's description.
     pub(crate) added: u64,
     pub(crate) user_data: u64,
-    /// The portable description that it was created with, if the device has one.
+    /// The portable description that the object was created with, if the device has one.
     pub(crate) desc: Option<K::Desc>,
     /// `true` if `desc` describes the object completely.
     pub(crate) is_desc_full: bool,
-    /// A key of its description, if there is no portable description; rarely `Some`.
+    /// A key of the object's native description, if there is no portable description; rarely `Some`.
     pub(crate) key: Option<Box<InfoKey>>,
     /// The subresources of a texture, if the device knows them.
     pub(crate) parts: K::Parts,
-    /// `true` if the priority of its memory or its description is no longer the requested one. It is then not recycled.
+    /// `true` if the description, or the priority of the memory, is no longer the requested one. The object is then not
+    /// recycled.
     pub(crate) is_altered: AtomicBool,
-    /// `Some` if it may be recycled.
+    /// `Some` if the object may be recycled.
     pub(crate) recycling: Option<Recycling>,
-    /// The state of copies to it, if there were any.
+    /// The state of copies to the object, if there were any.
     pub(crate) content: OnceLock<Arc<Content>>,
 }
 
 impl<D: Create<K> + Device, K: ItemKind> PlacedObject<D, K> {
-    /// Forgets the copies to the resource of the previous owner.
+    /// Forgets the copies that the previous owner of the object made to it.
     #[inline]
     pub(crate) fn renew_content(&mut self) {
         let Some(content) = self.content.get_mut() else { return };
@@ -162,7 +164,8 @@ pub(crate) trait ItemKind: Kind {
     /// Returns the size of a described resource in bytes. Returns `None` if the driver decides the size.
     fn bytes(desc: &Self::Desc) -> Option<u64>;
 
-    /// Returns the part of the device's answer that a resource caches. Buffers do not call `said`.
+    /// Returns the part of the device's answer that a resource caches. `said` returns the answer; buffers do not call
+    /// it.
     fn parts_of(said: impl FnOnce() -> Option<TextureParts>) -> Self::Parts;
 
     /// Boxes `bound`, in a recycled box if there is one.

@@ -191,7 +191,7 @@ impl<D: Device> Shared<D> {
         Create::<K>::portable(&self.device, info).map_or(1, |desc| K::alignment(&desc, capabilities))
     }
 
-    /// Allocates memory for a resource that was measured, and binds it there.
+    /// Allocates memory for a resource that was measured, and binds the resource to it.
     ///
     /// # Errors
     /// There is no memory, or the driver failed. The resource is then still unplaced.
@@ -228,7 +228,8 @@ impl<D: Device> Shared<D> {
 
 /// Plain requests: one step, which was decided when the allocator was created.
 impl<D: Device> Shared<D> {
-    /// Allocates memory for a resource, binds it, and passes it to `made`. On failure nothing has changed.
+    /// Allocates memory for `resource`, binds the resource to it, and calls `made` with the bound resource and its
+    /// place. On failure nothing has changed.
     ///
     /// Calls `made` on each path: a merged result would be written in parts and read as a whole, which costs a
     /// store-forwarding stall.

@@ -26,13 +26,13 @@ use crate::device::{Buffers, Create, Describe, Device, Requirements, Textures};
 pub struct Plan {
     /// The memory type.
     pub memory_type: u32,
-    /// Its heap.
+    /// The heap of the memory type.
     pub heap: u32,
     /// The kind of placement.
     pub way: PlannedWay,
     /// Number of bytes that would be allocated for the request.
     pub bytes: u64,
-    /// Number of these bytes that the resource does not need: rounding to atoms, guards, the rest of a slot.
+    /// Number of bytes in `bytes` that the resource does not need: rounding to atoms, guards, the rest of a slot.
     pub waste_bytes: u64,
     /// Size of the memory object that would be requested from the driver, in bytes; 0 if none would be requested.
     pub requested_bytes: u64,
@@ -201,8 +201,9 @@ impl<D: Device> Planner<'_, D> {
     /// other thread or process allocates in between, and if the driver grants each memory object that the heap has room
     /// for. In two cases the call may find more memory than the plan:
     ///
-    /// - If a heap is nearly full, the call destroys retired and recycled objects and frees empty blocks of placements,
-    ///   shared buffers and unused slots. A plan does not know which blocks then become empty.
+    /// - If a heap is nearly full, the call destroys retired and recycled objects, and frees unused slots, empty shared
+    ///   buffers and the empty blocks of placements (`ringfence-placement`). A plan does not know which blocks then
+    ///   become empty.
     /// - If memory objects are short, the call frees the empty blocks of every heap.
     ///
     /// # Errors

@@ -81,7 +81,8 @@ impl<D: Device> Debug<'_, D> {
     }
 
     /// Compares the guards of every live range, and restores those that were overwritten: see
-    /// [`debugging`](crate::debugging). O(live ranges); does nothing without margins.
+    /// [`debugging`](crate::debugging). O(live ranges); does nothing if
+    /// [`DebugDesc::margin_bytes`](crate::DebugDesc::margin_bytes) is 0.
     #[doc(alias = "vmaCheckCorruption")]
     #[must_use]
     pub fn check_guards(&self) -> GuardCheck {
@@ -193,7 +194,8 @@ impl<D: Device> Shared<D> {
         Some(RangeId { key, begin: self.range_offset(place) })
     }
 
-    /// Returns the offset at which the range of a place begins in its memory: with its guard, if it has one.
+    /// Returns the offset in the memory at which the range of a place begins. A guard in front of the place's bytes is
+    /// part of the range.
     pub(super) fn range_offset(&self, place: &Place<D>) -> u64 {
         match &place.kind {
             PlaceKind::Range { allocation, .. } => allocation.offset(),

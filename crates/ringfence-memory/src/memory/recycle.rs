@@ -27,8 +27,8 @@ type Owned<D, K> = (Box<PlacedObject<D, K>>, Arc<Shared<D>>);
 
 type Taken<D> = Result<(Item<D>, Option<Arc<Shared<D>>>), Item<D>>;
 
-/// The kind number of ranges of a shared buffer. Other kind numbers are twice the memory type, plus 1 for dedicated
-/// memory.
+/// The kind number ([`Held::kind`]) of ranges of a shared buffer. The kind number of other memory is twice its memory
+/// type, plus 1 for dedicated memory.
 pub(super) const SMALL: u32 = 127;
 
 /// Returns the memory type of a kind number, and `true` for dedicated memory. Returns `None` for ranges of a shared
@@ -80,7 +80,8 @@ pub(crate) fn name_bits(name: &str) -> u64 {
 }
 
 impl<D: Device> Shared<D> {
-    /// Returns the memory of the recycled object that the request would get, if there is one.
+    /// Returns the memory of the recycled object that the request would get, if there is one. May first release objects
+    /// of this thread that the device is done with.
     pub(super) fn peek_recycled<K: ItemKind>(
         &self,
         info: &<D as Create<K>>::Info<'_>,
@@ -282,7 +283,8 @@ impl<D: Device> Shared<D> {
         unsafe { RecycledItems::<D>::keep_owner(owner, |owner| &owner.recycled) };
     }
 
-    /// Destroys the recycled objects in some heaps, and all in shared buffers. Returns `true` if there were any.
+    /// Destroys the recycled objects in the heaps for which `heaps` returns `true`, and those in shared buffers of all
+    /// heaps. Returns `true` if there were any.
     pub(crate) fn empty_recycled(&self, heaps: impl Fn(u32) -> bool) -> bool {
         let mut any = false;
         self.recycled.empty(

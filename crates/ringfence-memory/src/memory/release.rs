@@ -15,9 +15,9 @@
 //!
 //! A thread that drops objects faster than they are destroyed helps. If it has more than 1,024 retired objects, a drop
 //! destroys up to 64 that are complete, and the dropped object too if the device is idle. A chunk of 256 objects may be
-//! filled before the next check. So at most 1,280 complete objects stay retired for each thread that drops. Threads
-//! without a shard of their own share a few shards, each with this limit. At most one in 32 drops reads the timelines.
-//! No drop waits for a thread that takes objects out.
+//! filled before the next check. So at most 1,280 complete objects stay retired for each thread that drops. A shard is
+//! a part of the queue of retired objects; threads without a shard of their own share a few shards, each with this
+//! limit. At most one in 32 drops reads the timelines. No drop waits for a thread that takes objects out.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -128,8 +128,8 @@ impl<D: Device> Retirement<'_, D> {
         self.0.reclaim(objects_max)
     }
 
-    /// Puts an object of the program into `bin`. Like a dropped resource of this allocator, it can be taken out once
-    /// every submission that has begun is complete. O(1).
+    /// Puts an object of the program into `bin`. Like a dropped resource of this allocator, the object can be taken out
+    /// once every submission that has begun is complete. O(1).
     pub fn retire_into<T>(&self, bin: &RetireBin<T>, item: T) {
         self.0.lifetimes.retire_into(bin, item);
     }
@@ -193,8 +193,9 @@ impl<D: Device> Shared<D> {
         self.enqueue(Retired::Pair(object, place));
     }
 
-    /// As [`Shared::retire`], while a subscriber records events. If this thread holds a lock, because the drop is
-    /// inside a host allocation, the call is deferred until the lock is released.
+    /// As [`Shared::retire`], while a subscriber records events. If this thread holds a lock of the library, the call
+    /// is deferred until it holds none. This happens if the program's global allocator drops a resource inside an
+    /// allocation that the library makes under a lock.
     ///
     /// # Safety
     /// As [`Shared::retire`].
@@ -349,8 +350,8 @@ impl<D: Device> Shared<D> {
         self.reclaim_unless_busy(objects_max, false)
     }
 
-    /// As [`Shared::reclaim`], for a shortage of memory: also releases the objects of threads that release their own.
-    /// If another thread is in the call, waits up to 2 ms for it.
+    /// As [`Shared::reclaim`], for a shortage of memory: also releases the objects of threads that release their own
+    /// objects. If another thread is in the call, waits up to 2 ms for it.
     pub(super) fn reclaim_in_shortage(&self) -> Reclaimed {
         self.reclaim_unless_busy(usize::MAX, true)
     }
@@ -753,7 +754,7 @@ const LAST_WAITS: usize = 3;
 const DROPPED_WAIT: Duration = Duration::from_secs(1);
 
 impl<D: Device> Shared<D> {
-    /// Waits until the GPU uses no retired object and no descriptor heap. Returns `false` if it may still use one,
+    /// Waits until the GPU uses no retired object and no descriptor heap. Returns `false` if the GPU may still use one,
     /// because a wait failed.
     fn wait_until_unused(&self) -> bool {
         let is_unused = || self.releases.retired.is_empty() && self.descriptor_heaps.is_empty();
@@ -781,8 +782,8 @@ impl<D: Device> Shared<D> {
 }
 
 impl<D: Device> Drop for Shared<D> {
-    /// Waits until the GPU is done with the remaining objects, then destroys them. After a successful
-    /// [`Allocator::shutdown`](crate::Allocator::shutdown) there are none, so it does not wait.
+    /// Waits until the GPU is done with the remaining objects, then destroys them. If none remain, for example after a
+    /// successful [`Allocator::shutdown`](crate::Allocator::shutdown), does not wait.
     fn drop(&mut self) {
         self.losses.forget();
         let idle = self.wait_until_unused();

@@ -45,9 +45,11 @@ impl<D: Device> Releases<D> {
 pub struct Reclaimed {
     /// Number of resources that were released: destroyed, or kept for recycling.
     pub objects: usize,
-    /// Number of empty blocks that were freed because they were above the limit, or empty for longer than their grace.
-    /// Does not count blocks that were freed with their last range (without a grace), with their pool, or by the thread
-    /// of [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background). A shutdown
+    /// Number of empty blocks that were freed because they were above the limit of
+    /// [`EmptyBlocks`](ringfence_core::empty_blocks::EmptyBlocks), or empty for longer than
+    /// [`AllocatorDesc::empty_block_grace`](crate::AllocatorDesc::empty_block_grace). Does not count blocks that were
+    /// freed together with their last range because this grace is 0, together with their pool, or by the thread of
+    /// [`MemoryBudgets::maintain_in_background`](crate::memory::MemoryBudgets::maintain_in_background). A shutdown
     /// counts all memory objects that it frees.
     pub blocks: usize,
     /// Number of resources that are still retired. They wait for the device, for a later call (if this one was
@@ -78,7 +80,7 @@ pub enum ShutdownError {
         frame: SyncPoint,
         /// Number of open frames on all timelines.
         open: usize,
-        /// Number of resources that wait for them or for the device.
+        /// Number of resources that wait for the frames or for the device.
         waiting: usize,
     },
     /// A frame was dropped, neither submitted nor discarded, and its value was not reached in time.
@@ -87,7 +89,8 @@ pub enum ShutdownError {
          (discard a frame that is not submitted, or call `Timeline::discard_dropped`)"
     )]
     DroppedFrame {
-        /// Point of the last such frame of its timeline. The frame signals this point if it was submitted.
+        /// Point of the last frame of its timeline that was dropped in this way. The frame signals this point if it was
+        /// submitted.
         frame: SyncPoint,
         /// Time that the call waited, in nanoseconds.
         waited_ns: u64,

@@ -13,18 +13,19 @@ use crate::trace::Event;
 /// A ring, or another object that each reclaim visits. Because of the visits, writes to a ring rarely have to read the
 /// device's progress.
 pub trait ReclaimRing: Send + Sync {
-    /// Frees the parts that are complete. Returns `true` if [`ReclaimRing::upkeep`] should be called. Calls with
-    /// `is_short` are extra calls in a frame and must not count as age.
+    /// Frees the parts that are complete. Returns `true` if [`ReclaimRing::upkeep`] should be called. A call with
+    /// `is_short` is an additional call within a frame, because memory is short: it must not advance the age of
+    /// anything.
     fn reclaim(&self, passed: &Passed, device_lost: bool, is_short: bool) -> bool;
 
     /// Does work that may need driver calls. No lock is held.
     fn upkeep(&self) {}
 
-    /// Returns its figures without its name. Returns `None` if snapshots do not show it as a ring. Allocates no host
-    /// memory.
+    /// Returns the ring's figures without its name. Returns `None` if snapshots do not show it as a ring. Allocates no
+    /// host memory.
     fn figures(&self) -> Option<RingSnapshot>;
 
-    /// Returns its name for snapshots and traces.
+    /// Returns the ring's name for snapshots and traces.
     fn name(&self) -> &str {
         ""
     }
@@ -52,7 +53,7 @@ struct RingList {
 }
 
 struct RingEntry {
-    /// Its number in a trace.
+    /// The ring's number in a trace.
     number: u64,
     ring: Weak<dyn ReclaimRing>,
     /// The figures that the trace contains, without the name; `None` if the trace does not contain the ring yet.

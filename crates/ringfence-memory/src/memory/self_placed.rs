@@ -33,8 +33,8 @@ impl<D: Device> Shared<D> {
         Ok((made, needs))
     }
 
-    /// As [`Shared::create`], but `place` chooses the place. Its second argument satisfies the requirements in every
-    /// memory type for the location.
+    /// As [`Shared::create`], but `place` chooses the place. The second argument of `place` satisfies the requirements
+    /// in every memory type for the location.
     ///
     /// # Errors
     /// As [`Shared::create`], and those of `place`. An error changes nothing.

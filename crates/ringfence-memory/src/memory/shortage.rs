@@ -25,7 +25,7 @@ use crate::device::{Device, DeviceError};
 /// something.
 const EVICTIONS_MAX: u32 = 8;
 
-/// An odd number without a pattern.
+/// Factor of the hash in [`Shared::trim_mark`]: an odd number without a pattern.
 const MARK_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl<D: Device> Shared<D> {
@@ -223,7 +223,7 @@ thread_local! {
     static DEFERRED: RefCell<Option<(Arc<Evict>, Pressure)>> = const { RefCell::new(None) };
 }
 
-/// Restores the value on drop, even after a panic.
+/// Restores the value of a thread-local variable on drop, even after a panic.
 struct Reset<T: Copy + 'static>(&'static std::thread::LocalKey<Cell<T>>, T);
 
 impl<T: Copy> Drop for Reset<T> {

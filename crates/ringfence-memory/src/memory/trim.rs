@@ -13,8 +13,8 @@ use super::shared::Shared;
 use super::small_buffers::SmallState;
 use crate::device::{Buffers, Create, Device};
 
-/// The share of all empty blocks that the background thread frees at most in each arena after a reclaim: 1 /
-/// `FREED_SHARE`.
+/// After a reclaim, the background thread frees in each arena at most 1 / `FREED_SHARE` of the number of all empty
+/// blocks, plus one.
 const FREED_SHARE: usize = 4;
 
 impl<D: Device> Shared<D> {
@@ -47,8 +47,9 @@ impl<D: Device> Shared<D> {
         freed().saturating_sub(before)
     }
 
-    /// Destroys the recycled objects, the empty shared buffers and the empty blocks outside the arenas of some heaps.
-    /// Returns `true` if there were any.
+    /// In the heaps for which `heaps` returns `true`, destroys the recycled objects, the empty shared buffers, and the
+    /// empty blocks of the owners of ranges ([`Shared::add_pool`]). Destroys recycled objects in shared buffers in all
+    /// heaps. Keeps the blocks of arenas. Returns `true` if anything was destroyed.
     pub(super) fn empty_caches(&self, heaps: &dyn Fn(u32) -> bool) -> bool {
         let any_recycled = self.empty_recycled(heaps);
         let any_shared = self.trim_small_buffers(heaps);
@@ -83,7 +84,7 @@ impl<D: Device> Shared<D> {
     }
 
     /// If most of the live bytes were freed, frees recycled objects, empty chunks, empty shared buffers and empty
-    /// blocks outside the arenas, because these caches would keep blocks alive. Does so at most once in a grace.
+    /// blocks outside the arenas, because these caches would keep blocks alive. Does so at most once in a grace period.
     pub(super) fn empty_caches_after_unload(&self, tick: u64) {
         let bytes = self.arenas.iter().map(|arena| arena.take_used_bytes());
         let (used, peak) = bytes.fold((0_u64, 0_u64), |sum, one| (sum.0 + one.0, sum.1 + one.1));
@@ -127,9 +128,9 @@ impl<D: Device> Shared<D> {
         own > 0 || pools > 0 || self.pools.lock().iter().any(|pool| pool.is_closed())
     }
 
-    /// Frees empty blocks of some heaps until this allocator has at most `target_bytes` in all heaps together. Returns
-    /// the number of freed blocks and their total size. A custom pool keeps its minimum number of blocks. If
-    /// `spares_announced`, an arena keeps announced blocks.
+    /// Frees empty blocks of the heaps for which `heaps` returns `true`, until this allocator has at most
+    /// `target_bytes` in all heaps together. Returns the number of freed blocks and their total size. A custom pool
+    /// keeps its minimum number of blocks. If `spares_announced`, an arena keeps announced blocks.
     pub(crate) fn free_empty_blocks(
         &self,
         heaps: impl Fn(u32) -> bool,
@@ -187,7 +188,8 @@ impl<D: Device> Shared<D> {
         pools.push(pool);
     }
 
-    /// Destroys the empty blocks, in some heaps, of the `due` owners of ranges. Returns the number of destroyed blocks.
+    /// In the heaps for which `heaps` returns `true`, destroys the empty blocks of the owners of ranges for which `due`
+    /// returns `true`. Returns the number of destroyed blocks.
     fn free_pools(&self, due: impl Fn(&dyn RangeOwner<D>) -> bool, heaps: &dyn Fn(u32) -> bool) -> usize {
         let may_go = |memory: &Memory<D>| heaps(self.heap_of(memory.memory_type));
         let next = || self.pools.lock().iter().filter(|pool| due(&***pool)).find_map(|pool| pool.take_empty(&may_go));
@@ -204,7 +206,8 @@ impl<D: Device> Shared<D> {
         self.free_place(buffer.place);
     }
 
-    /// Destroys the empty shared buffers in some heaps. Returns `true` if there were any.
+    /// Destroys the empty shared buffers in the heaps for which `heaps` returns `true`. Returns `true` if there were
+    /// any.
     fn trim_small_buffers(&self, heaps: &dyn Fn(u32) -> bool) -> bool {
         let may_go = |buffer: &Arc<SharedBuffer<D>>| heaps(self.heap_of(self.memory_of(&buffer.place).memory_type));
         let next = |state: &SmallState<D>| state.blocks.lock().take_empty_of(may_go);

@@ -33,8 +33,8 @@ impl<D: Device> Shared<D> {
         Some(residence)
     }
 
-    /// Evicts memory of a heap, the least used first, until at least `bytes` are evicted or no more can be. Returns the
-    /// number of evicted bytes. The lock `calls` is held.
+    /// Evicts memory of a heap, the lowest priority first, then the least recently used, until at least `bytes` are
+    /// evicted or no more can be evicted. Returns the number of evicted bytes. The lock `calls` is held.
     pub(crate) fn evict_least_used(&self, heap: u32, bytes: u64, passed: &Passed) -> Result<u64, DeviceError> {
         if bytes == 0 {
             return Ok(0);

@@ -11,9 +11,10 @@ use crate::device::{Create, Device, DeviceError};
 use crate::memory::{Budget, Place, Shared};
 use crate::resource::{Allocation, Resource, ResourceKind};
 
-/// Keeps memory that submissions use resident, and heaps within their budgets. See the [module](super).
+/// Keeps the memory of submissions resident, and the usage of heaps within their budgets. See the [module](super).
 ///
-/// Cheap to clone; every clone is the same. May be used from any thread.
+/// Cheap to clone; all clones manage the same memory, and each has its own limits ([`Residency::with_evictions`],
+/// [`Residency::with_headroom`]). May be used from any thread.
 pub struct Residency<D: Device> {
     shared: Arc<Shared<D>>,
     limits: Limits,
@@ -38,13 +39,13 @@ pub struct UseList<D: Device> {
 pub struct Committed {
     /// Number of memory objects that were made resident again.
     pub returned_count: u64,
-    /// Size of these memory objects, in bytes.
+    /// Size of the memory objects that were made resident again, in bytes.
     pub returned_bytes: u64,
     /// Number of memory objects that were evicted to make room, or because a heap exceeded its budget.
     pub evicted_count: u64,
-    /// Size of these memory objects, in bytes.
+    /// Size of the memory objects that were evicted, in bytes.
     pub evicted_bytes: u64,
-    /// Bytes by which usage plus headroom still exceed the budget, in the heap in which they exceed it most.
+    /// Largest number of bytes, over all heaps, by which a heap's usage plus the headroom still exceed its budget.
     pub beyond_budget_bytes: u64,
 }
 
@@ -205,7 +206,7 @@ impl<D: Device> UseList<D> {
         self.serial = LISTS.fetch_add(1, Ordering::Relaxed) + 1;
     }
 
-    /// Adds a resource that the submission uses. Does nothing if its memory cannot be evicted.
+    /// Adds a resource that the submission uses. Does nothing if the resource's memory can never be evicted.
     ///
     /// # Panics
     /// If the resource belongs to another allocator than the list. The list has not changed then.
@@ -239,8 +240,8 @@ impl<D: Device> UseList<D> {
         }
     }
 
-    /// Returns the number of listed memory objects that can be evicted. If several lists add an object at the same
-    /// time, the object may count twice in a list.
+    /// Returns the number of listed memory objects that can be evicted. If an object is added to several lists in turn,
+    /// it may count twice in a list.
     #[must_use]
     pub fn len(&self) -> usize {
         self.uses.len()
@@ -261,7 +262,8 @@ impl<D: Device> fmt::Debug for UseList<D> {
 
 impl<D: Device> Shared<D> {
     /// Commits a list. If a heap would stay above its budget, destroys the heap's recycled objects and tries again,
-    /// because a recycled object may be all that keeps a block resident.
+    /// because a recycled object may be all that keeps a block resident. If there is no room for the listed memory,
+    /// does the same in all heaps.
     fn commit(&self, limits: &Limits, list: &UseList<D>, frame: &Frame) -> Result<Committed, ResidencyError> {
         let first = self.commit_once(limits, list, frame);
         let most = limits.evict_bytes_per_commit_max;
@@ -310,7 +312,8 @@ impl<D: Device> Shared<D> {
         Ok(Committed { beyond_budget_bytes: self.beyond_budget_bytes(limits), ..done })
     }
 
-    /// Evicts the excess over the budgets, missing memory included, and makes the missing memory resident.
+    /// Evicts the bytes by which usage, headroom and `missing` (the listed memory that is evicted) exceed the budgets,
+    /// within the limits. Then makes `missing` resident.
     fn evict_and_make_resident(
         &self,
         limits: &Limits,

@@ -6,7 +6,7 @@
 //!   pins += 1                                    evicted = true
 //!   evicted? ── yes: waits for the lock, and     pins != 0? ── yes: evicted = false, not evicted
 //!      │         makes it resident                  │
-//!      no: it stays resident, for pins != 0         no: the driver evicts it
+//!      no: it stays resident (pins != 0)            no: the driver evicts it
 //! ```
 //!
 //! Each side writes its own variable before it reads the other's, in one total order (`SeqCst`), so at least one side
@@ -35,7 +35,7 @@ pub(crate) struct ResidencyState<D: Device> {
     gone: AtomicBool,
     /// Serial number of the latest use list that contains this memory object.
     listed: AtomicU64,
-    /// The points of its uses.
+    /// The points with which the uses of the memory end.
     used: Lock<SyncSet>,
     /// Time of the last use, as a count of commits.
     tick: AtomicU64,
@@ -74,7 +74,7 @@ impl<D: Device> ResidencyState<D> {
         self.evicted.load(Ordering::SeqCst)
     }
 
-    /// If it may be evicted, marks it as evicted and returns `true`. The lock `calls` is held.
+    /// If the memory may be evicted, marks it as evicted and returns `true`. The caller holds the lock `calls`.
     pub(crate) fn take(&self, passed: &impl Progress) -> bool {
         self.evicted.store(true, Ordering::SeqCst);
         let may_go = !self.is_pinned() && self.is_unused(passed);
@@ -94,12 +94,12 @@ impl<D: Device> ResidencyState<D> {
         self.gone.load(Ordering::SeqCst)
     }
 
-    /// Marks it as resident. The lock `calls` is held.
+    /// Marks the memory as resident. The caller holds the lock `calls`.
     pub(crate) fn set_resident(&self) {
         self.evicted.store(false, Ordering::SeqCst);
     }
 
-    /// Adds it to the use list `serial`. Returns `true` if the list did not contain it yet.
+    /// Adds the memory to the use list `serial`. Returns `true` if the list did not contain it yet.
     pub(crate) fn list(&self, serial: u64) -> bool {
         self.listed.load(Ordering::Relaxed) != serial && self.listed.swap(serial, Ordering::Relaxed) != serial
     }
@@ -110,7 +110,7 @@ impl<D: Device> ResidencyState<D> {
         self.tick.fetch_max(tick, Ordering::Relaxed);
     }
 
-    /// Returns `true` if all of its uses are complete.
+    /// Returns `true` if all uses of the memory are complete.
     pub(crate) fn is_unused(&self, passed: &impl Progress) -> bool {
         let mut used = self.used.lock();
         let is_over = passed.passed_all(&used);
@@ -124,7 +124,8 @@ impl<D: Device> ResidencyState<D> {
         self.priority.store(priority as u8, Ordering::Relaxed);
     }
 
-    /// Returns its rank. Objects with low ranks are evicted first.
+    /// Returns the rank of the memory object: its priority, then the time of its last use. Objects with low ranks are
+    /// evicted first.
     pub(crate) fn rank(&self) -> (u8, u64) {
         (self.priority.load(Ordering::Relaxed), self.tick.load(Ordering::Relaxed))
     }

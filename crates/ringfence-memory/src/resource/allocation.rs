@@ -44,7 +44,7 @@ pub struct Allocation<D: Device> {
     /// The alignment, as an exponent of two.
     alignment_log2: u8,
     class: ResourceClass,
-    /// `true` if resources of every class may be bound to it.
+    /// `true` if resources of every class may be bound to the range.
     is_mixed: bool,
     location: Location,
     user_data: u64,
@@ -147,19 +147,20 @@ impl<D: Device> Allocation<D> {
         &self.shared.memory_of(&self.place).object
     }
 
-    /// Returns the offset of its first byte in [`Allocation::memory`], in bytes.
+    /// Returns the offset of the range's first byte in [`Allocation::memory`], in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.place.offset
     }
 
-    /// Returns the size of the range in bytes, as requested.
+    /// Returns the size of the range in bytes: the requested size, which
+    /// [`Allocator::allocate_mixed`](crate::Allocator::allocate_mixed) may round up.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Returns the alignment of its offset in bytes, as requested.
+    /// Returns the alignment of the range's offset in bytes: at least the requested alignment.
     #[must_use]
     pub fn alignment(&self) -> u64 {
         1 << self.alignment_log2
@@ -171,7 +172,7 @@ impl<D: Device> Allocation<D> {
         self.shared.memory_of(&self.place).memory_type
     }
 
-    /// Returns the properties of its memory type.
+    /// Returns the properties of the range's memory type.
     #[must_use]
     pub fn properties(&self) -> MemoryProperties {
         self.shared.device.capabilities().properties(self.memory_type())
@@ -189,7 +190,7 @@ impl<D: Device> Allocation<D> {
         self.place.is_dedicated()
     }
 
-    /// Returns the `user_data` of its [`AllocationDesc`].
+    /// Returns the `user_data` of the range's [`AllocationDesc`].
     #[must_use]
     pub fn user_data(&self) -> u64 {
         self.user_data
@@ -201,16 +202,17 @@ impl<D: Device> Allocation<D> {
         MemoryAddress::Block { block: self.shared.memory_of(&self.place).block, offset: self.place.offset }
     }
 
-    /// Returns the mapped address of its first byte, which is valid as long as this value lives. Returns `None` if the
-    /// memory type is not host-visible, or if the API maps resources and not memory (Direct3D 12).
+    /// Returns the mapped address of the range's first byte, which is valid as long as this value lives and is not
+    /// moved by a defragmentation. Returns `None` if the memory type is not host-visible, or if the API maps resources
+    /// and not memory (Direct3D 12).
     #[doc(alias("vmaMapMemory", "mapped_ptr"))]
     #[must_use]
     pub fn mapped(&self) -> Option<NonNull<u8>> {
         self.base().and_then(|mapped| NonNull::new(mapped.as_ptr()))
     }
 
-    /// Makes host writes through [`Allocation::mapped`] visible to the device. Makes a driver call only if the memory
-    /// type needs flushes.
+    /// Makes host writes through [`Allocation::mapped`] to `size` bytes from byte `offset` on visible to the device.
+    /// Makes a driver call only if the memory type needs flushes.
     ///
     /// # Errors
     /// The range is not mapped, or is outside of the allocation; or the driver failed.
@@ -241,7 +243,7 @@ impl<D: Device> Allocation<D> {
         HostBytes { shared: &self.shared, place: &self.place, base: self.base(), size: self.size }
     }
 
-    /// Returns the mapped address of its first byte, if the memory is mapped.
+    /// Returns the mapped address of the range's first byte, if the memory is mapped.
     fn base(&self) -> Option<Mapped> {
         // SAFETY: the place is inside the memory, which is mapped as a whole if it is mapped.
         self.shared.memory_of(&self.place).mapped.map(|base| unsafe { base.add(self.place.offset) })
@@ -263,10 +265,11 @@ impl<D: Device> Allocation<D> {
     }
 
     /// Creates a texture at byte `offset` of this memory. Any number of resources may be bound to the memory, and they
-    /// may overlap. The memory is freed when the last of them and the allocation are released.
+    /// may overlap. The memory is freed once the allocation and all of these resources are released and the device is
+    /// done with them.
     ///
     /// Writing one resource makes the contents of the resources that overlap it undefined: the program must record the
-    /// barriers, and discard or overwrite a resource before each use. The host accesses the bytes through the
+    /// barriers, and discard or overwrite such a resource before its next use. The host accesses the bytes through the
     /// allocation.
     ///
     /// # Errors
@@ -441,7 +444,7 @@ impl<D: Device> Allocation<D> {
     }
 
     /// Frees a slot without a name to the thread's cache, or a range without a ticket to its block. Returns any other
-    /// allocation to the caller, unchanged.
+    /// allocation to the caller, unchanged; returns every allocation while a subscriber records events.
     ///
     /// # Safety
     /// As for [`Allocation::destroy_now`].
@@ -472,8 +475,8 @@ impl<D: Device> Allocation<D> {
         None
     }
 
-    /// As [`Allocation::destroy_cached`], for a range of a block. Returns `true` if the allocation was one, and is now
-    /// freed. Takes `&self`, because moving the value would cost more than the rest.
+    /// As [`Allocation::destroy_cached`], for a range of a block. Returns `true` if it has freed the allocation. Takes
+    /// `&self`, because moving the value would cost more than the rest.
     ///
     /// # Safety
     /// If it returns `true`, the value is not used or dropped afterwards.

@@ -18,7 +18,7 @@ pub struct SharedMemory {
     pub memory_bytes: u64,
     /// The memory type, an index.
     pub memory_type: u32,
-    /// `true` if the memory object accepts only this resource.
+    /// `true` if the memory object was created for the exported resource, so that it accepts no other one.
     pub is_tied: bool,
     /// Offset of the resource's first byte in the memory object.
     pub offset: u64,
@@ -71,7 +71,8 @@ pub enum ShareError {
     /// The memory was not created as shared ([`AllocationDesc::share`](crate::AllocationDesc::share)).
     #[error("the memory is not shared: set `AllocationDesc::share`, or allocate in a pool with `PoolDesc::share`")]
     NotShared,
-    /// Another device or driver created the handle; only the same one can import a handle of this kind.
+    /// Another device or driver created the handle. Only the device and driver that created a handle of this kind can
+    /// import it.
     #[error("the {kind:?} handle was created by another device or driver")]
     OtherDevice {
         /// Kind of the handle.
@@ -91,7 +92,8 @@ pub enum ShareError {
         /// Size of the memory, in bytes.
         memory_bytes: u64,
     },
-    /// The resource is larger than the exported one. The bytes after the exported resource may belong to others.
+    /// The resource is larger than the exported one. The bytes after the exported resource may belong to other
+    /// resources.
     #[error("the description needs {size} bytes, but only {exported_bytes} bytes were exported")]
     Larger {
         /// Size of the described resource, in bytes.
@@ -105,7 +107,7 @@ pub enum ShareError {
     /// The resource could not be created.
     #[error(transparent)]
     Make(#[from] Error),
-    /// The driver failed, or does not share.
+    /// The driver failed, or does not support such sharing.
     #[error(transparent)]
     Device(#[from] DeviceError),
 }

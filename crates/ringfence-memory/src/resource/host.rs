@@ -28,7 +28,7 @@ pub enum AccessError {
     Device(#[from] DeviceError),
 }
 
-/// Mapped bytes, from the first byte of `place` on.
+/// The bytes of a resource, from the first byte of `place` on, and their mapped address.
 pub(super) struct HostBytes<'a, D: Device> {
     pub(super) shared: &'a Shared<D>,
     pub(super) place: &'a Place<D>,
@@ -38,7 +38,7 @@ pub(super) struct HostBytes<'a, D: Device> {
 }
 
 impl<D: Device> HostBytes<'_, D> {
-    /// Returns the mapped address of byte `offset`, if `size` bytes from there are inside.
+    /// Returns the mapped address of byte `offset`, if `size` bytes from there on are inside the resource.
     pub(super) fn at(&self, offset: u64, size: u64) -> Result<Mapped, AccessError> {
         let base = self.base.ok_or(AccessError::NotMapped)?;
         if offset.checked_add(size).is_none_or(|end| end > self.size) {
@@ -69,7 +69,8 @@ impl<D: Device> HostBytes<'_, D> {
         Ok(self.shared.flush(self.place, offset, bytes.len() as u64)?)
     }
 
-    /// Reads the device's writes to the rest of the atoms before a write, because a flush writes whole atoms.
+    /// Before a write, copies the device's writes to the rest of the atoms into the mapping, because the flush writes
+    /// whole atoms.
     ///
     /// # Safety
     /// As [`HostBytes::write`].

@@ -31,21 +31,22 @@ pub struct PoolDesc<'a> {
     /// Size of each block in bytes; 0 for block sizes that grow with use. No block may exceed
     /// [`Algorithm::capacity_max`].
     pub block_bytes: u64,
-    /// Number of blocks that are created with the pool and kept as long as it exists; at most `block_count_max`.
+    /// Number of blocks that are created with the pool; as long as the pool exists, it keeps at least so many blocks.
+    /// At most `block_count_max`.
     pub block_count_min: usize,
     /// Maximum number of blocks.
     pub block_count_max: usize,
     /// The algorithm that suballocates blocks. [`Algorithm::Linear`] with one block is a stack, a double stack or a
-    /// ring. [`Algorithm::Equal`] divides each block into slots of one size. Each call takes the pool's lock for a
-    /// short time; small requests outside of custom pools take no lock.
+    /// ring. [`Algorithm::Equal`] divides each block into slots of one size. Each allocation and each free in the pool
+    /// takes the pool's lock for a short time; small requests outside of custom pools take no lock.
     pub algorithm: Algorithm,
     /// Minimum alignment of the blocks, in bytes. If the class requires a larger alignment, that one is used.
     pub block_alignment: u64,
-    /// Residency priority of its blocks.
+    /// Residency priority of the pool's blocks.
     pub priority: Priority,
     /// Name in snapshots.
     pub name: &'a str,
-    /// Kind of the handles by which its blocks, and so all resources in them, can be shared
+    /// Kind of the handles by which the pool's blocks, and so all resources in them, can be shared
     /// ([`Resource::export`](crate::Resource::export)).
     pub share: Option<ShareKind>,
 }
@@ -153,7 +154,8 @@ impl<D: Device> Pool<D> {
         Ok(pool)
     }
 
-    /// Creates a buffer in the pool. Its memory type is the pool's; the location in `desc` does not change it.
+    /// Creates a buffer in the pool. The memory type is the pool's, even if the location in `desc` would choose another
+    /// one.
     ///
     /// # Errors
     /// As [`Allocator::create_buffer`](crate::Allocator::create_buffer); or the pool is full ([`Error::PoolFull`]), or
@@ -198,7 +200,7 @@ impl<D: Device> Pool<D> {
         self.shared.plan(&PlacementRequest::of_pool(&self.state, aligned(&desc, needs)?, &desc)?)
     }
 
-    /// Returns the kind of the handles by which its blocks can be shared.
+    /// Returns the kind of the handles by which the pool's blocks can be shared.
     #[must_use]
     pub fn share(&self) -> Option<ShareKind> {
         self.state.arena.desc.share
@@ -209,7 +211,7 @@ impl<D: Device> Pool<D> {
         (&self.shared, ArenaRef::Pool(Arc::clone(&self.state)))
     }
 
-    /// Returns the statistics of its memory. One short lock.
+    /// Returns the statistics of the pool's memory. One short lock.
     #[must_use]
     pub fn statistics(&self) -> TypeStatistics {
         self.state.arena.statistics()

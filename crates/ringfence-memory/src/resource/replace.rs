@@ -53,7 +53,7 @@ pub enum ReplaceError {
     /// The texture has no portable description ([`Texture::desc`]), so its mips are not known.
     #[error("the texture's format or shape has no portable description")]
     NotDescribed,
-    /// The new resource could not be created.
+    /// The new resource could not be created, or the old one could not be made resident.
     #[error(transparent)]
     Make(#[from] Error),
 }
@@ -185,8 +185,8 @@ pub(super) fn swap_mips<D: Device>(
     Ok(MipSwap { copies, to_fill })
 }
 
-/// Makes the memory of the copy's source resident, and keeps it resident until the frame is complete. After the
-/// replacement the program cannot add the source to a use list.
+/// Makes the memory of the copy's source resident, and keeps it resident until the frame is complete. This is necessary
+/// because the program cannot add the source to a use list after the replacement.
 fn hold_resident<D: Device + Create<K>, K: ResourceKind>(
     resource: &Resource<D, K>,
     frame: &Frame,

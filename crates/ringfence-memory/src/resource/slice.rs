@@ -22,8 +22,8 @@ pub struct BufferSlice<'a, D: Device> {
     pub size: u64,
     /// Number of the allocator that the buffer belongs to ([`Shared::owner`]).
     pub owner: u32,
-    /// The allocator's state, if the value refers to it. Without it, the limits of the device are checked when the view
-    /// is written.
+    /// The allocator's state, if the value that this slice comes from has a reference to it. If it is `None`, the
+    /// limits of the device are checked when the view is written.
     pub shared: Option<&'a Shared<D>>,
 }
 

@@ -7,8 +7,9 @@
 //!
 //! Small buffers are grouped by *usage class*: buffers that shaders may write never share a driver's buffer with
 //! buffers that shaders only read. The reason is that Direct3D 12 states and barriers apply to a driver's buffer as a
-//! whole. The driver's buffer is created with every usage of its class. The start of a small buffer is aligned for each
-//! of its usages, both in the driver's buffer and in memory.
+//! whole. The location, and the usage `DEVICE_ADDRESS`, are part of the class too. The driver's buffer is created with
+//! every usage of its class. The start of a small buffer is aligned for each of its usages, both in the driver's buffer
+//! and in memory.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -36,7 +37,8 @@ use crate::memory::{
 };
 
 const SMALL_BYTES_MAX: u64 = SHARED_BYTES / 4;
-/// The largest alignment, in bytes, that Vulkan and Direct3D 12 allow for storage, constants and texels.
+/// The largest alignment, in bytes, that a device of Vulkan or Direct3D 12 may require for storage, constants and
+/// texels.
 const SHADER_ALIGNMENT: u64 = 256;
 /// Usages that make a buffer accessible to shaders.
 const SHOWN: BufferUsage = BufferUsage::CONSTANT
@@ -45,7 +47,7 @@ const SHOWN: BufferUsage = BufferUsage::CONSTANT
     .union(BufferUsage::TEXELS)
     .union(BufferUsage::DEVICE_ADDRESS);
 
-/// A buffer that shares a driver's buffer with others: bytes `offset..offset + size` of that buffer.
+/// A buffer that shares a driver's buffer with other small buffers: bytes `offset..offset + size` of that buffer.
 ///
 /// A drop retires the buffer, as for [`Buffer`].
 pub struct SmallBuffer<D: Device> {
@@ -117,7 +119,7 @@ impl<D: Device> SmallBuffer<D> {
         self.sharing().location
     }
 
-    /// Returns the offset of its first byte in [`SmallBuffer::object`].
+    /// Returns the offset of the small buffer's first byte in [`SmallBuffer::object`], in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.bound.offset
@@ -135,7 +137,8 @@ impl<D: Device> SmallBuffer<D> {
         self.bound.mapped.is_some()
     }
 
-    /// Returns the device address of its first byte, if its usage or the API gives it one.
+    /// Returns the device address of the small buffer's first byte, if it has one: on Vulkan with the usage
+    /// `DEVICE_ADDRESS`, on Direct3D 12 always.
     #[must_use]
     pub fn device_address(&self) -> Option<u64> {
         self.bound.address

@@ -20,7 +20,7 @@ use crate::device::{
 use crate::memory::{AllocationDesc, Place, Prepared, Shared};
 use crate::resource::{Allocation, Buffer, Resource, ResourceKind, Texture};
 
-/// A resource kind that memory can be tied to.
+/// A resource kind that memory can be tied to: the memory is then created for one resource of this kind.
 trait Tie<D: Share>: ResourceKind {
     fn tie(unplaced: &<D as Create<Self>>::Unplaced) -> Tied<'_, D>
     where
@@ -62,22 +62,24 @@ pub fn texture_support<D: Device>(
     support(memory.device(), info, kind)
 }
 
-/// Returns the device's support. If the device refuses the description, returns no support.
+/// Returns the device's support for sharing the memory of such a resource. If the device refuses the description,
+/// returns no support.
 fn support<D: Create<K>, K: Kind>(device: &D, info: &impl Describe<D, K>, kind: ShareKind) -> ShareSupport {
     info.with_info(device, |info| Create::<K>::share_support(device, info, kind)).unwrap_or_default()
 }
 
 /// Creates a buffer in memory that another process (or another allocator) has exported. Of `desc`, only name, location,
-/// priority, user data and the fields that choose the memory type are used. If the exported memory comes from this
-/// device, the memory type is that of the exporter if the buffer allows it. Otherwise (for example for a dma-buf of
-/// another device), it is the best type for `desc` that this device accepts for the handle. If the driver cannot map
-/// the memory, the buffer is not mapped.
+/// priority, user data and the fields that choose the memory type are used. If this device exported the memory and the
+/// buffer allows the exporter's memory type, this type is used. Otherwise (for example for a dma-buf of another
+/// device), the best type for `desc` that the buffer allows and this device accepts for the handle is used. If `desc`
+/// allows none of these types, any of them is used. If the driver cannot map the memory, the buffer is not mapped.
 ///
 /// Dropping the buffer retires it, like any buffer. The handle is consumed; on failure it is closed.
 ///
 /// # Errors
-/// The handle belongs to another device; the buffer does not fit into the memory that `from` describes, or needs more
-/// bytes than were exported; or the driver refuses handle or buffer.
+/// The handle belongs to another device and is not a dma-buf; no memory type suits handle and buffer; the buffer does
+/// not fit into the memory that `from` describes, or needs more bytes than were exported; or the driver refuses handle
+/// or buffer.
 ///
 /// # Safety
 /// The handle was exported together with `from`, and `info` describes the buffer as the exporter created it. While the
@@ -248,9 +250,9 @@ impl<D: Share> Importer<'_, D> {
         }
     }
 
-    /// Returns the description of the memory with a memory type out of `memory_type_bits` that the device accepts for
-    /// the handle. If the memory comes from this device and the exporter's type is allowed, it is that type. Otherwise,
-    /// it is the best type for `desc`, or if `desc` allows none, any type.
+    /// Returns `from` with a memory type that is in `memory_type_bits` and that the device accepts for the handle. If
+    /// this device exported the memory and the exporter's type is such a type, it is chosen. Otherwise, the best such
+    /// type for `desc` is chosen, or if `desc` allows none, any such type.
     fn taken_as(
         &self,
         handle: &D::Handle,

@@ -1,5 +1,5 @@
-//! Maxima of heaps, rings and descriptors since the last moment, so that peaks stay visible if a moment stands for many
-//! frames.
+//! Maxima of heaps, rings and descriptors in the frames since the previous [`Moment`](super::Moment), so that peaks
+//! stay visible if a moment stands for many frames.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 pub struct RingMoment {
     /// Maximum number of bytes in use at the end of a frame.
     pub used_bytes: u64,
-    /// Maximum capacity, in bytes.
+    /// Maximum capacity at the end of a frame, in bytes.
     pub capacity_bytes: u64,
 }
 
@@ -18,9 +18,9 @@ pub struct RingMoment {
 pub struct DescriptorMoment {
     /// Maximum number of slots in use at the end of a frame, including those of frame tables.
     pub used_count: u64,
-    /// Maximum number of slots in use for frame tables (descriptor tables of a single frame).
+    /// Maximum number of slots in use for frame tables (descriptor tables of a single frame), at the end of a frame.
     pub frame_count: u64,
-    /// Maximum number of slots.
+    /// Maximum number of slots, at the end of a frame.
     pub slot_count: u64,
 }
 
@@ -40,8 +40,8 @@ pub struct HeapMoment {
 
 /// Figures with maxima.
 pub(super) trait Most: Copy + Default {
-    /// Returns the larger one of each amount in `self` and `other`. A value that is not an amount (the budget) is taken
-    /// from `self`, which is the later one.
+    /// Returns the maximum of each amount in `self` and `other`. The budget is taken from `self`, which is the later
+    /// one.
     fn most(self, other: Self) -> Self;
 }
 
@@ -106,7 +106,7 @@ impl<M: Most> Peaks<M> {
         self.most.iter_mut().zip(&self.now).for_each(|(most, now)| *most = most.most(*now));
     }
 
-    /// Sets the current figures of each item for which `is_there` returns `false` to zero.
+    /// Sets to zero the current figures of each item for which `is_there` returns `false`.
     pub(super) fn keep(&mut self, is_there: impl Fn(u64) -> bool) {
         for (_, place) in self.places.iter().filter(|(number, _)| !is_there(**number)) {
             self.now[*place] = M::default();
@@ -120,7 +120,8 @@ impl<M: Most> Peaks<M> {
     }
 }
 
-/// Replaces each element of `into` by the maximum of it and the element of `other` with the same index.
+/// Replaces each element of `into` by the maximum of this element and the element of `other` with the same index. If
+/// `other` is longer, extends `into`.
 pub(super) fn fold<M: Most>(into: &mut Vec<M>, other: &[M]) {
     into.resize(into.len().max(other.len()), M::default());
     into.iter_mut().zip(other).for_each(|(into, other)| *into = into.most(*other));

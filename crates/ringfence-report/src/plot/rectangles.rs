@@ -1,6 +1,6 @@
 //! A chart of passes and offsets with a rectangle for each resource. Resources that share bytes are drawn side by side
-//! at the same height. If a rectangle has room for a name, it contains the name of its resource; otherwise it contains
-//! a number, and a list below the chart has the name for this number.
+//! at the same height. If a rectangle has room, it contains the name of its resource. Otherwise it contains a number,
+//! and a list below the chart has the name for this number. The list has at most 24 names.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ const DRAWN_MAX: usize = 400;
 const LOOK_COUNT: usize = 5;
 /// Approximate width of a letter, in points of the drawing.
 const LETTER: f64 = 6.6;
-/// Maximum number of names in the list below the drawing, and the layout of the list.
+/// Maximum number of names in the list below the drawing.
 const LISTED_MAX: usize = 24;
 const LIST_COLUMNS: usize = 3;
 const LIST_ROW: f64 = 15.0;
@@ -84,7 +84,7 @@ fn byte_marks(elements: &mut String, scale: &Scale) {
     }
 }
 
-/// Draws a rectangle. Returns `true` if its name fits into it.
+/// Draws a rectangle, and its name if the name fits. Returns `true` if the name fits.
 fn put(elements: &mut String, scale: &Scale, at: usize, held: &Rectangle) -> bool {
     let (left, top) = (scale.x(held.from as f64), scale.y(held.high));
     let (width, height) = ((scale.x(held.to as f64) - left).max(0.5), (scale.y(held.low) - top).max(0.5));

@@ -5,13 +5,13 @@
 //!   {"version":1,"blocks":[{"bytes":4,"ranges":[{"offset":0,"bytes":2}]}]}           cut and closed
 //! ```
 
-/// Maximum nesting depth. All supported files have a smaller one.
+/// Limit of the nesting depth. All supported files have a smaller depth.
 const DEPTH_MAX: usize = 16;
 
 /// Returns repaired texts to try in this order, the most deeply nested cut first. Each has the number of bytes of
 /// `text` that it contains. O(bytes).
 ///
-/// For each nesting depth, the scan records the last position after which a list, or the outermost object, had only
+/// For each nesting depth, the scan records the last position up to which a list, or the outermost object, has only
 /// complete elements. The most deeply nested cut is not always usable, because the objects around it may lack required
 /// fields.
 pub(super) fn candidates(text: &[u8]) -> impl Iterator<Item = (Vec<u8>, usize)> {

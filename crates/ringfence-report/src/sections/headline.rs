@@ -12,9 +12,8 @@ struct Figure {
     note: String,
 }
 
-/// Returns the figures as HTML. `is_exact` is `true` if a trace supplies the peak of reserved bytes, which then also
-/// counts dedicated memory that was freed later. Otherwise the page notes that the peak counts only the current
-/// dedicated memory.
+/// Returns the figures as HTML. `is_exact` is `true` if the peak of reserved bytes comes from a trace. Otherwise the
+/// peak counts only the current dedicated memory, and the page says so.
 pub(super) fn html(figures: &Figures, source: Source, is_exact: bool) -> String {
     let all = memory(figures, is_exact).into_iter().chain(objects(figures, source));
     format!("<dl class=\"figures\">\n{}</dl>\n", all.map(|figure| figure.html()).collect::<String>())

@@ -67,7 +67,7 @@ fn of_heap(history: &History, frames: &[u64], heap: usize) -> Drawing {
     if history.moments.iter().any(|moment| heap_of(moment, heap).away_bytes > 0) {
         series.push(Series { name: "away".into(), look: Look::Dots, values: values(|heap| Some(heap.away_bytes)) });
     }
-    // A budget of many times the used bytes would make all other lines flat, so only the title mentions it.
+    // A budget of 20 times the reserved bytes or more would make all other lines flat, so only the title mentions it.
     let budget: Vec<Option<u64>> = values(|heap| heap.budget_bytes);
     let reserved = history.moments.iter().map(|moment| heap_of(moment, heap).reserved_bytes).max().unwrap_or(0);
     let least = budget.iter().flatten().min().copied();
@@ -294,8 +294,8 @@ fn transients(history: &History) -> String {
     )
 }
 
-/// Returns the table of the ranges that had an owner when the trace ended. These are leaks only if the program ended
-/// there too.
+/// Returns the count and the table of the ranges that had an owner when the trace ended. They are leaks only if the
+/// program ended at the same time.
 fn left(history: &History) -> String {
     let count_left = history.left_count;
     if count_left == 0 {

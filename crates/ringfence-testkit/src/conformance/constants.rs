@@ -365,7 +365,7 @@ pub fn seed_002_08_static_constants_stay_where_they_are<G: Gpu>(rig: &mut Rig<G>
     assert_eq!(upload(rig, &constants), BatchFigures::default(), "nothing is pending");
 }
 
-/// Returns the memory types of all buffers with this name. Each pool names its buffers.
+/// Returns the memory types of the blocks that contain buffers with this name. Each pool names its buffers.
 fn memory_type_of<G: Gpu>(rig: &Rig<G>, name: &str) -> Vec<u32> {
     let blocks = rig.memory.snapshot().blocks;
     let has = |block: &BlockSnapshot| block.ranges.iter().any(|range| range.name == name);

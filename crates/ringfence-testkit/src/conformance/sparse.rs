@@ -1,5 +1,5 @@
 //! Sparse buffers: binding and unbinding of pages, on every device that supports them. `ci/drivers.sh` runs version 25
-//! of Mesa's software driver, which does; with version 22, the tests only check that the lack is reported.
+//! of Mesa's software driver, which supports them. With version 22, the tests only check that the lack is reported.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use ringfence::{AllocationDesc, AllocatorDesc, Location};
 
 use crate::rig::{self, PATIENCE, Rig, skipped};
 
-/// Creates a sparse buffer with `pages` pages; `None` if the device does not support them.
+/// Creates a sparse buffer with `pages` pages. Returns `None` if the device does not support sparse buffers.
 fn sparse<G: Gpu>(rig: &Rig<G>, pages: u64) -> Option<SparseBuffer<G::Device>> {
     if rig.gpu.bind_queue(0).is_none() {
         skipped("the device or its queue does not support sparse buffers");

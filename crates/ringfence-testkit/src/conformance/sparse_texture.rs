@@ -15,7 +15,7 @@ fn desc(width: u32, height: u32, mips: u32, layers: u32) -> TextureDesc {
     TextureDesc { width, height, mips, layers, usage: USAGE, ..Default::default() }
 }
 
-/// Creates a sparse texture with all parts in the state for copies; `None` if the device does not support it.
+/// Creates a sparse texture with all parts in the state for copies. Returns `None` if the device does not support it.
 fn sparse<G: Gpu>(rig: &mut Rig<G>, desc: &TextureDesc) -> Option<SparseTexture<G::Device>> {
     if rig.memory.device().sparse_texture_support().is_none() || rig.gpu.bind_queue(0).is_none() {
         skipped("the device or its queue does not support sparse textures");

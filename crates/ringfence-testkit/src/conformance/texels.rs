@@ -440,7 +440,8 @@ fn copy_parts<G: Gpu>(
     }
 }
 
-/// Runs all checks of one texture. If `owner` is above 0 (another texture of one description), runs only the first.
+/// Runs all checks of one texture. For `owner` above 0, which is a further texture with the same description, runs only
+/// the first check.
 fn check_texture<G: Gpu>(rig: &mut Rig<G>, bench: &mut Bench<G::Device>, mut subject: Subject<G::Device>, owner: u64) {
     subject.refill(3 + owner);
     upload_whole(rig, bench, &subject);

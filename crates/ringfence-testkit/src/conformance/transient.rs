@@ -862,7 +862,7 @@ impl Graph {
         graph
     }
 
-    /// Returns the passes that read a target; the pass that draws it if none reads it.
+    /// Returns the passes that read a target. If no pass reads it, returns the pass that draws it.
     fn last_uses(&self, target: usize) -> Vec<usize> {
         let uses: Vec<_> = (0..self.passes.len()).filter(|at| self.passes[*at].reads.contains(&target)).collect();
         let draws = |at: &usize| self.passes[*at].draws.contains(&target);
@@ -933,7 +933,8 @@ struct FrameBuffers<'a, D: Device> {
 }
 
 impl<D: Device> FrameBuffers<'_, D> {
-    /// Returns the commands of a pass: they draw its targets and read others. Appends these to `reads`.
+    /// Returns the commands of a pass: they draw its targets and read others. Appends the targets that are read to
+    /// `reads`.
     fn commands<G: Gpu<Device = D>>(
         &self,
         graph: &Graph,

@@ -128,7 +128,8 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// Copies bytes. If both ranges are in one buffer, copies through another: a buffer has one state at a time.
+    /// Copies bytes. If both ranges are in one buffer, copies through a temporary buffer, because a buffer has one
+    /// state at a time.
     fn copy_buffer(&mut self, src: Bytes<'_>, dst: Bytes<'_>, size: u64) -> Result<(), DeviceError> {
         if src.buffer != dst.buffer {
             return self.copy_pieces(src, dst, size, size);
@@ -305,7 +306,8 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// Records an aliasing barrier if the API allows it: not for committed resources, and not on lists for copy queues.
+    /// Records an aliasing barrier if the API allows it. The API allows none for committed resources and on lists for
+    /// copy queues.
     fn take_over(&self, resource: &ID3D12Resource) {
         // SAFETY: a call without arguments on a live object.
         let kind = unsafe { self.list.GetType() };
@@ -320,7 +322,8 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// Returns `true` if the resource can change its state: not in UPLOAD and READBACK heaps. Without a heap, it can.
+/// Returns `true` if the resource can change its state. Resources in UPLOAD and READBACK heaps cannot; reserved
+/// resources, which have no heap, can.
 fn has_states(resource: &ID3D12Resource) -> Result<bool, DeviceError> {
     if backing(resource) == Backing::Reserved {
         return Ok(true);

@@ -115,7 +115,7 @@ fn has_second_plane(device: &Device, desc: &D3D12_RESOURCE_DESC) -> bool {
     layout.Footprint.Format == DXGI_FORMAT_R8_TYPELESS
 }
 
-/// Describes a texture for copies; `None` if the device does not support it.
+/// Describes a texture for copies. Returns `None` if the device does not support it.
 pub(super) fn describe(device: &Device, format: usize, desc: &TextureDesc) -> Option<ResourceInfo> {
     let (name, format) = *FORMATS.get(format)?;
     let is_compressed = name.contains("_BC");

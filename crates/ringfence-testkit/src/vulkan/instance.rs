@@ -12,7 +12,7 @@ use crate::{OpenError, Options, Validation};
 
 const VALIDATION: &CStr = c"VK_LAYER_KHRONOS_validation";
 
-/// Must be locked while an instance or a device is created or destroyed. With many threads at once, these calls of
+/// A lock that is held while an instance or a device is created or destroyed. With many threads at once, these calls of
 /// NVIDIA's driver occasionally never return.
 pub(super) static ONE_AT_A_TIME: ReentrantMutex<()> = ReentrantMutex::new(());
 
@@ -62,7 +62,7 @@ impl Instance {
         &self.validation
     }
 
-    /// Returns all physical devices; [`OpenError::Absent`] if there are none.
+    /// Returns all physical devices. Fails with [`OpenError::Absent`] if there are none.
     pub(super) fn physical_devices(&self) -> Result<Vec<vk::PhysicalDevice>, OpenError> {
         // SAFETY: the instance is alive.
         match unsafe { self.raw.enumerate_physical_devices() } {

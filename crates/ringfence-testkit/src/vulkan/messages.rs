@@ -85,7 +85,7 @@ unsafe extern "system" fn collect(
     vk::FALSE
 }
 
-/// Returns a text from Vulkan; empty if it is absent.
+/// Returns a text from Vulkan, or an empty text if it is absent.
 ///
 /// # Safety
 /// The pointer must be null, or point to a null-terminated text that lives as long as the result is used.

@@ -110,7 +110,8 @@ fn choose_queues(families: &[vk::QueueFamilyProperties], wanted: usize) -> Optio
     best.map(|((count, _), index)| (index, count))
 }
 
-/// Returns a family other than `family` that can copy, if possible one that can only copy; `family` if there is none.
+/// Returns a family other than `family` that can copy, if possible one that can only copy. Returns `family` if there is
+/// no other family.
 fn choose_copy_family(families: &[vk::QueueFamilyProperties], family: u32) -> u32 {
     let work = vk::QueueFlags::GRAPHICS | vk::QueueFlags::COMPUTE;
     let copies = vk::QueueFlags::TRANSFER | work;

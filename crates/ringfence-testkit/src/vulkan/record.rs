@@ -122,7 +122,7 @@ fn all_of(part: &Subresource) -> vk::BufferImageCopy {
         .image_extent(vk::Extent3D { width, height, depth })
 }
 
-/// Returns the texture and the subresources that the command discards the contents of.
+/// If the command discards contents, returns the texture and the subresources that lose them.
 fn discarded(command: &Command<Device>) -> Option<(vk::Image, vk::ImageSubresourceRange)> {
     match *command {
         Command::CopyBufferToTexture { dst, region, discard: true, .. } => {

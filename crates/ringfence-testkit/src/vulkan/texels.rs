@@ -13,7 +13,7 @@ const USAGE: vk::ImageUsageFlags = vk::ImageUsageFlags::from_raw(
     vk::ImageUsageFlags::TRANSFER_SRC.as_raw() | vk::ImageUsageFlags::TRANSFER_DST.as_raw(),
 );
 
-/// Describes a texture for copies; `None` if the device does not support it.
+/// Describes a texture for copies. Returns `None` if the device does not support it.
 pub(super) fn describe(
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,

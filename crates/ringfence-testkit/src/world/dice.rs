@@ -21,7 +21,7 @@ impl Dice {
         self.any() % bound.max(1)
     }
 
-    /// Returns a random index below `length`; `None` if `length` is 0.
+    /// Returns a random index below `length`. Returns `None` if `length` is 0.
     pub fn pick(&mut self, length: usize) -> Option<usize> {
         (length > 0).then(|| self.below(length as u64) as usize)
     }

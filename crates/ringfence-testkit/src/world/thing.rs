@@ -21,7 +21,7 @@ pub enum Body {
 
 pub struct Thing {
     pub body: Body,
-    /// The contents that it must have once all recorded work has run.
+    /// The expected contents once all recorded work has run.
     pub bytes: Vec<u8>,
     /// `true` if the host writes the thing.
     pub is_upload: bool,

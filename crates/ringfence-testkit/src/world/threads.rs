@@ -176,7 +176,7 @@ impl Shared {
         self.is_lost.load(Ordering::SeqCst)
     }
 
-    /// Returns the error of a step that ended early; `None` if the reason is that the device is lost.
+    /// Returns the error of a step that ended early. Returns `None` if the step ended because the device is lost.
     fn finding(&self, stopped: Stop) -> Option<String> {
         match stopped {
             Stop::Lost if self.is_lost() => None,

@@ -4,8 +4,8 @@ use super::PlannedRange;
 use crate::format::{Parts, push_number, push_text};
 use crate::snapshot::RingSnapshot;
 
-/// Defines modules for fields that are encoded as one number, from the conversion to the number and the checked
-/// conversion back.
+/// Defines a module for each kind of field that is encoded as one number. The arguments are the conversion to the
+/// number, and the conversion back, which returns `None` if the number is invalid.
 macro_rules! numbers {
     ($($name:ident of $type:ty: $put:expr, $take:expr;)*) => {
         $(pub(super) mod $name {

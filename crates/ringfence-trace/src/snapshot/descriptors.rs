@@ -28,8 +28,8 @@ pub struct DescriptorSnapshot {
     pub heap_count: u64,
     /// Number of tables that were copied to the heap so far, for a frame region; 0 for other regions.
     pub tables_made: u64,
-    /// Number of tables that were found in the heap so far, so that no copy was needed, for a frame region; 0 for other
-    /// regions.
+    /// Number of tables so far that needed no copy, because the heap contained them already, for a frame region; 0 for
+    /// other regions.
     pub tables_shared: u64,
 }
 

@@ -42,10 +42,10 @@ fn drive(feed: &mut Feed<'_>, allocator: &mut dyn RangeAllocator, exact: bool) -
     count
 }
 
-/// Drives a [`Buddy`].
+/// Applies the operations encoded in `data` to a [`Buddy`], and returns their number.
 ///
 /// # Panics
-/// If it differs from its twin.
+/// If the allocator differs from its reference implementation ([`Twin`]).
 #[must_use]
 pub fn buddy(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
@@ -56,10 +56,10 @@ pub fn buddy(data: &[u8]) -> u64 {
     drive(&mut feed, &mut Buddy::new(capacity + 1, 1 << granule), false)
 }
 
-/// Drives a [`FreeList`].
+/// Applies the operations encoded in `data` to a [`FreeList`], and returns their number.
 ///
 /// # Panics
-/// If it differs from its twin.
+/// If the allocator differs from its reference implementation ([`Twin`]).
 #[must_use]
 pub fn free_list(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
@@ -67,10 +67,10 @@ pub fn free_list(data: &[u8]) -> u64 {
     drive(&mut feed, &mut FreeList::new(capacity), true)
 }
 
-/// Drives a [`Tlsf`].
+/// Applies the operations encoded in `data` to a [`Tlsf`], and returns their number.
 ///
 /// # Panics
-/// If it differs from its twin.
+/// If the allocator differs from its reference implementation ([`Twin`]).
 #[must_use]
 pub fn tlsf(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
@@ -78,11 +78,12 @@ pub fn tlsf(data: &[u8]) -> u64 {
     drive(&mut feed, &mut Tlsf::new(capacity), false)
 }
 
-/// Drives a [`Tlsf`] that defers frees: it had 1,100 ranges, of which 100 remain, and most of its space is free.
-/// Occasional large requests make it merge the deferred spans.
+/// Applies the operations encoded in `data` to a [`Tlsf`] that defers frees, and returns their number. The allocator
+/// had 1,100 ranges, of which 100 remain, and most of its space is free. Occasional large requests make it merge the
+/// deferred spans.
 ///
 /// # Panics
-/// If it differs from its twin.
+/// If the allocator differs from its reference implementation ([`Twin`]).
 #[must_use]
 pub fn tlsf_deferred(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
@@ -112,8 +113,9 @@ pub fn tlsf_deferred(data: &[u8]) -> u64 {
     count
 }
 
-/// Drives a [`LinearRanges`] from both ends. Its twin is the list of live ranges, without free spans, because the space
-/// of a range that is freed in the middle of a row is not free yet.
+/// Applies the operations encoded in `data` to both ends of a [`LinearRanges`], and returns their number. Compares it
+/// with a list of the live ranges, without free spans, because the space of a range that is freed between live ranges
+/// is not free yet.
 ///
 /// # Panics
 /// If two ranges overlap, a range is lost, or a second free succeeds.
@@ -230,7 +232,8 @@ fn grow(feed: &mut Feed<'_>, algorithm: Algorithm) -> u64 {
     count
 }
 
-/// Drives [`Blocks`](crate::blocks::Blocks) over [`Tlsf`].
+/// Applies the operations encoded in `data` to [`Blocks`](crate::blocks::Blocks) with [`Tlsf`] allocators, and returns
+/// their number.
 ///
 /// # Panics
 /// If two ranges overlap, a range is lost, or a second free succeeds.
@@ -239,7 +242,8 @@ pub fn blocks(data: &[u8]) -> u64 {
     grow(&mut Feed::new(data), Algorithm::Tlsf)
 }
 
-/// Drives a [`VirtualAllocator`](crate::algorithm::VirtualAllocator) with an algorithm that `data` selects.
+/// Applies the operations encoded in `data` to a [`VirtualAllocator`](crate::algorithm::VirtualAllocator), and returns
+/// their number. `data` also selects the algorithm.
 ///
 /// # Panics
 /// If two ranges overlap, a range is lost, or a second free succeeds.

@@ -10,10 +10,11 @@ use crate::ring::Ring;
 use crate::size_class::SizeClasses;
 use crate::sync::{Progress, SyncPoint, SyncSet, TimelineId};
 
-/// Drives a [`Ring`]. Its twin records the tag of each unit in use.
+/// Applies the operations encoded in `data` to a [`Ring`], and returns their number. Compares the ring with a twin that
+/// records the tag of each unit in use.
 ///
 /// # Panics
-/// If it differs from its twin.
+/// If the ring differs from its twin.
 #[must_use]
 pub fn ring(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
@@ -71,10 +72,10 @@ pub fn ring(data: &[u8]) -> u64 {
     count
 }
 
-/// Drives a [`Linear`].
+/// Applies the operations encoded in `data` to a [`Linear`], and returns their number.
 ///
 /// # Panics
-/// If it differs from its twin, which is the number of used units.
+/// If the page's number of used units or a result differs from a direct computation.
 #[must_use]
 pub fn linear(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);
@@ -113,7 +114,7 @@ pub fn linear(data: &[u8]) -> u64 {
     count
 }
 
-/// Drives the [`SizeClasses`].
+/// Requests the sizes encoded in `data` from the [`SizeClasses`], and returns their number.
 ///
 /// # Panics
 /// If a class does not fit its request, or a larger request gets a smaller class.
@@ -141,7 +142,8 @@ pub fn size_class(data: &[u8]) -> u64 {
     count
 }
 
-/// Drives a [`RetireQueue`]. Its twin is a list of items with their sets.
+/// Applies the operations encoded in `data` to a [`RetireQueue`], and returns their number. Compares the queue with a
+/// list of items and their sets.
 ///
 /// # Panics
 /// If an item is released too early, too late, twice or never.
@@ -196,10 +198,10 @@ pub fn retire(data: &[u8]) -> u64 {
     count
 }
 
-/// Drives a [`SyncSet`]. Its twin is a map.
+/// Applies the operations encoded in `data` to a [`SyncSet`], and returns their number. Compares the set with a map.
 ///
 /// # Panics
-/// If it differs from its twin.
+/// If the set differs from the map.
 #[must_use]
 pub fn sync_set(data: &[u8]) -> u64 {
     let mut feed = Feed::new(data);

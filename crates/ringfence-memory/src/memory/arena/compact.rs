@@ -80,9 +80,9 @@ pub(crate) struct Reserved<D: Device> {
 /// reservations.
 pub(crate) struct Destinations {
     tree: FitTree,
-    /// By leaf.
+    /// The blocks, by leaf of `tree`.
     blocks: Vec<BlockId>,
-    /// By leaf: number of requests that the block refused although it seemed to have room.
+    /// By leaf of `tree`: number of requests that the block refused although it seemed to have room.
     refusals: Vec<u8>,
     leaves: HashMap<BlockId, usize>,
 }

@@ -62,7 +62,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Takes out an empty block for the caller to free, even if its grace is not over. If `spares_announced`, keeps
-    /// blocks for the announced bytes; otherwise, cancels all announcements.
+    /// blocks for the announced bytes; otherwise, taking a block cancels all announcements.
     pub(crate) fn take_empty(&self, spares_announced: bool) -> Option<Memory<D>> {
         self.free_empty_chunks();
         let mut state = self.state.lock();
@@ -107,7 +107,7 @@ impl<D: Device, A: Cutter> State<D, A> {
         }
     }
 
-    /// Reports `tick`, and returns the next block to free.
+    /// Reports `tick` to the limits, and returns the next block to free.
     fn surplus(&mut self, tick: u64, desc: &ArenaDesc) -> Option<Surplus> {
         if self.keeps_empty(desc.sizes.max) {
             return None;

@@ -339,7 +339,8 @@ impl Program {
         self.dice.pick(self.checks.len()).map_or(Ok(()), |at| self.settle(at))
     }
 
-    /// Begins a frame and writes for it. Then drops it, or submits a later frame first: this one must then be refused.
+    /// Begins a frame and writes for it. Then drops the frame, or submits a later frame first, after which the first
+    /// frame must be refused.
     fn abandon(&mut self) -> Step {
         let queue = self.queue();
         let frame = self.timelines[queue].begin();

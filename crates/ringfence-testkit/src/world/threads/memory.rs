@@ -59,7 +59,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Reads statistics and a snapshot, and checks that they contain this thread's resources.
+    /// Reads statistics and a snapshot, and checks that the snapshot has at least as many ranges as this thread holds
+    /// small allocations.
     pub fn look(&mut self) -> Step {
         let (_, snapshot) = (self.shared.memory.statistics(), self.shared.memory.snapshot());
         let shown: usize = snapshot.blocks.iter().map(|block| block.ranges.len()).sum();

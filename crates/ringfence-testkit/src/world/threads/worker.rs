@@ -16,7 +16,7 @@ use super::super::thing::Check;
 use super::super::{Bug, Figures};
 use super::{COPIED, Canvas, Point, Shared, Thing, canvas, lock};
 
-/// Maximum number of things that a thread holds.
+/// If a thread has more things than this number, it drops one before it adds another.
 pub const HELD_MAX: usize = 20;
 
 pub struct Worker<'a> {
@@ -159,7 +159,7 @@ impl<'a> Worker<'a> {
         made
     }
 
-    /// Adds a thing. If there are more than [`HELD_MAX`], drops another thing.
+    /// Adds a thing. If the thread already has more than [`HELD_MAX`] things, first drops one of them.
     pub fn hold(&mut self, thing: Thing) {
         if self.held.len() > HELD_MAX {
             self.held.swap_remove(0);
