@@ -31,7 +31,9 @@ knows ringfence-d3d12 ringfence-hal
 knows ringfence-observe ringfence-lockfree ringfence-hal ringfence-trace
 knows ringfence-timeline ringfence-core ringfence-lockfree ringfence-hal ringfence-trace
 knows ringfence-decision ringfence-core ringfence-hal ringfence-observe
-knows ringfence-memory ringfence-core ringfence-lockfree ringfence-hal ringfence-trace ringfence-observe ringfence-timeline \
+knows ringfence-arena ringfence-core ringfence-lockfree ringfence-hal ringfence-trace ringfence-observe ringfence-timeline \
+    ringfence-decision
+knows ringfence-memory ringfence-arena ringfence-core ringfence-lockfree ringfence-hal ringfence-trace ringfence-observe ringfence-timeline \
     ringfence-decision
 knows ringfence-sparse ringfence-hal ringfence-memory
 knows ringfence-upload ringfence-core ringfence-lockfree ringfence-hal ringfence-memory

@@ -56,8 +56,6 @@
 //! number of allowed objects. From three quarters on, no such resource gets it. Blocks become so large that the
 //! remaining objects can hold the remaining memory, up to an eighth of the heap.
 
-mod arena;
-mod block_memory;
 mod blocks;
 mod box_cache;
 pub(crate) mod descriptor_heaps;
@@ -66,7 +64,6 @@ mod extension;
 mod figures;
 mod growth;
 mod memory_budgets;
-mod memory_object;
 mod paged;
 pub(crate) mod place;
 mod placed_object;
@@ -76,7 +73,6 @@ mod pool;
 mod recording;
 mod recycle;
 mod release;
-mod request;
 mod retired;
 pub(crate) mod rings;
 mod self_placed;
@@ -85,10 +81,8 @@ pub(crate) mod shortage;
 mod small_buffers;
 mod trim;
 
-pub(crate) use arena::{Arena, ArenaDesc, BlockFacts, Destinations, PassLimits, Reserved};
 pub use growth::Maintenance;
 pub use memory_budgets::MemoryBudgets;
-pub use memory_object::{Memory, RawObject};
 pub use place::Place;
 pub(crate) use place::{ArenaRef, PlaceKind, SharedBuffer, SharedPlace};
 pub use placed_object::ResourceKind;
@@ -97,6 +91,8 @@ pub use placing::Made;
 pub(crate) use placing::{Bytes, BytesFor, Origin, PlacementRequest, Prepared, Unplaced};
 pub use plan::{Plan, PlannedWay, Planner};
 pub(crate) use pool::PoolState;
+pub(crate) use ringfence_arena::{Arena, ArenaDesc, BlockFacts, Destinations, PassLimits, Reserved};
+pub use ringfence_arena::{Memory, RawObject};
 
 pub(crate) use recycle::name_bits;
 pub use release::Retirement;

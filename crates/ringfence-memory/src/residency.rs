@@ -43,7 +43,6 @@
 
 mod eviction;
 mod manager;
-pub(crate) mod state;
 #[cfg(test)]
 mod tests;
 

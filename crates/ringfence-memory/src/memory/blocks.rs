@@ -14,11 +14,11 @@ use std::sync::atomic::Ordering;
 use ringfence_core::algorithm::Cutter;
 use ringfence_decision::{AllocationDesc, Attempt, Constraints, Error, Failure, ObjectRequest, Tried};
 
-use super::arena::{AllocateResult, Arena, ArenaDesc, Found, InBlock};
-use super::memory_object::Memory;
-use super::request::Request;
 use super::shared::Shared;
 use crate::device::Device;
+use ringfence_arena::Memory;
+use ringfence_arena::Request;
+use ringfence_arena::{AllocateResult, Arena, ArenaDesc, Found, InBlock};
 
 /// Blocks that were created but belong to no arena yet. They are freed on drop.
 struct NewBlocks<'a, D: Device> {

@@ -11,10 +11,10 @@ use std::ptr;
 use ringfence_lockfree::recycled::Recycling;
 use ringfence_lockfree::thread_cache::{ROOM_MAX, ThreadCaches};
 
-use super::memory_object::RawObject;
 use super::place::Place;
 use super::placed_object::{Item, ItemKind, PlacedObject, PlacedSmallBuffer};
 use crate::device::{Buffers, Create, Device, Textures};
+use ringfence_arena::RawObject;
 
 /// A box without a value.
 enum EmptyBox<D: Device> {

@@ -8,14 +8,14 @@ use ringfence_decision::{AllocationDesc, Attempt, Error, ObjectRequest};
 use ringfence_observe::{Call, Event, Numbered, SlowPath};
 use scopeguard::{ScopeGuard, guard};
 
-use super::arena::ArenaDesc;
-use super::memory_object::{Memory, RawObject};
 use super::place::{ArenaRef, Backing, Place};
-use super::request::Request;
 use super::retired::Retired;
 use super::shared::Shared;
 use crate::device::{Device, DeviceError, MemoryDesc};
 use crate::trace::Event as Recorded;
+use ringfence_arena::ArenaDesc;
+use ringfence_arena::Request;
+use ringfence_arena::{Memory, RawObject};
 
 impl<D: Device> Shared<D> {
     /// Allocates a memory object from the driver. The caller must hold no lock that an allocation needs.

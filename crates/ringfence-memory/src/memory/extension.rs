@@ -8,11 +8,11 @@ use ringfence_decision::Location;
 use ringfence_timeline::{Frame, OpenFrame, Passed, RetireBin};
 
 use super::descriptor_heaps::ReclaimHeap;
-use super::memory_object::Memory;
 use super::place::Place;
 use super::shared::Shared;
 use crate::device::descriptors::HeapKind;
 use crate::device::{Device, DeviceError};
+use ringfence_arena::Memory;
 
 impl<D: Device> Shared<D> {
     /// Registers a descriptor heap: each reclaim visits it from now on, until it reports that it is closed.

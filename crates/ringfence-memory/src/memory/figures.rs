@@ -6,11 +6,11 @@ use ringfence_lockfree::recycled::{Held, Recyclable, Recycling};
 use ringfence_observe::Call;
 use ringfence_trace::{DriverCalls, HeapSnapshot, Snapshot, Statistics, TypeSnapshot, TypeStatistics};
 
-use super::arena::Recycled;
 use super::place::{ArenaRef, PlaceKind};
 use super::recycle::memory_of_kind;
 use super::shared::{CLASSES, OwnArena, Shared};
 use crate::device::Device;
+use ringfence_arena::Recycled;
 
 impl<D: Device> Shared<D> {
     pub(crate) fn snapshot(&self) -> Snapshot {

@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
-use super::arena::Wake;
 use super::shared::Shared;
 use crate::device::Device;
 use crate::device::lock::run_unlocked;
+use ringfence_arena::Wake;
 
 impl<D: Device> Shared<D> {
     /// Creates the blocks that arenas want, and returns the number of created blocks.

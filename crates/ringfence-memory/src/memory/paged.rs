@@ -5,7 +5,6 @@ use std::sync::Arc;
 use ringfence_decision::{AllocationDesc, Error};
 use ringfence_observe::{Call, Event};
 
-use super::memory_object::RawObject;
 use super::place::Place;
 use super::placing::{Bytes, PlacementRequest};
 use super::retired::Retired;
@@ -13,6 +12,7 @@ use super::shared::Shared;
 use crate::device::lock::{defer, is_locked};
 use crate::device::{Device, DeviceError, Requirements};
 use crate::resource::Allocation;
+use ringfence_arena::RawObject;
 
 impl<D: Device> Shared<D> {
     /// Calls `make` to create a driver's object that has no memory yet. If memory is short, frees unused memory and

@@ -7,11 +7,11 @@ use ringfence_core::range::Invalid;
 use ringfence_lockfree::pool_chain::PoolAllocation;
 use ringfence_lockfree::slots::{Class, Ready};
 
-use super::arena::{Found, InBlock};
-use super::block_memory::BlockMemory;
-use super::memory_object::Memory;
 use super::pool::PoolState;
 use crate::device::{BufferUsage, Device, Mapped, RawBuffer};
+use ringfence_arena::BlockMemory;
+use ringfence_arena::Memory;
+use ringfence_arena::{Found, InBlock};
 use ringfence_decision::Location;
 use ringfence_lockfree::ticket::Ticket;
 

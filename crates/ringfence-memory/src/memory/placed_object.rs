@@ -18,12 +18,12 @@ use ringfence_lockfree::delivery::Content;
 use ringfence_lockfree::recycled::Recycling;
 
 use super::box_cache::BoxCache;
-use super::memory_object::RawObject;
 use super::place::Place;
 use crate::device::record::TextureParts;
 use crate::device::{
     BufferDesc, Buffers, Create, Device, InfoKey, Kind, Mapped, Placed, RawBuffer, TextureDesc, Textures,
 };
+use ringfence_arena::RawObject;
 
 pub(crate) struct PlacedObject<D: Create<K> + Device, K: ItemKind> {
     pub(crate) placed: Placed<<D as Create<K>>::Object>,

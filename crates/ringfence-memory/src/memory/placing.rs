@@ -27,15 +27,15 @@ use ringfence_decision::{
 use ringfence_lockfree::slots::Class;
 use ringfence_observe::{Call, Event, Margins, SlowPath};
 
-use super::arena::ArenaDesc;
-use super::memory_object::Memory;
 use super::place::{ArenaRef, Place, PlaceKind};
 use super::pool::PoolState;
-use super::request::Request;
 use super::self_placed::Unbound;
 use super::shared::Shared;
 use crate::device::sharing::ShareKind;
 use crate::device::{Create, Device, DeviceError, Kind, Mapped, MemoryDesc, Placed, Requirements, ResourceClass};
+use ringfence_arena::ArenaDesc;
+use ringfence_arena::Memory;
+use ringfence_arena::Request;
 
 /// A resource's object and its place.
 pub type Made<D, K> = (Placed<<D as Create<K>>::Object>, Place<D>);

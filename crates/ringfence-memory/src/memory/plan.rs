@@ -12,14 +12,14 @@ use ringfence_decision::{
 };
 use ringfence_lockfree::recycled::Held;
 
-use super::arena::{Arena, Forecast};
 use super::place::ArenaRef;
 use super::placed_object::ItemKind;
 use super::placing::PlacementRequest;
 use super::recycle::memory_of_kind;
-use super::request::Request;
 use super::shared::Shared;
 use crate::device::{Buffers, Create, Describe, Device, Requirements, Textures};
+use ringfence_arena::Request;
+use ringfence_arena::{Arena, Forecast};
 
 /// The placement that a request would get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ringfence_core::algorithm::AnyAllocator;
 use ringfence_decision::Error;
 
-use super::arena::{Arena, ArenaDesc};
-use super::memory_object::Memory;
 use crate::device::Device;
+use ringfence_arena::Memory;
+use ringfence_arena::{Arena, ArenaDesc};
 
 pub(crate) struct PoolState<D: Device> {
     pub(crate) name: Box<str>,

@@ -9,13 +9,13 @@ use ringfence_decision::AllocationDesc;
 use ringfence_lockfree::delivery::Losses;
 use ringfence_observe::{Debugger, Event, Key, Margins, NewPlace, NewRange, Numbered, RangeId};
 
-use super::memory_object::Memory;
 use super::place::{ArenaRef, Place, PlaceKind};
-use super::request::{RangeInfo, Request};
 use super::shared::Shared;
 use crate::debugging::{Finding, GuardCheck, Leak, MemoryAddress, Operation};
 use crate::device::{Device, Mapped};
 use crate::trace::{self, StartTraceError, TraceSummary};
+use ringfence_arena::Memory;
+use ringfence_arena::{RangeInfo, Request};
 
 /// Interface to the recording of an allocator: see [`trace`](crate::trace). Created by
 /// [`Allocator::trace`](crate::Allocator::trace).

@@ -13,11 +13,11 @@ use std::sync::{Arc, LazyLock};
 use ringfence_decision::AllocationDesc;
 use ringfence_lockfree::recycled::{Held, Key, Recyclable, Recycled, Recycling, Wanted};
 
-use super::memory_object::RawObject;
 use super::place::Place;
 use super::placed_object::{Item, ItemKind, PlacedObject, PlacedSmallBuffer};
 use super::shared::Shared;
 use crate::device::{Create, Device, InfoKey};
+use ringfence_arena::RawObject;
 
 /// The recycled objects of an allocator.
 pub(crate) type RecycledItems<D> = Recycled<Item<D>, Arc<Shared<D>>>;

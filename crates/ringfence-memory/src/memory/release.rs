@@ -37,8 +37,6 @@ use ringfence_lockfree::slots::{Ready, Slots};
 use ringfence_observe::{Call, Event, SlowPath, Warning};
 use ringfence_timeline::{Passed, RetireBin, WaitError};
 
-use super::arena::{Arena, ArenaDesc, Compact};
-use super::memory_object::RawObject;
 use super::place::{ArenaRef, Place, PlaceKind, SharedPlace};
 use super::placed_object::Item;
 use super::retired::{Reclaimed, Retired, ShutdownError};
@@ -46,6 +44,8 @@ use super::rings::Visited;
 use super::shared::Shared;
 use crate::device::lock::{Lock, defer, is_locked};
 use crate::device::{Device, DeviceError};
+use ringfence_arena::RawObject;
+use ringfence_arena::{Arena, ArenaDesc, Compact};
 
 /// The buffers of a reclaim. A drop returns them to the allocator, even after a panic.
 struct Scratch<'a> {

@@ -6,11 +6,11 @@ use ringfence_core::empty_blocks::Unloads;
 use ringfence_core::sync::SyncPoint;
 use ringfence_timeline::{Passed, RetireBin};
 
-use super::memory_object::RawObject;
 use super::place::Place;
 use super::placed_object::Item;
 use crate::device::lock::Lock;
 use crate::device::{Device, DeviceError};
+use ringfence_arena::RawObject;
 
 pub(crate) enum Retired<D: Device> {
     /// An object with its memory, as its handle owned it.

@@ -16,10 +16,8 @@ use ringfence_lockfree::slots::SLOT_BYTES_MAX;
 use ringfence_observe::Observers;
 use ringfence_timeline::{Lifetimes, Timed};
 
-use super::arena::{Arena, ArenaDesc, Wake};
 use super::box_cache::BoxCache;
 use super::descriptor_heaps::DescriptorHeaps;
-use super::memory_object::Memory;
 use super::place::{ArenaRef, Place, PlaceKind, RangeOwner};
 use super::pool::PoolState;
 use super::recycle::RecycledItems;
@@ -29,8 +27,10 @@ use super::small_buffers::SmallBuffers;
 use crate::debugging::Leak;
 use crate::device::lock::{Lock, SharedLock, run_unlocked};
 use crate::device::{Capabilities, Device, DeviceError, Priority, ResourceClass};
-use crate::residency::state::Residents;
 use crate::trace::Event;
+use ringfence_arena::Memory;
+use ringfence_arena::Residents;
+use ringfence_arena::{Arena, ArenaDesc, Wake};
 
 /// An arena of the allocator itself. Its thread caches keep references that keep the allocator alive.
 pub(crate) type OwnArena<D> = Arena<D, Tlsf, Arc<Shared<D>>>;
@@ -69,6 +69,9 @@ pub struct Shared<D: Device> {
     pub(crate) observers: Observers<Memory<D>>,
     pub(crate) residents: Residents<D>,
     pub(crate) losses: Arc<Losses<Leak>>,
+    /// Called once by a test, between the choice of the objects to evict and the eviction.
+    #[cfg(test)]
+    pub(crate) between_evictions: Lock<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 pub(crate) const CLASSES: [ResourceClass; 3] =
@@ -137,6 +140,8 @@ impl<D: Device> Shared<D> {
             memory_objects: AtomicU64::new(0),
             observers: Observers::new(desc.debug),
             residents: Residents::new(),
+            #[cfg(test)]
+            between_evictions: Lock::new(None),
             losses: Arc::default(),
             custom_pools: SharedLock::new(Vec::new()),
             pools: Lock::new(Vec::new()),
@@ -284,3 +289,6 @@ pub(crate) fn memory_alignment(capabilities: &Capabilities, class: ResourceClass
     let holds_targets = group(class) == group(ResourceClass::RenderTarget);
     if holds_targets { capabilities.target_memory_alignment } else { 1 }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 use ringfence_core::blocks::BlockId;
 use ringfence_observe::{Call, Event};
 
-use super::memory_object::Memory;
 use super::place::{ArenaRef, RangeOwner, SharedBuffer};
 use super::pool::PoolState;
 use super::shared::Shared;
 use super::small_buffers::SmallState;
 use crate::device::{Buffers, Create, Device};
+use ringfence_arena::Memory;
 
 /// After a reclaim, the background thread frees in each arena at most 1 / `FREED_SHARE` of the number of all empty
 /// blocks, plus one.

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use ringfence_timeline::{Frame, Passed};
 use scopeguard::{ScopeGuard, guard};
 
-use super::state::ResidencyState;
 use crate::device::{Device, DeviceError, MemoryProperties, Priority};
 use crate::memory::Shared;
+use ringfence_arena::ResidencyState;
 
 impl<D: Device> Shared<D> {
     /// Creates the residency state of new memory. Returns `None` if the memory can never be evicted.
@@ -46,7 +46,7 @@ impl<D: Device> Shared<D> {
         objects.sort_by_key(|held| held.rank());
         #[cfg(test)]
         {
-            let step = self.residents.between.lock().take();
+            let step = self.between_evictions.lock().take();
             step.into_iter().for_each(|step| step());
         }
         let mut sum = 0;

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ringfence_timeline::{Frame, Passed};
 
-use super::state::{ResidencyState, Residents, Scratch};
 use crate::device::{Create, Device, DeviceError};
 use crate::memory::{Budget, Place, Shared};
 use crate::resource::{Allocation, Resource, ResourceKind};
+use ringfence_arena::{ResidencyState, Residents, Scratch};
 
 /// Keeps the memory of submissions resident, and the usage of heaps within their budgets. See the [module](super).
 ///

@@ -83,7 +83,7 @@ fn eviction_takes_no_block_that_a_pass_has_taken_since_it_was_chosen() {
     let (moving, clock, driver) = (memory.clone(), timeline.clone(), device.clone());
     let count = std::sync::Arc::new(Mutex::new(0));
     let counted = std::sync::Arc::clone(&count);
-    memory.shared().residents.between.lock().replace(Box::new(move || {
+    memory.shared().between_evictions.lock().replace(Box::new(move || {
         *counted.lock() = move_all(&moving, &clock, (&driver, fence), &mut held);
         drop(held);
     }));
@@ -107,7 +107,7 @@ fn eviction_takes_no_memory_that_is_freed_since_it_was_chosen() {
     device.set_budget(0, Some(used / 4));
     memory.reclaim();
     let freeing = memory.clone();
-    memory.shared().residents.between.lock().replace(Box::new(move || {
+    memory.shared().between_evictions.lock().replace(Box::new(move || {
         for buffer in held {
             // SAFETY: no submission has used it.
             unsafe { buffer.destroy_now() };

@@ -10,7 +10,7 @@ use ringfence_core::empty_blocks::ArenaBytes;
 
 use super::{Arena, ArenaDesc, State};
 use crate::device::Device;
-use crate::memory::memory_object::Memory;
+use crate::memory_object::Memory;
 
 /// A block that should be freed.
 struct Surplus {
@@ -23,7 +23,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     /// Takes out an empty block for the caller to free, if the empty blocks exceed their limit or the block has been
     /// empty for longer than its grace. If bytes are announced, returns `None` until the empty blocks exceed these
     /// bytes by the maximum size of a block.
-    pub(crate) fn take_surplus(&self, tick: u64) -> Option<Memory<D>> {
+    pub fn take_surplus(&self, tick: u64) -> Option<Memory<D>> {
         let mut state = self.has_empty(tick).then(|| self.state.lock())?;
         let Surplus { block, above_limit_bytes } = state.surplus(tick, &self.desc)?;
         match above_limit_bytes {
@@ -37,12 +37,12 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Returns `true` if [`Arena::take_surplus`] would return a block.
-    pub(crate) fn has_surplus(&self, tick: u64) -> bool {
+    pub fn has_surplus(&self, tick: u64) -> bool {
         self.has_empty(tick) && self.state.lock().surplus(tick, &self.desc).is_some()
     }
 
     /// Returns the number of empty blocks.
-    pub(crate) fn empty_count(&self) -> usize {
+    pub fn empty_count(&self) -> usize {
         self.state.look(|state| state.blocks.empty_count())
     }
 
@@ -57,13 +57,13 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Frees chunks without a live slot to their blocks, without a driver call. Returns `true` if there were any.
-    pub(crate) fn free_empty_chunks(&self) -> bool {
+    pub fn free_empty_chunks(&self) -> bool {
         std::iter::from_fn(|| self.slots.take_empty()).map(|chunk| self.free_chunk(chunk)).count() > 0
     }
 
     /// Takes out an empty block for the caller to free, even if its grace is not over. If `spares_announced`, keeps
     /// blocks for the announced bytes; otherwise, taking a block cancels all announcements.
-    pub(crate) fn take_empty(&self, spares_announced: bool) -> Option<Memory<D>> {
+    pub fn take_empty(&self, spares_announced: bool) -> Option<Memory<D>> {
         self.free_empty_chunks();
         let mut state = self.state.lock();
         let surplus = match spares_announced {
@@ -79,7 +79,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// Returns the total size, in bytes, of the empty blocks that a trim would free if the arena keeps at least `kept`
     /// blocks.
-    pub(crate) fn empty_bytes(&self, kept: usize) -> u64 {
+    pub fn empty_bytes(&self, kept: usize) -> u64 {
         self.free_empty_chunks();
         let state = self.state.lock();
         let goes = state.blocks.block_count().saturating_sub(kept);
@@ -89,12 +89,12 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
 impl<D: Device, A: Cutter> State<D, A> {
     /// Returns the total size of the empty blocks, in bytes. O(empty blocks).
-    pub(super) fn empty_bytes(&self) -> u64 {
+    pub fn empty_bytes(&self) -> u64 {
         self.blocks.empties().map(|(_, bytes, _)| bytes).sum()
     }
 
     /// Returns `true` if the announced bytes still need an empty block of at most `block` bytes.
-    pub(super) fn keeps_empty(&self, block: u64) -> bool {
+    pub fn keeps_empty(&self, block: u64) -> bool {
         self.announced != 0 && self.empty_bytes() < self.announced.saturating_add(block)
     }
 

@@ -41,9 +41,7 @@ fn seed_003_02_blocks_are_taken_and_freed_while_every_lock_of_the_arenas_is_held
     // SAFETY: no submission uses them.
     held.into_iter().for_each(|held| unsafe { held.destroy_now() });
     let arenas = memory.shared().arenas.iter();
-    let locks: Vec<_> = arenas
-        .map(|arena| (arena.state.lock(), arena.growth.lock(), arena.chunks.lock(), arena.slot_infos.lock()))
-        .collect();
+    let locks: Vec<_> = arenas.map(|arena| arena.lock_all()).collect();
     let lists = (memory.shared().custom_pools.write(), memory.shared().pools.lock());
     let (sender, receiver) = channel();
     let other = memory.clone();

@@ -23,10 +23,10 @@ use ringfence_timeline::Passed;
 
 use crate::device::{Device, Priority};
 
-pub(crate) struct ResidencyState<D: Device> {
-    pub(crate) pageable: D::Pageable,
-    pub(crate) bytes: u64,
-    pub(crate) heap: u32,
+pub struct ResidencyState<D: Device> {
+    pub pageable: D::Pageable,
+    pub bytes: u64,
+    pub heap: u32,
     priority: AtomicU8,
     /// Number of ranges in the memory object that are not evictable.
     pins: AtomicU32,
@@ -42,7 +42,7 @@ pub(crate) struct ResidencyState<D: Device> {
 }
 
 impl<D: Device> ResidencyState<D> {
-    pub(crate) fn new(pageable: D::Pageable, bytes: u64, heap: u32, priority: Priority, tick: u64) -> Self {
+    pub fn new(pageable: D::Pageable, bytes: u64, heap: u32, priority: Priority, tick: u64) -> Self {
         Self {
             pageable,
             bytes,
@@ -58,24 +58,24 @@ impl<D: Device> ResidencyState<D> {
     }
 
     /// Adds a range whose uses are not declared.
-    pub(crate) fn pin(&self) {
+    pub fn pin(&self) {
         self.pins.fetch_add(1, Ordering::SeqCst);
     }
 
-    pub(crate) fn unpin(&self) {
+    pub fn unpin(&self) {
         self.pins.fetch_sub(1, Ordering::SeqCst);
     }
 
-    pub(crate) fn is_pinned(&self) -> bool {
+    pub fn is_pinned(&self) -> bool {
         self.pins.load(Ordering::SeqCst) != 0
     }
 
-    pub(crate) fn is_evicted(&self) -> bool {
+    pub fn is_evicted(&self) -> bool {
         self.evicted.load(Ordering::SeqCst)
     }
 
     /// If the memory may be evicted, marks it as evicted and returns `true`. The caller holds the lock `calls`.
-    pub(crate) fn take(&self, passed: &impl Progress) -> bool {
+    pub fn take(&self, passed: &impl Progress) -> bool {
         self.evicted.store(true, Ordering::SeqCst);
         let may_go = !self.is_pinned() && self.is_unused(passed);
         if !may_go {
@@ -85,33 +85,33 @@ impl<D: Device> ResidencyState<D> {
     }
 
     /// Records that the memory is about to be freed: from now on it is neither evicted nor made resident.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.gone.store(true, Ordering::SeqCst);
         self.pin();
     }
 
-    pub(crate) fn is_gone(&self) -> bool {
+    pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::SeqCst)
     }
 
     /// Marks the memory as resident. The caller holds the lock `calls`.
-    pub(crate) fn set_resident(&self) {
+    pub fn set_resident(&self) {
         self.evicted.store(false, Ordering::SeqCst);
     }
 
     /// Adds the memory to the use list `serial`. Returns `true` if the list did not contain it yet.
-    pub(crate) fn list(&self, serial: u64) -> bool {
+    pub fn list(&self, serial: u64) -> bool {
         self.listed.load(Ordering::Relaxed) != serial && self.listed.swap(serial, Ordering::Relaxed) != serial
     }
 
     /// Records a use that ends with this point.
-    pub(crate) fn stamp(&self, point: SyncPoint, tick: u64) {
+    pub fn stamp(&self, point: SyncPoint, tick: u64) {
         self.used.lock().insert(point);
         self.tick.fetch_max(tick, Ordering::Relaxed);
     }
 
     /// Returns `true` if all uses of the memory are complete.
-    pub(crate) fn is_unused(&self, passed: &impl Progress) -> bool {
+    pub fn is_unused(&self, passed: &impl Progress) -> bool {
         let mut used = self.used.lock();
         let is_over = passed.passed_all(&used);
         if is_over {
@@ -120,47 +120,44 @@ impl<D: Device> ResidencyState<D> {
         is_over
     }
 
-    pub(crate) fn set_priority(&self, priority: Priority) {
+    pub fn set_priority(&self, priority: Priority) {
         self.priority.store(priority as u8, Ordering::Relaxed);
     }
 
     /// Returns the rank of the memory object: its priority, then the time of its last use. Objects with low ranks are
     /// evicted first.
-    pub(crate) fn rank(&self) -> (u8, u64) {
+    pub fn rank(&self) -> (u8, u64) {
         (self.priority.load(Ordering::Relaxed), self.tick.load(Ordering::Relaxed))
     }
 }
 
 /// Number of memory objects, and their total size in bytes.
 #[derive(Default)]
-pub(crate) struct Tally {
-    pub(crate) count: AtomicU64,
-    pub(crate) bytes: AtomicU64,
+pub struct Tally {
+    pub count: AtomicU64,
+    pub bytes: AtomicU64,
 }
 
 /// The memory objects of an allocator that have a residency state.
-pub(crate) struct Residents<D: Device> {
+pub struct Residents<D: Device> {
     /// `true` if the program has promised to declare its uses of evictable memory.
-    pub(crate) is_managed: AtomicBool,
-    pub(crate) all: Lock<Vec<Weak<ResidencyState<D>>>>,
+    pub is_managed: AtomicBool,
+    pub all: Lock<Vec<Weak<ResidencyState<D>>>>,
     /// Held while the driver evicts memory or makes it resident.
-    pub(crate) calls: Lock<Scratch<D>>,
-    pub(crate) tick: AtomicU64,
-    pub(crate) evicted: Tally,
-    pub(crate) returned: Tally,
-    /// Called once by a test, between the choice of the objects to evict and the eviction.
-    #[cfg(test)]
-    pub(crate) between: Lock<Option<Box<dyn FnOnce() + Send>>>,
+    pub calls: Lock<Scratch<D>>,
+    pub tick: AtomicU64,
+    pub evicted: Tally,
+    pub returned: Tally,
 }
 
 /// Buffers that are kept so that a steady frame allocates no host memory.
-pub(crate) struct Scratch<D: Device> {
-    pub(crate) passed: Passed,
-    pub(crate) missing: Vec<Arc<ResidencyState<D>>>,
+pub struct Scratch<D: Device> {
+    pub passed: Passed,
+    pub missing: Vec<Arc<ResidencyState<D>>>,
 }
 
 impl<D: Device> Residents<D> {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             is_managed: AtomicBool::new(false),
             all: Lock::new(Vec::new()),
@@ -168,13 +165,11 @@ impl<D: Device> Residents<D> {
             tick: AtomicU64::new(0),
             evicted: Tally::default(),
             returned: Tally::default(),
-            #[cfg(test)]
-            between: Lock::new(None),
         }
     }
 
     /// Adds new memory.
-    pub(crate) fn enlist(&self, residence: &Arc<ResidencyState<D>>) {
+    pub fn enlist(&self, residence: &Arc<ResidencyState<D>>) {
         let mut all = self.all.lock();
         if all.len() == all.capacity() {
             all.retain(|held| held.strong_count() > 0);
@@ -182,12 +177,12 @@ impl<D: Device> Residents<D> {
         all.push(Arc::downgrade(residence));
     }
 
-    pub(crate) fn each(&self) -> Vec<Arc<ResidencyState<D>>> {
+    pub fn each(&self) -> Vec<Arc<ResidencyState<D>>> {
         self.all.lock().iter().filter_map(Weak::upgrade).filter(|held| !held.is_gone()).collect()
     }
 
     /// Adds objects that were evicted, or were made resident, to a tally. Returns their total size in bytes.
-    pub(crate) fn count(&self, tally: impl FnOnce(&Self) -> &Tally, objects: &[Arc<ResidencyState<D>>]) -> u64 {
+    pub fn count(&self, tally: impl FnOnce(&Self) -> &Tally, objects: &[Arc<ResidencyState<D>>]) -> u64 {
         let bytes = objects.iter().map(|object| object.bytes).sum();
         let tally = tally(self);
         tally.count.fetch_add(objects.len() as u64, Ordering::Relaxed);

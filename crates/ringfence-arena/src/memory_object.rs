@@ -7,7 +7,7 @@ use ringfence_observe::Watched;
 
 use crate::device::sharing::ShareKind;
 use crate::device::{Buffers, Create, Device, DeviceError, Mapped, RawBuffer, RawTexture, Textures};
-use crate::residency::state::ResidencyState;
+use crate::residence::ResidencyState;
 
 /// A memory object of the driver and its properties.
 pub struct Memory<D: Device> {
@@ -15,37 +15,37 @@ pub struct Memory<D: Device> {
     pub object: D::Memory,
     /// Memory type, an index.
     pub memory_type: u32,
-    pub(crate) size: u64,
+    pub size: u64,
     /// The memory object's number in a trace.
     pub block: u64,
     /// Mapped address of the memory's first byte, if the memory is host-visible and the API maps memory objects.
-    pub(crate) mapped: Option<Mapped>,
+    pub mapped: Option<Mapped>,
     /// Address through which debugging accesses the memory's first byte.
-    pub(crate) guards: Option<Mapped>,
+    pub guards: Option<Mapped>,
     /// Kind of the handles by which the memory can be shared, if it was created as shared.
-    pub(crate) share: Option<ShareKind>,
-    pub(crate) is_imported: bool,
+    pub share: Option<ShareKind>,
+    pub is_imported: bool,
     /// The residency state; `Some` if the memory can be evicted.
-    pub(crate) residence: Option<Arc<ResidencyState<D>>>,
+    pub residence: Option<Arc<ResidencyState<D>>>,
 }
 
 impl<D: Device> Memory<D> {
     /// Adds a range that must stay resident.
-    pub(crate) fn pin(&self) {
+    pub fn pin(&self) {
         self.residence.iter().for_each(|residence| residence.pin());
     }
 
-    pub(crate) fn unpin(&self) {
+    pub fn unpin(&self) {
         self.residence.iter().for_each(|residence| residence.unpin());
     }
 
-    pub(crate) fn is_evicted(&self) -> bool {
+    pub fn is_evicted(&self) -> bool {
         self.residence.as_ref().is_some_and(|residence| residence.is_evicted())
     }
 
     /// Makes host writes to bytes `start..end` visible to the device. Makes a driver call only if the memory type needs
     /// flushes.
-    pub(crate) fn flush(&self, device: &D, start: u64, end: u64) -> Result<(), DeviceError> {
+    pub fn flush(&self, device: &D, start: u64, end: u64) -> Result<(), DeviceError> {
         let capabilities = device.capabilities();
         if !capabilities.needs_flush(self.memory_type) {
             return Ok(());
@@ -100,7 +100,7 @@ pub enum RawObject<D: Device> {
 }
 
 impl<D: Device> RawObject<D> {
-    pub(crate) fn note_retired(&self, device: &D) {
+    pub fn note_retired(&self, device: &D) {
         match self {
             Self::Buffer(buffer) => Create::<Buffers>::note_retired(device, buffer),
             Self::Texture(texture) => Create::<Textures>::note_retired(device, texture),
@@ -109,7 +109,7 @@ impl<D: Device> RawObject<D> {
 
     /// # Safety
     /// As [`Create::destroy`].
-    pub(crate) unsafe fn destroy(self, device: &D) {
+    pub unsafe fn destroy(self, device: &D) {
         // SAFETY: the caller promises what `Create::destroy` requires.
         unsafe {
             match self {

@@ -7,21 +7,21 @@ use ringfence_lockfree::ticket::{Moves, Ticket};
 use ringfence_trace::RangeSnapshot;
 
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Request<'a> {
-    pub(crate) size: u64,
-    pub(crate) alignment: u64,
+pub struct Request<'a> {
+    pub size: u64,
+    pub alignment: u64,
     /// `true` to allocate from the high end, if the algorithm has one.
-    pub(crate) high: bool,
-    pub(crate) moves: Moves,
+    pub high: bool,
+    pub moves: Moves,
     /// `true` if each submission declares its uses of the memory, so its block may be evicted.
-    pub(crate) evictable: bool,
-    pub(crate) name: &'a str,
-    pub(crate) user_data: u64,
+    pub evictable: bool,
+    pub name: &'a str,
+    pub user_data: u64,
 }
 
 impl<'a> Request<'a> {
     /// Creates a request for `size` bytes with the properties of this description.
-    pub(crate) fn of(desc: &AllocationDesc<'a>, size: u64, alignment: u64) -> Self {
+    pub fn of(desc: &AllocationDesc<'a>, size: u64, alignment: u64) -> Self {
         let AllocationDesc { name, user_data, evictable, .. } = *desc;
         let moves = match (desc.movable, desc.location) {
             (false, _) => Moves::Never,
@@ -34,18 +34,18 @@ impl<'a> Request<'a> {
 
 /// The record of a range that has a name or user data, or that may be moved or evicted.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct RangeInfo {
-    pub(crate) name: Box<str>,
-    pub(crate) user_data: u64,
-    pub(crate) evictable: bool,
+pub struct RangeInfo {
+    pub name: Box<str>,
+    pub user_data: u64,
+    pub evictable: bool,
     /// `Some` if the range may be moved.
-    pub(crate) ticket: Option<Arc<Ticket>>,
+    pub ticket: Option<Arc<Ticket>>,
 }
 
 impl RangeInfo {
     /// Creates the record of a request; `None` if there is nothing to record.
     #[inline(always)]
-    pub(crate) fn of(request: &Request<'_>) -> Option<Self> {
+    pub fn of(request: &Request<'_>) -> Option<Self> {
         let Request { name, user_data, moves, evictable, .. } = *request;
         let is_noted = !name.is_empty() || user_data != 0 || moves != Moves::Never || evictable;
         is_noted.then(|| Self { name: name.into(), user_data, evictable, ticket: None })
@@ -53,7 +53,7 @@ impl RangeInfo {
 }
 
 /// Returns the snapshot of a range in use, with its name and user data.
-pub(crate) fn range_snapshot(offset: u64, bytes: u64, info: Option<&RangeInfo>) -> RangeSnapshot {
+pub fn range_snapshot(offset: u64, bytes: u64, info: Option<&RangeInfo>) -> RangeSnapshot {
     let (name, user_data) = info.map_or((String::new(), 0), |info| (info.name.to_string(), info.user_data));
     RangeSnapshot { offset, bytes, name, user_data }
 }

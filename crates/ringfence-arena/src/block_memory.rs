@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 use ringfence_lockfree::slots::SlotMemory;
 
-use super::memory_object::Memory;
 use crate::device::Device;
+use crate::memory_object::Memory;
 
 /// The memory of a block, as the owner of a live range in it sees it. See the [module](self).
-pub(crate) struct BlockMemory<D: Device>(NonNull<Memory<D>>);
+pub struct BlockMemory<D: Device>(NonNull<Memory<D>>);
 
 // SAFETY: it is a shared reference to memory that several threads may access.
 unsafe impl<D: Device> Send for BlockMemory<D> where Memory<D>: Send + Sync {}
@@ -28,13 +28,13 @@ unsafe impl<D: Device> Sync for BlockMemory<D> where Memory<D>: Send + Sync {}
 impl<D: Device> BlockMemory<D> {
     /// # Safety
     /// The value and its copies are read only while a range is live in the block that owns `memory`.
-    pub(crate) unsafe fn new(memory: &Arc<Memory<D>>) -> Self {
+    pub unsafe fn new(memory: &Arc<Memory<D>>) -> Self {
         // From `Arc::as_ptr`, so that `share` can increment the count later.
         Self(NonNull::new(Arc::as_ptr(memory).cast_mut()).expect("an `Arc` has an address"))
     }
 
     /// Returns a counted reference to the memory. It must be dropped before the range is freed.
-    pub(crate) fn share(&self) -> Arc<Memory<D>> {
+    pub fn share(&self) -> Arc<Memory<D>> {
         // SAFETY: the pointer comes from an `Arc` that the block owns as long as the range is live, as `new` requires.
         unsafe {
             Arc::increment_strong_count(self.0.as_ptr());

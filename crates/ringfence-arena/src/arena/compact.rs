@@ -21,64 +21,64 @@ use ringfence_core::fit_tree::FitTree;
 use ringfence_core::range::RangeAllocator;
 
 use super::{Arena, State};
+use crate::block_memory::BlockMemory;
 use crate::device::Device;
-use crate::memory::block_memory::BlockMemory;
-use crate::memory::memory_object::Memory;
-use crate::memory::request::{RangeInfo, Request};
-use crate::residency::state::ResidencyState;
+use crate::memory_object::Memory;
+use crate::request::{RangeInfo, Request};
+use crate::residence::ResidencyState;
 use ringfence_lockfree::ticket::{Moves, Standing, Ticket};
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PassLimits {
+pub struct PassLimits {
     bytes: u64,
     moves: usize,
     is_untouched: bool,
 }
 
 impl PassLimits {
-    pub(crate) fn new(bytes: u64, moves: usize) -> Self {
+    pub fn new(bytes: u64, moves: usize) -> Self {
         Self { bytes, moves: moves.max(1), is_untouched: true }
     }
 
-    pub(crate) fn allow(&self, bytes: u64) -> bool {
+    pub fn allow(&self, bytes: u64) -> bool {
         self.moves > 0 && (bytes <= self.bytes || self.is_untouched)
     }
 
-    pub(crate) fn take(&mut self, bytes: u64) {
+    pub fn take(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_sub(bytes);
         self.moves -= 1;
         self.is_untouched = false;
     }
 
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.moves == 0 || (self.bytes == 0 && !self.is_untouched)
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BlockFacts {
-    pub(crate) id: BlockId,
-    pub(crate) bytes: u64,
-    pub(crate) free: u64,
-    pub(crate) largest_free: u64,
-    pub(crate) live_count: usize,
-    pub(crate) movable_count: usize,
-    pub(crate) is_evicted: bool,
+pub struct BlockFacts {
+    pub id: BlockId,
+    pub bytes: u64,
+    pub free: u64,
+    pub largest_free: u64,
+    pub live_count: usize,
+    pub movable_count: usize,
+    pub is_evicted: bool,
 }
 
 /// A range that is reserved for a move.
-pub(crate) struct Reserved<D: Device> {
+pub struct Reserved<D: Device> {
     /// The ticket of the range to move.
-    pub(crate) ticket: Arc<Ticket>,
-    pub(crate) name: Box<str>,
-    pub(crate) from_residence: Option<Arc<ResidencyState<D>>>,
-    pub(crate) memory: BlockMemory<D>,
-    pub(crate) allocation: BlockAllocation,
+    pub ticket: Arc<Ticket>,
+    pub name: Box<str>,
+    pub from_residence: Option<Arc<ResidencyState<D>>>,
+    pub memory: BlockMemory<D>,
+    pub allocation: BlockAllocation,
 }
 
 /// The blocks that ranges can be moved into: their state at the beginning of a pass, updated by the pass's
 /// reservations.
-pub(crate) struct Destinations {
+pub struct Destinations {
     tree: FitTree,
     /// The blocks, by leaf of `tree`.
     blocks: Vec<BlockId>,
@@ -93,7 +93,7 @@ const REFUSALS_MAX: u8 = 8;
 
 impl Destinations {
     /// Sets the size of the largest free range of a block, in bytes. If it is 0, no range is moved into the block.
-    pub(crate) fn admit(&mut self, block: BlockId, largest_free: u64) {
+    pub fn admit(&mut self, block: BlockId, largest_free: u64) {
         if let Some(leaf) = self.leaves.get(&block) {
             self.tree.set(*leaf, largest_free);
         }
@@ -101,7 +101,7 @@ impl Destinations {
 }
 
 /// An arena, independent of its algorithm. See the [module](self).
-pub(crate) trait Compact<D: Device> {
+pub trait Compact<D: Device> {
     fn facts(&self) -> Vec<BlockFacts>;
 
     fn fact(&self, block: BlockId) -> Option<BlockFacts>;

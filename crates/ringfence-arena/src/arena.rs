@@ -36,18 +36,18 @@ use ringfence_lockfree::slots::{Chunk, Class, Live, Ready, Slots};
 use ringfence_trace::{BlockSnapshot, RangeSnapshot, TypeStatistics};
 use smallvec::SmallVec;
 
-use super::block_memory::BlockMemory;
-use super::memory_object::Memory;
-use super::request::{RangeInfo, Request, range_snapshot};
+use crate::block_memory::BlockMemory;
 use crate::device::lock::Lock;
 use crate::device::sharing::ShareKind;
 use crate::device::{Device, MemoryDesc, Priority, ResourceClass};
+use crate::memory_object::Memory;
+use crate::request::{RangeInfo, Request, range_snapshot};
 use ringfence_lockfree::ticket::{Moves, Ticket};
 
 mod compact;
 mod surplus;
 
-pub(crate) use compact::{BlockFacts, Compact, Destinations, PassLimits, Reserved};
+pub use compact::{BlockFacts, Compact, Destinations, PassLimits, Reserved};
 
 /// A block: memory that is suballocated, and the records of ranges that have a name, user data or flags.
 struct Block<D: Device> {
@@ -60,7 +60,7 @@ struct Block<D: Device> {
 
 /// The memory of a recycled object. An arena counts it as in use; a snapshot shows it as free.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Recycled {
+pub enum Recycled {
     Range {
         block: u64,
         offset: u64,
@@ -72,34 +72,34 @@ pub(crate) enum Recycled {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ArenaDesc {
-    pub(crate) memory_type: u32,
-    pub(crate) heap: u32,
-    pub(crate) class: ResourceClass,
+pub struct ArenaDesc {
+    pub memory_type: u32,
+    pub heap: u32,
+    pub class: ResourceClass,
     /// Group of each class. The blocks are for all classes in the group of `class`.
-    pub(crate) groups: [u8; 3],
-    pub(crate) sizes: BlockSizes,
-    pub(crate) blocks: BlocksDesc,
+    pub groups: [u8; 3],
+    pub sizes: BlockSizes,
+    pub blocks: BlocksDesc,
     /// Bytes of empty blocks that are kept even if few bytes are live. If it is `u64::MAX`, the bytes of empty blocks
     /// have no limit.
-    pub(crate) empty_bytes_min: u64,
-    pub(crate) block_count_max: usize,
-    pub(crate) algorithm: Algorithm,
-    pub(crate) block_alignment: u64,
-    pub(crate) priority: Priority,
-    pub(crate) has_slots: bool,
-    pub(crate) grows_ahead: bool,
+    pub empty_bytes_min: u64,
+    pub block_count_max: usize,
+    pub algorithm: Algorithm,
+    pub block_alignment: u64,
+    pub priority: Priority,
+    pub has_slots: bool,
+    pub grows_ahead: bool,
     /// Kind of the handles by which the blocks can be shared.
-    pub(crate) share: Option<ShareKind>,
+    pub share: Option<ShareKind>,
 }
 
 impl ArenaDesc {
-    pub(crate) fn holds(&self, class: ResourceClass) -> bool {
+    pub fn holds(&self, class: ResourceClass) -> bool {
         self.groups[class as usize] == self.groups[self.class as usize]
     }
 
     /// Returns a readable name of the classes that share the arena's blocks.
-    pub(crate) fn class_name(&self) -> &'static str {
+    pub fn class_name(&self) -> &'static str {
         let [buffer, texture, target] = self.groups;
         match self.class {
             ResourceClass::Buffer if buffer == texture && texture == target => "all",
@@ -114,19 +114,19 @@ impl ArenaDesc {
 ///
 /// An arena never calls the driver: it returns a range, or the sizes to request from the driver for a new block, in
 /// order. `O` is the type of the owners that its thread caches keep: an owner keeps the allocator alive.
-pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
-    pub(crate) desc: ArenaDesc,
-    pub(crate) slots: Slots<BlockMemory<D>, O>,
+pub struct Arena<D: Device, A = Tlsf, O = ()> {
+    pub desc: ArenaDesc,
+    pub slots: Slots<BlockMemory<D>, O>,
     /// Name, user data and flags of the slots that have any, by size class, pool and index of the slot.
     slot_infos: Lock<HashMap<(u32, u32, u32), RangeInfo>>,
     state: Lock<State<D, A>>,
     /// Held while a block is created.
-    pub(super) growth: Lock<()>,
+    pub growth: Lock<()>,
     /// Held while a chunk for slots is created: one chunk serves all threads that wait for it. Taken before `growth`.
-    pub(super) chunks: Lock<()>,
+    pub chunks: Lock<()>,
     /// `true` if a block must be created before it is needed. Set by an allocation if free bytes are below the
     /// low-water mark. Cleared once enough bytes are free, or if the creation of a block fails.
-    pub(super) wants_block: AtomicBool,
+    pub wants_block: AtomicBool,
     /// Number of freed ranges; it wraps around. Written under the lock of the state.
     freed_count: AtomicU64,
     /// The latest tick of [`Arena::take_surplus`].
@@ -136,50 +136,50 @@ pub(crate) struct Arena<D: Device, A = Tlsf, O = ()> {
 
 /// The threads that create blocks before they are needed, and free empty ones. They sleep until they are woken.
 #[derive(Default, Debug)]
-pub(crate) struct Wake {
+pub struct Wake {
     sleepers: Lock<Vec<Thread>>,
     /// Set when the program first creates blocks before they are needed; never cleared.
-    pub(super) served: AtomicBool,
+    pub served: AtomicBool,
     /// Number of threads in `sleepers`.
-    pub(super) thread_count: AtomicU32,
+    pub thread_count: AtomicU32,
     /// `true` if a reclaim has left empty blocks to the threads.
-    pub(super) surplus: AtomicBool,
+    pub surplus: AtomicBool,
 }
 
 impl Wake {
-    pub(crate) fn is_served(&self) -> bool {
+    pub fn is_served(&self) -> bool {
         self.served.load(Ordering::Relaxed)
     }
 
     /// Returns `true` if there is a thread that creates and frees blocks in the background.
-    pub(super) fn has_thread(&self) -> bool {
+    pub fn has_thread(&self) -> bool {
         self.thread_count.load(Ordering::Relaxed) != 0
     }
 
     /// Adds a thread.
-    pub(super) fn add(&self, thread: Thread) {
+    pub fn add(&self, thread: Thread) {
         self.sleepers.lock().push(thread);
         self.thread_count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Removes the thread with this number.
-    pub(super) fn remove(&self, thread: ThreadId) {
+    pub fn remove(&self, thread: ThreadId) {
         self.thread_count.fetch_sub(1, Ordering::Relaxed);
         self.sleepers.lock().retain(|sleeper| sleeper.id() != thread);
     }
 
     /// Wakes the threads. Called once when the free bytes of an arena fall below its low-water mark, and after a
     /// reclaim that leaves empty blocks to the threads.
-    pub(crate) fn wake(&self) {
+    pub fn wake(&self) {
         self.sleepers.lock().iter().for_each(Thread::unpark);
     }
 }
 
 /// Sizes of a block to create, in the order in which they are tried.
-pub(crate) type Sizes = SmallVec<[u64; 2 * SIZES_MAX]>;
+pub type Sizes = SmallVec<[u64; 2 * SIZES_MAX]>;
 
 /// The answer of an arena to a request.
-pub(crate) enum AllocateResult<D: Device> {
+pub enum AllocateResult<D: Device> {
     Granted(InBlock<D>),
     /// No block has room. A new block of any of these sizes would serve the request; they are tried in this order. If
     /// the list is empty, the arena may not have another block that is large enough.
@@ -187,14 +187,14 @@ pub(crate) enum AllocateResult<D: Device> {
 }
 
 /// Memory that an arena allocated for a request.
-pub(crate) enum Found<D: Device> {
+pub enum Found<D: Device> {
     /// A range of a block.
     Range(InBlock<D>),
     /// A slot of a size class, at an offset of its memory.
     Slot { class: u32, named: bool, ready: Ready<BlockMemory<D>> },
 }
 
-pub(crate) enum Forecast {
+pub enum Forecast {
     InBlock {
         offset: u64,
         bytes: u64,
@@ -248,14 +248,20 @@ struct NewBlock<D: Device, A> {
     tick: u64,
 }
 
-pub(crate) struct InBlock<D: Device> {
-    pub(crate) memory: BlockMemory<D>,
-    pub(crate) allocation: BlockAllocation,
-    pub(crate) ticket: Option<Arc<Ticket>>,
+pub struct InBlock<D: Device> {
+    pub memory: BlockMemory<D>,
+    pub allocation: BlockAllocation,
+    pub ticket: Option<Arc<Ticket>>,
 }
 
 impl<D: Device, A: Cutter, O> Arena<D, A, O> {
-    pub(crate) fn new(desc: ArenaDesc, wake: &Arc<Wake>) -> Self {
+    /// Takes every lock of the arena. The result holds them until it is dropped. For tests.
+    #[doc(hidden)]
+    pub fn lock_all(&self) -> impl Sized {
+        (self.state.lock(), self.growth.lock(), self.chunks.lock(), self.slot_infos.lock())
+    }
+
+    pub fn new(desc: ArenaDesc, wake: &Arc<Wake>) -> Self {
         let state = State {
             blocks: Blocks::oldest_first(desc.blocks),
             dedicated: HashMap::new(),
@@ -287,12 +293,12 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Returns the largest size, in bytes, for which a request shares a block with others.
-    pub(crate) fn shared_bytes_max(&self) -> u64 {
+    pub fn shared_bytes_max(&self) -> u64 {
         self.desc.sizes.max / 2
     }
 
     /// Returns `true` if a request is small enough to share a block with others.
-    pub(crate) fn shares(&self, size: u64) -> bool {
+    pub fn shares(&self, size: u64) -> bool {
         size <= self.shared_bytes_max()
     }
 
@@ -300,7 +306,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     /// `None` if no slot or range is free. Also returns `None` if the request has the size of a slot but cannot use
     /// one, or if its size class has no pools yet; [`Self::slot_class`] must then count the request.
     #[inline(always)]
-    pub(crate) fn allocate_cached(&self, request: Request<'_>) -> Option<Found<D>> {
+    pub fn allocate_cached(&self, request: Request<'_>) -> Option<Found<D>> {
         if self.desc.has_slots && Class::of(request.size, request.alignment).is_some() {
             let class = self.slot_class(&request, false)?;
             return Some(self.found(class, self.slots.allocate(class)?, &request));
@@ -309,7 +315,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     #[inline(always)]
-    pub(crate) fn found(&self, class: Class, ready: Ready<BlockMemory<D>>, request: &Request<'_>) -> Found<D> {
+    pub fn found(&self, class: Class, ready: Ready<BlockMemory<D>>, request: &Request<'_>) -> Found<D> {
         let info = RangeInfo::of(request);
         let named = info.is_some();
         if let Some(info) = info {
@@ -320,7 +326,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// Returns the request's size class if the request can use a slot and the class has pools. If `count` is `true`,
     /// also counts the request: a class gets pools once enough requests were counted.
-    pub(crate) fn slot_class(&self, request: &Request<'_>, count: bool) -> Option<Class> {
+    pub fn slot_class(&self, request: &Request<'_>, count: bool) -> Option<Class> {
         // A slot cannot be moved, and its block also contains resources that are not evictable.
         if !self.desc.has_slots || request.moves != Moves::Never || request.evictable {
             return None;
@@ -331,7 +337,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// Creates a chunk for slots from the range that `find` returns, and returns a slot of the chunk. The caller holds
     /// the lock `chunks`.
-    pub(crate) fn grow_slots(
+    pub fn grow_slots(
         &self,
         class: Class,
         find: impl FnOnce(Request<'_>) -> Option<InBlock<D>>,
@@ -344,7 +350,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     #[inline]
-    pub(crate) fn range(&self, request: Request<'_>) -> Option<InBlock<D>> {
+    pub fn range(&self, request: Request<'_>) -> Option<InBlock<D>> {
         let mut state = self.state.lock();
         let found = state.allocate(request);
         self.note_low_water(&mut state);
@@ -353,7 +359,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// Allocates a range, or returns the sizes to try for a new block, in order: see [`Self::next_sizes`]. `growth` is
     /// held.
-    pub(crate) fn allocate(&self, request: Request<'_>, bytes_min: u64) -> AllocateResult<D> {
+    pub fn allocate(&self, request: Request<'_>, bytes_min: u64) -> AllocateResult<D> {
         match self.range(request) {
             Some(found) => AllocateResult::Granted(found),
             None => AllocateResult::NeedsBlock(self.sizes_to_create(request, bytes_min)),
@@ -361,13 +367,13 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Returns the sizes to try for a new block, in order, if no existing block has room for the request.
-    pub(crate) fn sizes_to_create(&self, request: Request<'_>, bytes_min: u64) -> Sizes {
+    pub fn sizes_to_create(&self, request: Request<'_>, bytes_min: u64) -> Sizes {
         let (count, held) = self.state.look(|state| (state.blocks.block_count(), state.counts.block_bytes));
         self.next_sizes((count, held), &request, bytes_min)
     }
 
     /// Returns a count that increases with each freed range.
-    pub(crate) fn freed_count(&self) -> u64 {
+    pub fn freed_count(&self) -> u64 {
         self.freed_count.load(Ordering::Relaxed)
     }
 
@@ -377,7 +383,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Adds the block that was created for a request, and allocates the request from it. `growth` is held.
-    pub(crate) fn insert(&self, memory: Memory<D>, request: Request<'_>) -> InBlock<D> {
+    pub fn insert(&self, memory: Memory<D>, request: Request<'_>) -> InBlock<D> {
         let block = self.new_block(memory);
         let mut state = self.state.lock();
         let id = state.insert(block);
@@ -409,7 +415,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Returns the description of a block of `size` bytes, for the driver.
-    pub(crate) fn block_desc(&self, size: u64, alignment: u64) -> MemoryDesc<'static> {
+    pub fn block_desc(&self, size: u64, alignment: u64) -> MemoryDesc<'static> {
         let ArenaDesc { memory_type, class, block_alignment, priority, share, .. } = self.desc;
         let alignment = alignment.max(block_alignment);
         MemoryDesc { memory_type, size, alignment, class, priority, name: "", share }
@@ -424,7 +430,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Records that an allocation is about to wait for a block, which raises the low-water mark.
-    pub(crate) fn note_wait(&self, size: u64) {
+    pub fn note_wait(&self, size: u64) {
         if self.desc.grows_ahead && self.wake.is_served() {
             let mut state = self.state.lock();
             // A block that is created ahead is too small for a larger request.
@@ -439,7 +445,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// Returns the size of the block to create ahead, at least `bytes_min`. Returns `None` if enough bytes are free.
     /// `growth` is held.
-    pub(crate) fn wanted_ahead(&self, bytes_min: u64) -> Option<u64> {
+    pub fn wanted_ahead(&self, bytes_min: u64) -> Option<u64> {
         let state = self.state.lock();
         let is_low = state.is_low();
         // Stored under the lock that also protects setting it, so no concurrent order for a block is lost.
@@ -448,7 +454,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Adds a block that was created ahead. `growth` is held.
-    pub(crate) fn insert_ahead(&self, memory: Memory<D>) {
+    pub fn insert_ahead(&self, memory: Memory<D>) {
         let block = self.new_block(memory);
         let mut state = self.state.lock();
         let now = state.counts.range_bytes;
@@ -459,7 +465,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// Returns the number of bytes that the empty blocks lack for `bytes` further announced bytes, and the total size
     /// of all blocks. `growth` is held.
-    pub(crate) fn missing_for(&self, bytes: u64) -> (u64, u64) {
+    pub fn missing_for(&self, bytes: u64) -> (u64, u64) {
         let state = self.state.lock();
         let wanted = state.announced.saturating_add(bytes);
         (wanted.saturating_sub(state.empty_bytes()), state.counts.block_bytes)
@@ -467,7 +473,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// Announces `bytes`, and adds blocks for them. Empty blocks for these bytes are kept until the bytes were
     /// allocated.
-    pub(crate) fn insert_announced(&self, bytes: u64, blocks: Vec<Memory<D>>) {
+    pub fn insert_announced(&self, bytes: u64, blocks: Vec<Memory<D>>) {
         let blocks: Vec<_> = blocks.into_iter().map(|memory| self.new_block(memory)).collect();
         let mut state = self.state.lock();
         for block in blocks {
@@ -479,7 +485,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
 
     /// Returns the bytes of live ranges, those of recycled objects and chunks included, and their high-water mark since
     /// the last call. Both are 0 if no range was ever freed.
-    pub(crate) fn take_used_bytes(&self) -> (u64, u64) {
+    pub fn take_used_bytes(&self) -> (u64, u64) {
         if self.freed_count() == 0 {
             return (0, 0);
         }
@@ -490,18 +496,18 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         })
     }
 
-    pub(crate) fn block_count(&self) -> usize {
+    pub fn block_count(&self) -> usize {
         self.state.lock().blocks.block_count()
     }
 
     /// Adds a block without an allocation in it. `growth` is held.
-    pub(crate) fn insert_empty(&self, memory: Memory<D>) {
+    pub fn insert_empty(&self, memory: Memory<D>) {
         let block = self.new_block(memory);
         self.state.lock().insert(block);
     }
 
     /// Predicts the result of an allocation. If `trimmed`, all empty blocks count as freed.
-    pub(crate) fn forecast(&self, request: Request<'_>, trimmed: bool, bytes_min: u64) -> Forecast {
+    pub fn forecast(&self, request: Request<'_>, trimmed: bool, bytes_min: u64) -> Forecast {
         let of_range = |request| self.forecast_range(request, trimmed, bytes_min);
         let Some(class) = self.slot_class(&request, false) else { return of_range(request) };
         if let Some(offset) = self.slots.peek(class) {
@@ -536,7 +542,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     /// and more of them exist than are kept, takes an empty block out and returns its memory: the caller frees it. No
     /// block is taken out that is needed for announced bytes.
     #[must_use]
-    pub(crate) fn free(&self, allocation: BlockAllocation) -> Option<Memory<D>> {
+    pub fn free(&self, allocation: BlockAllocation) -> Option<Memory<D>> {
         let BlocksDesc { destroy_threshold, grace_ticks, .. } = self.desc.blocks;
         let mut state = self.state.lock();
         state.free(allocation);
@@ -557,7 +563,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Adds dedicated memory, and returns its number.
-    pub(crate) fn add_dedicated(&self, block: u64, request: &Request<'_>) -> u64 {
+    pub fn add_dedicated(&self, block: u64, request: &Request<'_>) -> u64 {
         let mut state = self.state.lock();
         state.dedicated_made += 1;
         let number = state.dedicated_made;
@@ -568,7 +574,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         number
     }
 
-    pub(crate) fn remove_dedicated(&self, number: u64) {
+    pub fn remove_dedicated(&self, number: u64) {
         let mut state = self.state.lock();
         if let Some(Dedicated { size, .. }) = state.dedicated.remove(&number) {
             state.counts.dedicated_count -= 1;
@@ -576,32 +582,32 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
-    pub(crate) fn change_info(&self, allocation: &BlockAllocation, change: &dyn Fn(&mut RangeInfo)) {
+    pub fn change_info(&self, allocation: &BlockAllocation, change: &dyn Fn(&mut RangeInfo)) {
         if let Some(block) = self.state.lock().blocks.heap_mut(allocation.block()) {
             change(block.infos.entry(allocation.range().slot()).or_default());
         }
     }
 
     /// Changes the record of a slot; adds it if the slot has none. Freeing the slot must then remove the record.
-    pub(crate) fn change_slot_info(&self, class: u32, slot: &PoolAllocation, change: &dyn Fn(&mut RangeInfo)) {
+    pub fn change_slot_info(&self, class: u32, slot: &PoolAllocation, change: &dyn Fn(&mut RangeInfo)) {
         change(self.slot_infos.lock().entry(key_of(class, slot)).or_default());
     }
 
     /// Frees a slot, bypassing the thread caches.
-    pub(crate) fn free_slot(&self, class: u32, named: bool, slot: PoolAllocation) {
+    pub fn free_slot(&self, class: u32, named: bool, slot: PoolAllocation) {
         if named {
             self.slot_infos.lock().remove(&key_of(class, &slot));
         }
         self.slots.free(class, slot);
     }
 
-    pub(crate) fn change_dedicated_info(&self, number: u64, change: &dyn Fn(&mut RangeInfo)) {
+    pub fn change_dedicated_info(&self, number: u64, change: &dyn Fn(&mut RangeInfo)) {
         if let Some(Dedicated { info, .. }) = self.state.lock().dedicated.get_mut(&number) {
             change(info);
         }
     }
 
-    pub(crate) fn statistics(&self) -> TypeStatistics {
+    pub fn statistics(&self) -> TypeStatistics {
         let mut counts =
             self.state.look(|state| TypeStatistics { range_bytes_high_water: state.high_water(), ..state.counts });
         let slots = self.slots.counts();
@@ -610,7 +616,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         counts
     }
 
-    pub(crate) fn snapshot(&self, pool: &str, is_free: &dyn Fn(Recycled) -> bool, into: &mut Vec<BlockSnapshot>) {
+    pub fn snapshot(&self, pool: &str, is_free: &dyn Fn(Recycled) -> bool, into: &mut Vec<BlockSnapshot>) {
         let mut chunks = HashMap::new();
         let infos = self.slot_infos.lock();
         self.slots.for_each_chunk(|chunk, live| {
@@ -652,7 +658,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Checks the blocks and the counts against each other.
-    pub(crate) fn validate(&self) -> Result<(), Invalid> {
+    pub fn validate(&self) -> Result<(), Invalid> {
         self.slots.validate()?;
         let state = self.state.lock();
         state.blocks.validate()?;
@@ -763,6 +769,3 @@ impl<D: Device, A: Cutter> State<D, A> {
         Arc::into_inner(block.memory).expect("the memory is dropped before its last range is freed")
     }
 }
-
-#[cfg(test)]
-mod tests;
