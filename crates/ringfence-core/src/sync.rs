@@ -76,6 +76,53 @@ impl fmt::Debug for TimelineId {
 }
 
 /// A moment in the GPU's work: `timeline` reaches `value`.
+///
+/// `Timeline::submitted` and `Timeline::submit` of `ringfence` return the point of a submission. It is a plain value:
+/// use it to wait on the host, to order queues, or to release a resource after certain submissions.
+///
+/// # Examples
+///
+/// The graphics queue reads a buffer that the copy queue writes. Each queue has a fence and a timeline.
+///
+/// ```
+/// # use ringfence::{Allocator, AllocatorDesc, sim};
+/// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+/// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+/// # use std::time::Duration;
+/// # use ringfence::device::{BufferDesc, BufferUsage};
+/// # use ringfence::{AllocationDesc, Location};
+/// # let [copy_fence, graphics_fence] = [device.create_fence(0), device.create_fence(0)];
+/// # // SAFETY: each submission below signals the fence of its queue with the value of its frame.
+/// # let (copies, graphics) = unsafe { (memory.timeline(copy_fence)?, memory.timeline(graphics_fence)?) };
+/// # let desc = BufferDesc { size: 256, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
+/// # let create = |location| memory.create_buffer(&desc, AllocationDesc { location, ..Default::default() });
+/// # let (mesh, result) = (create(Location::Device)?, create(Location::Readback)?);
+/// # let (mesh_object, result_object) = (*mesh.object(), *result.object());
+/// use ringfence::SyncPoint;
+/// use ringfence::lifetime::SyncSet;
+///
+/// let frame = copies.begin();
+/// let fill = sim::Command::FillBuffer { dst: mesh_object, offset: 0, size: 256, value: 7 };
+/// device.submit(1, &[], vec![fill], (copy_fence, frame.value()))?;
+/// let written: SyncPoint = copies.submitted(frame)?;
+///
+/// let frame = graphics.begin();
+/// let (src, dst) = (mesh_object, result_object);
+/// let draw = sim::Command::CopyBuffer { src, src_offset: 0, dst, dst_offset: 0, size: 256 };
+/// // On Vulkan: the submission waits for `written.value` on the semaphore of the copy queue.
+/// device.submit(0, &[(copy_fence, written.value)], vec![draw], (graphics_fence, frame.value()))?;
+/// let drawn = graphics.submitted(frame)?;
+///
+/// // SAFETY: no other submission uses the buffer, and `drawn` comes after `written`.
+/// unsafe { mesh.retire_after(&SyncSet::from(drawn)) };
+/// assert!(graphics.wait_for(drawn, Duration::MAX)?);
+/// assert_eq!(memory.reclaim().objects, 1);
+/// # let mut bytes = [0; 256];
+/// # result.read(0, &mut bytes)?;
+/// # assert_eq!(bytes, [7; 256]);
+/// assert!(device.take_hazards().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SyncPoint {
     /// The timeline.

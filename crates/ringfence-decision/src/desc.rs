@@ -6,6 +6,42 @@ use ringfence_observe::DebugDesc;
 use crate::device::{Capabilities, MemoryProperties, MemoryType};
 
 /// Description of an allocator.
+///
+/// Pass it to `Allocator::over`, or to `new` of the allocator of a backend. The defaults suit most programs: set a
+/// field to limit the memory, to change the sizes of blocks, or to turn on a check.
+///
+/// # Examples
+///
+/// A limit of 256 MiB for each heap, and a search for leaks in debug builds:
+///
+/// ```
+/// # use ringfence::sim;
+/// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+/// # use std::time::Duration;
+/// use ringfence::debugging::DebugDesc;
+/// use ringfence::device::{BufferDesc, BufferUsage};
+/// use ringfence::memory::Error;
+/// use ringfence::{AllocationDesc, Allocator, AllocatorDesc};
+///
+/// let desc = AllocatorDesc {
+///     heap_bytes_max: [256 << 20; 16],
+///     debug: DebugDesc { leaks: cfg!(debug_assertions), ..Default::default() },
+///     ..Default::default()
+/// };
+/// let memory = Allocator::over(device, desc); // on Vulkan, `desc` is the last argument of `vulkan::Allocator::new`
+///
+/// let grid = BufferDesc { size: 200 << 20, usage: BufferUsage::STORAGE };
+/// let voxels = memory.create_buffer(&grid, AllocationDesc { name: "voxels", ..Default::default() })?;
+/// let more = BufferDesc { size: 300 << 20, ..grid };
+/// assert!(matches!(memory.create_buffer(&more, AllocationDesc::default()), Err(Error::OverBudget { .. })));
+///
+/// memory.shutdown(Duration::from_secs(10))?; // `voxels` is still alive
+/// let findings = memory.debug().take_findings();
+/// assert_eq!(findings.len(), usize::from(cfg!(debug_assertions)));
+/// assert!(findings.iter().all(|finding| finding.to_string().contains("voxels")));
+/// # drop(voxels);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[doc(alias("VmaAllocatorCreateInfo", "ALLOCATOR_DESC"))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllocatorDesc {

@@ -6,6 +6,43 @@ use crate::error::Error;
 use crate::location::Location;
 
 /// Description of the memory of a resource.
+///
+/// Pass it to `Allocator::create_buffer`, `create_texture` and the other functions that allocate memory. Most requests
+/// set the name and the location only. It is a plain value: the allocator copies the name.
+///
+/// # Examples
+///
+/// A name, a location and a number of the program's own. `memory` is an `Allocator`.
+///
+/// ```
+/// # use ringfence::{Allocator, AllocatorDesc, sim};
+/// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+/// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+/// use ringfence::device::{BufferDesc, BufferUsage, Priority};
+/// use ringfence::memory::Error;
+/// use ringfence::{AllocationDesc, Location};
+///
+/// let desc = BufferDesc { size: 64 << 10, usage: BufferUsage::VERTEX };
+/// let request = AllocationDesc {
+///     name: "terrain/tile 7", // reports add up the bytes of "terrain"
+///     location: Location::Upload,
+///     priority: Priority::High,
+///     user_data: 7,
+///     ..Default::default()
+/// };
+/// let mut tile = memory.create_buffer(&desc, request)?;
+/// tile.write(0, &[1; 256])?; // upload memory is mapped
+/// assert_eq!(tile.user_data(), 7);
+/// let snapshot = memory.snapshot();
+/// let mut ranges = snapshot.blocks.iter().flat_map(|block| &block.ranges);
+/// assert!(ranges.any(|range| range.name == "terrain/tile 7" && range.user_data == 7));
+///
+/// // Within a frame: fail rather than wait for a driver call that allocates memory.
+/// let request = AllocationDesc { never_grow: true, within_budget: true, ..Default::default() };
+/// let large = BufferDesc { size: 512 << 20, ..desc };
+/// assert!(matches!(memory.create_buffer(&large, request), Err(Error::WouldGrow { .. })));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[doc(alias("VmaAllocationCreateInfo", "ALLOCATION_DESC", "AllocationCreateDesc"))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllocationDesc<'a> {
@@ -120,6 +157,39 @@ pub fn aligned(desc: &AllocationDesc<'_>, needs: Requirements) -> Result<Require
 }
 
 /// Use of dedicated memory: a memory object for one resource only.
+///
+/// The default suits most resources: a range of a block costs no driver call for memory, and large resources get memory
+/// of their own. A drop of the resource also retires its dedicated memory.
+///
+/// # Examples
+///
+/// `memory` is an `Allocator`.
+///
+/// ```
+/// # use ringfence::{Allocator, AllocatorDesc, sim};
+/// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+/// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+/// use ringfence::device::{TextureDesc, TextureUsage};
+/// use ringfence::memory::PlannedWay;
+/// use ringfence::{AllocationDesc, Dedicated};
+///
+/// // A render target of the whole window: dedicated memory has its own residency priority.
+/// let usage = TextureUsage::RENDER_TARGET | TextureUsage::SAMPLED;
+/// let desc = TextureDesc { width: 1920, height: 1080, usage, ..Default::default() };
+/// let scene = memory.create_texture(&desc, AllocationDesc { dedicated: Dedicated::Always, ..Default::default() })?;
+/// assert!(scene.is_dedicated());
+///
+/// // A texture that is streamed in and out: a range of a block needs no driver call for memory.
+/// let desc = TextureDesc { width: 1024, height: 1024, ..Default::default() };
+/// let request = AllocationDesc { dedicated: Dedicated::Never, ..Default::default() };
+/// let rock = memory.create_texture(&desc, request)?;
+/// assert!(!rock.is_dedicated());
+///
+/// // The plan of a request reports the choice of `Dedicated::Auto`.
+/// let plan = memory.plan().texture(&desc, AllocationDesc::default())?;
+/// assert_ne!(plan.way, PlannedWay::Dedicated);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[doc(alias("VMA_ALLOCATION_CREATE_DEDICATED_MEMORY_BIT", "AllocationScheme"))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Dedicated {

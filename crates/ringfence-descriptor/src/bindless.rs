@@ -160,6 +160,58 @@ impl<D: Descriptors> fmt::Debug for BindlessEntry<D> {
 ///
 /// If the table is dropped before its entries, the slots keep their views until the last [`BindlessEntry`] is dropped.
 /// Entries without an owner ([`BindlessEntry::into_index`]) end at the same time.
+///
+/// # Examples
+///
+/// An entry that a draw uses is removed while the draw is under way. `device`, `fence`, `memory` and `timeline` are
+/// created as in the example of [`Allocator`](ringfence_memory::Allocator#examples).
+///
+/// ```
+/// # use ringfence::{Allocator, AllocatorDesc, sim};
+/// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+/// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+/// # let fence = device.create_fence(0);
+/// # // SAFETY: each submission below signals the fence with the value of its frame.
+/// # let timeline = unsafe { memory.timeline(fence) }?;
+/// # use std::time::Duration;
+/// # use ringfence::device::{BufferDesc, BufferUsage};
+/// # use ringfence::sim::{BufferRange, Command, DescriptorUse, Kernel};
+/// # use ringfence::{AllocationDesc, Location};
+/// # let desc = BufferDesc { size: 256, usage: BufferUsage::STORAGE };
+/// # let create = |location| memory.create_buffer(&desc, AllocationDesc { location, ..Default::default() });
+/// # let (mut lights, back) = (create(Location::Upload)?, create(Location::Readback)?);
+/// # let result = BufferRange::new(*back.object(), 0, 256);
+/// # lights.write(0, &[7; 256])?;
+/// use ringfence::descriptor::{BindlessDesc, ShaderVisibleDesc, View};
+/// use ringfence::device::descriptors::{BufferView, BufferViewKind};
+/// use ringfence::{BindlessTable, ShaderVisibleHeap};
+///
+/// let heap = ShaderVisibleHeap::new(&memory, ShaderVisibleDesc::default())?;
+/// let table = BindlessTable::new(&memory, &heap, BindlessDesc { capacity: 1000, ..Default::default() })?;
+/// let kind = BufferViewKind::Storage { stride: 0, writes: false };
+/// let entry = table.insert(&View::buffer(&lights, BufferView { kind, offset: 0, size: 256 })?)?;
+/// let slot = entry.slot(); // for shaders: write it into constants or a storage buffer
+///
+/// let frame = timeline.begin();
+/// # let binding = heap.bind(&frame)?;
+/// # let heap_object = *binding.bound(ringfence::device::descriptors::HeapKind::Resources).ok_or("bound")?;
+/// # let uses = vec![DescriptorUse { heap: heap_object, slot, writes: false }];
+/// # let shader = Kernel::new(vec![], vec![result], |memory| memory.writes[0].copy_from_slice(&memory.descriptors[0]));
+/// # let commands = vec![Command::Kernel(Kernel { descriptors: uses, ..shader })];
+/// device.submit(0, &[], commands, (fence, frame.value()))?; // binds the heap; a shader reads `slot`
+/// let point = timeline.submitted(frame)?;
+/// drop((entry, lights)); // slot and buffer are kept until the frame is complete
+/// assert_eq!((table.live_count(), table.free_count()), (0, 999));
+///
+/// assert!(timeline.wait_for(point, Duration::MAX)?);
+/// assert_eq!(memory.reclaim().objects, 1); // the buffer
+/// assert_eq!(table.free_count(), 1000);
+/// # let mut bytes = [0; 256];
+/// # back.read(0, &mut bytes)?;
+/// # assert_eq!(bytes, [7; 256]); // read by the shader through the descriptor
+/// assert!(device.take_hazards().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct BindlessTable<D: Descriptors> {
     slots: Arc<TableSlots<D>>,
     /// CPU-only heap for the views of pending updates.

@@ -41,6 +41,60 @@ use ringfence_memory::trace::Event;
 /// A shader-visible heap: descriptors of one kind, which shaders read.
 ///
 /// Cheap to clone; clones refer to the same heap. All threads may use it.
+///
+/// If the last clone is dropped, the heap lives until its runs of slots and its bindless tables are dropped and the
+/// submissions that use it are complete.
+///
+/// # Examples
+///
+/// A table of descriptors for one draw. `device`, `fence`, `memory` and `timeline` are created as in the example of
+/// [`Allocator`](ringfence_memory::Allocator#examples).
+///
+/// ```
+/// # use ringfence::{Allocator, AllocatorDesc, sim};
+/// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+/// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+/// # let fence = device.create_fence(0);
+/// # // SAFETY: each submission below signals the fence with the value of its frame.
+/// # let timeline = unsafe { memory.timeline(fence) }?;
+/// # use std::time::Duration;
+/// # use ringfence::device::{BufferDesc, BufferUsage};
+/// # use ringfence::sim::{BufferRange, Command, DescriptorUse, Kernel};
+/// # use ringfence::{AllocationDesc, Location};
+/// # let desc = BufferDesc { size: 256, usage: BufferUsage::STORAGE };
+/// # let create = |location| memory.create_buffer(&desc, AllocationDesc { location, ..Default::default() });
+/// # let (mut lights, back) = (create(Location::Upload)?, create(Location::Readback)?);
+/// # let result = BufferRange::new(*back.object(), 0, 256);
+/// # lights.write(0, &[7; 256])?;
+/// use ringfence::ShaderVisibleHeap;
+/// use ringfence::descriptor::{ShaderVisibleDesc, View};
+/// use ringfence::device::descriptors::{BufferView, BufferViewKind, HeapKind};
+///
+/// let heap = ShaderVisibleHeap::new(&memory, ShaderVisibleDesc::default())?; // one for the whole program
+/// let frame = timeline.begin();
+/// let kind = BufferViewKind::Storage { stride: 0, writes: false };
+/// let view = View::buffer(&lights, BufferView { kind, offset: 0, size: 256 })?;
+/// let table = heap.frame_descriptors(&frame)?.table_of(&[view])?; // slots that live for this frame
+///
+/// // Once, at the beginning of the command list. On Vulkan: `binding.set(…)` records it.
+/// let binding = heap.bind(&frame)?;
+/// let heap_object = *binding.bound(HeapKind::Resources).ok_or("this kind is bound")?;
+/// // A kernel stands for a shader that reads slot `table.start()`.
+/// let slot = DescriptorUse { heap: heap_object, slot: table.start(), writes: false };
+/// let shader = Kernel::new(vec![], vec![result], |memory| memory.writes[0].copy_from_slice(&memory.descriptors[0]));
+/// let draw = Command::Kernel(Kernel { descriptors: vec![slot], ..shader });
+/// device.submit(0, &[], vec![draw], (fence, frame.value()))?;
+/// let point = timeline.submitted(frame)?;
+///
+/// assert!(timeline.wait_for(point, Duration::MAX)?);
+/// memory.reclaim(); // frees the slots of the table
+/// assert_eq!(heap.statistics().tables_made, 1);
+/// # let mut bytes = [0; 256];
+/// # back.read(0, &mut bytes)?;
+/// # assert_eq!(bytes, [7; 256]); // read by the shader through the descriptor
+/// assert!(device.take_hazards().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct ShaderVisibleHeap<D: Descriptors> {
     pub(super) heap_owner: Arc<HeapOwner<D>>,
 }

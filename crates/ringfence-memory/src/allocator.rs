@@ -28,6 +28,40 @@ use crate::resource::{Allocation, Buffer, Pool, PoolDesc, SmallBuffer, Texture};
 /// second for frames that were dropped without being submitted or discarded. If the device may use an object or a
 /// descriptor heap even after that, or if the driver cannot wait, the last drop leaks the object or heap, and all
 /// blocks.
+///
+/// # Examples
+///
+/// Creates a buffer that the GPU writes, and drops it while the GPU is busy:
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use ringfence::device::{BufferDesc, BufferUsage};
+/// use ringfence::{AllocationDesc, Allocator, AllocatorDesc, sim};
+///
+/// let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+/// // On Vulkan: `vulkan::Allocator::new(&instance, physical, device, AllocatorDesc::default())?`, in an unsafe block
+/// let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+/// let fence = device.create_fence(0); // on Vulkan, a timeline semaphore
+/// // SAFETY: the one submission below signals the fence with the value of its frame.
+/// let timeline = unsafe { memory.timeline(fence) }?;
+///
+/// let desc = BufferDesc { size: 4096, usage: BufferUsage::VERTEX | BufferUsage::COPY_DST };
+/// let vertices = memory.create_buffer(&desc, AllocationDesc { name: "vertices", ..Default::default() })?;
+/// # device.pause(0);
+/// let frame = timeline.begin();
+/// let fill = sim::Command::FillBuffer { dst: *vertices.object(), offset: 0, size: 4096, value: 1 };
+/// device.submit(0, &[], vec![fill], (fence, frame.value()))?;
+/// let point = timeline.submitted(frame)?;
+///
+/// drop(vertices); // retired: the GPU still writes it
+/// assert_eq!(memory.reclaim().objects, 0);
+/// # device.resume(0);
+/// assert!(timeline.wait_for(point, Duration::MAX)?);
+/// assert_eq!(memory.reclaim().objects, 1); // call it once a frame; it does not wait
+/// assert!(device.take_hazards().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Allocator<D: Device> {
     shared: Arc<Shared<D>>,
     /// Dropped with the last clone or pool.

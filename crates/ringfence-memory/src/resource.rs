@@ -56,8 +56,94 @@ pub fn shared_alignment(capabilities: &Capabilities, usage: BufferUsage, bytes: 
 }
 
 /// A buffer with its memory. See [`Resource`].
+///
+/// Use it for data that lives longer than a frame: vertices, indices, storage and staging buffers. Create it with
+/// [`Allocator::create_buffer`](crate::Allocator::create_buffer). A drop retires it: object and memory are freed after
+/// the submissions that may use them. For many buffers of at most 256 KiB, a [`SmallBuffer`] costs less.
+///
+/// # Examples
+///
+/// The host writes an upload buffer, the GPU copies it, and the host reads the result. `device`, `fence`, `memory` and
+/// `timeline` are created as in the example of [`Allocator`](crate::Allocator#examples).
+///
+/// ```
+/// # use ringfence::{Allocator, AllocatorDesc, sim};
+/// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+/// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+/// # let fence = device.create_fence(0);
+/// # // SAFETY: each submission below signals the fence with the value of its frame.
+/// # let timeline = unsafe { memory.timeline(fence) }?;
+/// # use std::time::Duration;
+/// use ringfence::device::{BufferDesc, BufferUsage};
+/// use ringfence::{AllocationDesc, Location};
+///
+/// let desc = BufferDesc { size: 256, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
+/// // On Vulkan, `vulkan::BufferInfo` describes a buffer with Vulkan's own flags.
+/// let at = |location| memory.create_buffer(&desc, AllocationDesc { location, ..Default::default() });
+/// let mut source = at(Location::Upload)?;
+/// let result = at(Location::Readback)?;
+/// source.write(0, &[7; 256])?; // the buffer is mapped, because the host uses it
+///
+/// let frame = timeline.begin();
+/// let (src, dst) = (*source.object(), *result.object()); // for Vulkan's calls: `raw()`
+/// let copy = sim::Command::CopyBuffer { src, src_offset: 0, dst, dst_offset: 0, size: 256 };
+/// device.submit(0, &[], vec![copy], (fence, frame.value()))?;
+/// let point = timeline.submitted(frame)?;
+/// drop(source); // retired until the copy is complete
+///
+/// assert!(timeline.wait_for(point, Duration::MAX)?);
+/// let mut bytes = [0; 256];
+/// result.read(0, &mut bytes)?;
+/// assert_eq!(bytes, [7; 256]);
+/// assert_eq!(memory.reclaim().objects, 1);
+/// # assert!(device.take_hazards().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type Buffer<D> = Resource<D, Buffers>;
 /// A texture with its memory. See [`Resource`].
+///
+/// Use it for sampled images and render targets that live longer than a frame. Create it with
+/// [`Allocator::create_texture`](crate::Allocator::create_texture), and fill it with an `UploadBatch` of `ringfence`. A
+/// drop retires it, as a [`Buffer`]. Targets of one frame can share memory: see `TransientAllocator` of `ringfence`.
+///
+/// # Examples
+///
+/// Uploads all mip levels. `device`, `fence`, `memory` and `timeline` are created as in the example of
+/// [`Allocator`](crate::Allocator#examples).
+///
+/// ```
+/// # use ringfence::{Allocator, AllocatorDesc, sim};
+/// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+/// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+/// # let fence = device.create_fence(0);
+/// # // SAFETY: each submission below signals the fence with the value of its frame.
+/// # let timeline = unsafe { memory.timeline(fence) }?;
+/// # use std::time::Duration;
+/// use ringfence::device::{TextureDesc, TextureUsage};
+/// use ringfence::upload::{ChainOrder, UploadDesc};
+/// use ringfence::{AllocationDesc, UploadBatch, UploadRing};
+///
+/// let ring = UploadRing::new(&memory, UploadDesc::default())?;
+/// let usage = TextureUsage::SAMPLED | TextureUsage::COPY_DST;
+/// let desc = TextureDesc { width: 4, height: 4, mips: 3, usage, ..Default::default() };
+/// // On Vulkan, `vulkan::TextureInfo` describes a texture with Vulkan's own flags.
+/// let albedo = memory.create_texture(&desc, AllocationDesc { name: "albedo", ..Default::default() })?;
+///
+/// let (frame, mut batch, mut commands) = (timeline.begin(), UploadBatch::new(), Vec::new());
+/// let texels = [9; 4 * (16 + 4 + 1)]; // 4 bytes for each texel of three mip levels
+/// batch.upload_texture(&ring, &frame, (&texels, ChainOrder::MipByMip), &albedo)?;
+/// // SAFETY: the commands are submitted as `frame`. On Vulkan, they are recorded into a `vulkan::CopyRecorder`.
+/// unsafe { batch.record(&mut commands) }?;
+/// device.submit(0, &[], commands, (fence, frame.value()))?;
+/// let point = timeline.submitted(frame)?;
+/// assert!(!albedo.take_content_lost()); // the frame was submitted
+///
+/// drop(albedo); // retired until the copies are complete
+/// assert!(timeline.wait_for(point, Duration::MAX)?);
+/// assert_eq!(memory.reclaim().objects, 1);
+/// assert!(device.take_hazards().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type Texture<D> = Resource<D, Textures>;
 
 /// A resource of the driver with its memory, owned by the holder of this value.

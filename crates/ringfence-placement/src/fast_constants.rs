@@ -125,6 +125,48 @@ struct State<D: Device> {
 /// Pages for constants that live for one frame. All threads share it; each writes through its own [`FastWriter`].
 ///
 /// Dropping it and its writers releases the pages, which live until the submissions that use them are complete.
+///
+/// # Examples
+///
+/// New constants for each draw of a frame. `device`, `fence`, `memory` and `timeline` are created as in the example of
+/// [`Allocator`](ringfence_memory::Allocator#examples).
+///
+/// ```
+/// # use ringfence::{Allocator, AllocatorDesc, sim};
+/// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+/// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+/// # let fence = device.create_fence(0);
+/// # // SAFETY: each submission below signals the fence with the value of its frame.
+/// # let timeline = unsafe { memory.timeline(fence) }?;
+/// # use ringfence::device::{BufferDesc, BufferUsage};
+/// # use ringfence::{AllocationDesc, Location};
+/// # let desc = BufferDesc { size: 256, usage: BufferUsage::COPY_DST };
+/// # let back = memory.create_buffer(&desc, AllocationDesc { location: Location::Readback, ..Default::default() })?;
+/// # let dst = *back.object();
+/// # use std::time::Duration;
+/// use ringfence::FastConstants;
+/// use ringfence::placement::FastConstantsDesc;
+///
+/// let constants = FastConstants::new(&memory, FastConstantsDesc::default());
+/// let frame = timeline.begin();
+/// let mut writer = constants.writer(&frame)?; // one for each thread; later frames reuse it with `begin`
+/// let mut commands = Vec::new();
+/// for draw in 0..4 {
+///     let world = writer.write(&[draw; 64])?;
+///     // On Vulkan: bind `world.buffer` with the dynamic offset `world.offset`. Here, a copy reads the constants.
+///     let (src, src_offset, dst_offset) = (world.buffer, world.offset, u64::from(draw) * 64);
+///     commands.push(sim::Command::CopyBuffer { src, src_offset, dst, dst_offset, size: 64 });
+/// }
+/// device.submit(0, &[], commands, (fence, frame.value()))?;
+/// let point = timeline.submitted(frame)?;
+///
+/// assert!(timeline.wait_for(point, Duration::MAX)?);
+/// let mut bytes = [9; 256];
+/// back.read(0, &mut bytes)?;
+/// assert_eq!((&bytes[..64], &bytes[192..]), (&[0; 64][..], &[3; 64][..]));
+/// assert!(device.take_hazards().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct FastConstants<D: Device> {
     state: Arc<State<D>>,
 }

@@ -16,6 +16,44 @@ use ringfence_lockfree::clock::{Clock, Watch};
 ///   Objects that were in use while the frame was open, and objects that are retired later, are kept until the fence
 ///   has reached the frame's value or a later one. [`Timeline::discard_dropped`](crate::Timeline::discard_dropped) ends
 ///   this wait.
+///
+/// Create it with [`Timeline::begin`](crate::Timeline::begin) before the first command of the submission is recorded. A
+/// resource that is dropped while the frame is open lives until the frame is complete.
+///
+/// # Examples
+///
+/// A frame that is submitted, and a frame that is not. `device`, `fence`, `memory` and `timeline` are created as in the
+/// example of `Allocator`.
+///
+/// ```
+/// # use ringfence::{Allocator, AllocatorDesc, sim};
+/// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+/// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+/// # let fence = device.create_fence(0);
+/// # // SAFETY: each submission below signals the fence with the value of its frame.
+/// # let timeline = unsafe { memory.timeline(fence) }?;
+/// # use std::time::Duration;
+/// # use ringfence::AllocationDesc;
+/// # use ringfence::device::{BufferDesc, BufferUsage};
+/// # let desc = BufferDesc { size: 256, usage: BufferUsage::COPY_DST };
+/// # let buffer = memory.create_buffer(&desc, AllocationDesc::default())?;
+/// let frame = timeline.begin(); // before a command that uses a resource is recorded
+/// let fill = sim::Command::FillBuffer { dst: *buffer.object(), offset: 0, size: 256, value: 1 };
+/// drop(buffer); // the frame keeps it alive
+/// let value = frame.value();
+/// device.submit(0, &[], vec![fill], (fence, value))?; // signals the value once its commands are complete
+/// let point = timeline.submitted(frame)?;
+/// assert_eq!(point.value, value);
+///
+/// let frame = timeline.begin();
+/// // The window was closed: nothing was submitted, so nothing waits for this frame.
+/// frame.discard();
+///
+/// assert!(timeline.wait_for(point, Duration::MAX)?);
+/// assert_eq!(memory.reclaim().objects, 1);
+/// assert!(device.take_hazards().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a dropped frame keeps its objects alive until a later frame is complete: submit or discard it"]
 pub struct Frame {
     pub(crate) clock: Arc<Clock>,

@@ -16,6 +16,40 @@ use crate::lifetimes::Lifetimes;
 ///
 /// Any number of frames may be open at once. They must be submitted in the order of their values. A clone is cheap, and
 /// is the same timeline.
+///
+/// The program creates one timeline for each queue, and one frame for each submission to the queue. If a timeline is
+/// dropped, the allocator still waits for its frames before it frees retired objects.
+///
+/// # Examples
+///
+/// A frame loop with two frames in flight. `device`, `fence`, `memory` and `timeline` are created as in the example of
+/// `Allocator`.
+///
+/// ```
+/// # use ringfence::{Allocator, AllocatorDesc, sim};
+/// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+/// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+/// # let fence = device.create_fence(0);
+/// # // SAFETY: each submission below signals the fence with the value of its frame.
+/// # let timeline = unsafe { memory.timeline(fence) }?;
+/// use std::time::Duration;
+///
+/// let mut in_flight = [None; 2]; // the last frame that used each command buffer
+/// for number in 0..5 {
+///     if let Some(point) = in_flight[number % 2] {
+///         assert!(timeline.wait_for(point, Duration::from_secs(10))?); // its command buffer is free
+///     }
+///     let frame = timeline.begin();
+///     // Record commands. On Vulkan, `vkQueueSubmit` signals `frame.value()` on the timeline semaphore.
+///     device.submit(0, &[], vec![], (fence, frame.value()))?;
+///     in_flight[number % 2] = Some(timeline.submitted(frame)?);
+///     memory.reclaim();
+/// }
+/// assert_eq!(timeline.submitted_value(), 5);
+/// assert!(timeline.completed()? >= 3); // at most two frames are in flight
+/// assert!(device.take_hazards().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Timeline<D: Device> {
     pub(crate) shared: Arc<dyn Timed<D>>,
     pub(crate) clock: Arc<Clock>,

@@ -23,6 +23,50 @@ use crate::device::{Buffers, Create, Describe, Device, RawBuffer, RawTexture, Te
 use ringfence_memory::{Allocator, Error, RawObject};
 
 /// An allocator of aliased memory for the resources of graph executions. See the [crate](super).
+///
+/// Use it for the render targets and buffers of a frame. Resources whose passes do not overlap get the same bytes. If
+/// it is dropped, its objects and heaps live until the submissions that use them are complete.
+///
+/// # Examples
+///
+/// Two targets of a frame with three passes. `device`, `fence`, `memory` and `timeline` are created as in the example
+/// of [`Allocator`](ringfence_memory::Allocator#examples).
+///
+/// ```
+/// # use ringfence::{Allocator, AllocatorDesc, sim};
+/// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+/// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+/// # let fence = device.create_fence(0);
+/// # // SAFETY: each submission below signals the fence with the value of its frame.
+/// # let timeline = unsafe { memory.timeline(fence) }?;
+/// use ringfence::device::{TextureDesc, TextureUsage};
+/// use ringfence::transient::{Described, FramePass, FrameResource, TransientDesc};
+/// use ringfence::TransientAllocator;
+///
+/// let mut transient = TransientAllocator::new(&memory, TransientDesc::default());
+/// let usage = TextureUsage::RENDER_TARGET | TextureUsage::SAMPLED;
+/// let target = TextureDesc { width: 512, height: 512, usage, ..Default::default() };
+/// // On Vulkan, `target` is a `vulkan::TextureInfo`.
+/// let info = Described::Texture(&target);
+/// let normals = FrameResource { info, first: 0, last: &[1], name: "normals" }; // used by passes 0 and 1
+/// let bloom = FrameResource { info, first: 2, last: &[], name: "bloom" }; // used by pass 2 only
+///
+/// let frame = timeline.begin();
+/// let execution = transient.plan(&[FramePass::on(timeline.id()); 3], &[normals, bloom], |_progress| true)?;
+/// let (normals, bloom) = (execution.planned(0)?, execution.planned(1)?);
+/// assert_eq!(execution.place(normals)?, execution.place(bloom)?); // the same bytes
+/// # let mut commands = Vec::new();
+/// for target in [normals, bloom] {
+///     // Before each pass: record its barriers from `execution.barriers()`. A clear stands for the draws.
+///     commands.push(sim::Command::Clear { texture: *execution.texture(target)?, value: 0 });
+/// }
+/// device.submit(0, &[], commands, (fence, frame.value()))?;
+/// execution.finish(&[timeline.submitted(frame)?]);
+/// transient.end_frame(); // once a frame, with `memory.reclaim()`
+/// assert!(transient.figures().saved_bytes() >= 512 * 512 * 4);
+/// # assert!(device.run_until_idle() && device.take_hazards().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct TransientAllocator<D: Device>(State<D>);
 
 impl<D: Device> TransientAllocator<D> {

@@ -54,6 +54,50 @@ use ringfence_memory::{Buffer, Texture};
 /// Copies are lost if their frame is not submitted, or if the batch is cleared or dropped without being recorded. The
 /// batch cannot stage them again, because the ring reuses the bytes after the frame. The program must check
 /// [`Resource::take_content_lost`](ringfence_memory::Resource::take_content_lost) and stage lost content again.
+///
+/// # Examples
+///
+/// Vertices and indices of a mesh, copied with one call and one barrier for each buffer. `device`, `fence`, `memory`
+/// and `timeline` are created as in the example of [`Allocator`](ringfence_memory::Allocator#examples).
+///
+/// ```
+/// # use ringfence::{Allocator, AllocatorDesc, sim};
+/// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+/// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+/// # let fence = device.create_fence(0);
+/// # // SAFETY: each submission below signals the fence with the value of its frame.
+/// # let timeline = unsafe { memory.timeline(fence) }?;
+/// # use ringfence::UploadRing;
+/// # use ringfence::upload::UploadDesc;
+/// # let ring = UploadRing::new(&memory, UploadDesc { capacity: 1 << 20, ..Default::default() })?;
+/// # use ringfence::AllocationDesc;
+/// # use ringfence::device::{BufferDesc, BufferUsage};
+/// # let create = |size, usage: BufferUsage| {
+/// #     memory.create_buffer(&BufferDesc { size, usage: usage | BufferUsage::COPY_DST }, AllocationDesc::default())
+/// # };
+/// use ringfence::UploadBatch;
+///
+/// let vertices = create(4096, BufferUsage::VERTEX)?;
+/// let indices = create(1024, BufferUsage::INDEX)?;
+/// let (frame, mut batch) = (timeline.begin(), UploadBatch::new());
+/// batch.copy(&ring.write_for(&frame, &[1; 4096], 4)?, &vertices, 0)?;
+/// batch.copy(&ring.write_for(&frame, &[2; 512], 4)?, &indices, 0)?;
+/// batch.copy(&ring.write_for(&frame, &[3; 512], 4)?, &indices, 512)?;
+/// assert_eq!(batch.figures().region_count, 2); // the two copies to `indices` are one region
+///
+/// let mut commands = Vec::new(); // on Vulkan: `vulkan::CopyRecorder::new(&device, command_buffer)`
+/// // SAFETY: the commands are submitted as `frame`.
+/// unsafe { batch.record(&mut commands) }?;
+/// device.submit(0, &[], commands, (fence, frame.value()))?;
+/// timeline.submitted(frame)?;
+///
+/// batch.clear(); // keeps its host memory for the next frame
+/// assert!(device.run_until_idle());
+/// let last = sim::BufferRange::new(*indices.object(), 512, 512);
+/// assert_eq!(device.peek(last), Some(vec![3; 512]));
+/// assert!(device.take_hazards().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct UploadBatch<D: Device> {
     sources: Vec<RawBuffer<D>>,
     targets: Vec<RawBuffer<D>>,

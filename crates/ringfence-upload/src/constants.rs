@@ -240,6 +240,51 @@ struct Mirror<D: Device, H> {
 /// KiB. All threads may call all methods.
 ///
 /// Cheap to clone; clones share one state, which lives as long as the buffers that were created from it.
+///
+/// # Examples
+///
+/// Constants of the camera, which change in some frames. `device`, `fence`, `memory` and `timeline` are created as in
+/// the example of [`Allocator`](ringfence_memory::Allocator#examples).
+///
+/// ```
+/// # use ringfence::{Allocator, AllocatorDesc, sim};
+/// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+/// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+/// # let fence = device.create_fence(0);
+/// # // SAFETY: each submission below signals the fence with the value of its frame.
+/// # let timeline = unsafe { memory.timeline(fence) }?;
+/// # use ringfence::device::{BufferDesc, BufferUsage};
+/// # use ringfence::{AllocationDesc, Location};
+/// # let desc = BufferDesc { size: 64, usage: BufferUsage::COPY_DST };
+/// # let back = memory.create_buffer(&desc, AllocationDesc { location: Location::Readback, ..Default::default() })?;
+/// # let dst = *back.object();
+/// # use std::time::Duration;
+/// use ringfence::ConstantBuffers;
+/// use ringfence::upload::ConstantsDesc;
+///
+/// let constants = ConstantBuffers::new(&memory, ConstantsDesc::default(), ())?;
+/// let mut camera = constants.dynamic(64)?;
+/// camera.set(0, &[5; 64])?;
+///
+/// let frame = timeline.begin();
+/// let mut writer = constants.writer(&frame)?; // one for each thread; later frames reuse it with `begin`
+/// let bound = writer.bind(&camera)?; // copies the content, because it has changed
+/// let again = writer.bind(&camera)?; // does not copy it
+/// assert_eq!(bound.offset, again.offset);
+/// // On Vulkan: bind `bound.buffer` with the dynamic offset `bound.offset`. Here, a copy reads the constants.
+/// let (src, src_offset) = (bound.buffer, bound.offset);
+/// let draw = sim::Command::CopyBuffer { src, src_offset, dst, dst_offset: 0, size: 64 };
+/// device.submit(0, &[], vec![draw], (fence, frame.value()))?;
+/// let point = timeline.submitted(frame)?;
+///
+/// camera.set(0, &[6; 64])?; // for later binds: the draw keeps its bytes
+/// assert!(timeline.wait_for(point, Duration::MAX)?);
+/// let mut bytes = [0; 64];
+/// back.read(0, &mut bytes)?;
+/// assert_eq!(bytes, [5; 64]);
+/// # assert!(device.take_hazards().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct ConstantBuffers<D: Device, V: ConstantViews<D> = ()> {
     shared: Arc<Shared<D, V>>,
 }

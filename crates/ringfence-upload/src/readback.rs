@@ -95,6 +95,49 @@ pub enum ReadbackError {
 }
 
 /// A ring of memory that the device writes and the host reads. All methods may be called from any thread.
+///
+/// If the ring is dropped, its results ([`Readback`]) stay readable, and the buffer lives until the submissions that
+/// use it are complete.
+///
+/// # Examples
+///
+/// Reads a counter that the GPU has written, without a wait. `device`, `fence`, `memory` and `timeline` are created as
+/// in the example of [`Allocator`](ringfence_memory::Allocator#examples).
+///
+/// ```
+/// # use ringfence::{Allocator, AllocatorDesc, sim};
+/// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+/// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+/// # let fence = device.create_fence(0);
+/// # // SAFETY: each submission below signals the fence with the value of its frame.
+/// # let timeline = unsafe { memory.timeline(fence) }?;
+/// # use ringfence::device::{BufferDesc, BufferUsage};
+/// # use ringfence::AllocationDesc;
+/// # let desc = BufferDesc { size: 4, usage: BufferUsage::STORAGE | BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
+/// # let counter = memory.create_buffer(&desc, AllocationDesc::default())?;
+/// use ringfence::ReadbackRing;
+/// use ringfence::upload::ReadbackDesc;
+///
+/// let ring = ReadbackRing::new(&memory, ReadbackDesc { capacity: 64 << 10, ..Default::default() })?;
+/// let frame = timeline.begin();
+/// let visible = ring.reserve(&frame, 4, 4)?;
+/// let (src, dst, dst_offset) = (*counter.object(), *visible.buffer(), visible.offset());
+/// let count = sim::Command::FillWords { dst: src, offset: 0, size: 4, value: 1000 }; // stands for a compute shader
+/// // On Vulkan: `vkCmdCopyBuffer`, then a barrier to `HOST_READ`
+/// let copy = sim::Command::CopyBuffer { src, src_offset: 0, dst, dst_offset, size: 4 };
+/// device.submit(0, &[], vec![count, copy], (fence, frame.value()))?;
+/// timeline.submitted(frame)?;
+///
+/// while !visible.is_ready()? {
+///     device.advance(1); // the program draws further frames
+/// }
+/// let mut bytes = [0; 4];
+/// visible.read(&mut bytes)?;
+/// assert_eq!(u32::from_le_bytes(bytes), 1000);
+/// drop(visible); // its bytes are free
+/// assert!(device.take_hazards().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct ReadbackRing<D: Device> {
     state: Arc<RingState<D>>,
 }

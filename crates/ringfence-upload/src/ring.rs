@@ -22,6 +22,46 @@ use ringfence_memory::{Allocator, Error};
 ///
 /// For many small writes of one thread, use [`UploadRing::writer`]. If the ring is dropped, its buffer lives until the
 /// submissions that use it are complete.
+///
+/// # Examples
+///
+/// A hundred frames write their sprites into a ring of 1 MiB. `device`, `fence`, `memory` and `timeline` are created as
+/// in the example of [`Allocator`](ringfence_memory::Allocator#examples).
+///
+/// ```
+/// # use ringfence::{Allocator, AllocatorDesc, sim};
+/// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+/// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+/// # let fence = device.create_fence(0);
+/// # // SAFETY: each submission below signals the fence with the value of its frame.
+/// # let timeline = unsafe { memory.timeline(fence) }?;
+/// # use ringfence::device::{BufferDesc, BufferUsage};
+/// # use ringfence::{AllocationDesc, Location};
+/// # let desc = BufferDesc { size: 48 << 10, usage: BufferUsage::COPY_DST };
+/// # let back = memory.create_buffer(&desc, AllocationDesc { location: Location::Readback, ..Default::default() })?;
+/// # let dst = *back.object();
+/// use ringfence::UploadRing;
+/// use ringfence::upload::UploadDesc;
+///
+/// let ring = UploadRing::new(&memory, UploadDesc { capacity: 1 << 20, ..Default::default() })?;
+/// for number in 0..100 {
+///     let frame = timeline.begin();
+///     let sprites = ring.write_for(&frame, &[number; 48 << 10], 4)?; // waits if 21 frames are in flight
+///     // Draw with vertices in `sprites.buffer` at `sprites.offset`. Here, a copy reads them.
+///     let (src, src_offset, size) = (sprites.buffer, sprites.offset, sprites.size);
+///     let draw = sim::Command::CopyBuffer { src, src_offset, dst, dst_offset: 0, size };
+///     device.submit(0, &[], vec![draw], (fence, frame.value()))?;
+///     timeline.submitted(frame)?; // the ring reuses the bytes once the GPU has passed this frame
+///     memory.reclaim();
+/// }
+/// assert!(device.run_until_idle());
+/// let mut bytes = [0; 48 << 10];
+/// back.read(0, &mut bytes)?;
+/// assert_eq!(bytes, [99; 48 << 10]);
+/// assert_eq!(ring.capacity(), 1 << 20);
+/// assert!(device.take_hazards().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct UploadRing<D: Device> {
     state: Arc<RingState<D>>,
 }

@@ -71,6 +71,45 @@ impl Default for PoolDesc<'_> {
 
 /// A custom pool. Resources may outlive their pool: after the drop of the pool, a block is freed after its last
 /// resource.
+///
+/// Use it to limit the memory of one kind of resource, to choose the algorithm that divides the blocks, or to create
+/// the blocks before the first frame. Without these needs,
+/// [`Allocator::create_buffer`](crate::Allocator::create_buffer) is simpler and takes no lock for small buffers.
+///
+/// # Examples
+///
+/// A pool with room for four tiles of a terrain. `memory` is an [`Allocator`](crate::Allocator#examples).
+///
+/// ```
+/// # use ringfence::{Allocator, AllocatorDesc, sim};
+/// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+/// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+/// use ringfence::AllocationDesc;
+/// use ringfence::algorithms::algorithm::Algorithm;
+/// use ringfence::device::{BufferDesc, BufferUsage, ResourceClass};
+/// use ringfence::memory::{Error, PoolDesc};
+///
+/// let tile = BufferDesc { size: 1 << 20, usage: BufferUsage::VERTEX | BufferUsage::COPY_DST };
+/// let pool = memory.create_pool(PoolDesc {
+///     memory_type: memory.plan().buffer(&tile, AllocationDesc::default())?.memory_type,
+///     class: ResourceClass::Buffer,
+///     algorithm: Algorithm::Equal { block_size: tile.size },
+///     block_bytes: 4 * tile.size,
+///     block_count_max: 1,
+///     name: "terrain",
+///     ..Default::default()
+/// })?;
+///
+/// let create = || pool.create_buffer(&tile, AllocationDesc::default());
+/// let tiles = [create()?, create()?, create()?, create()?];
+/// assert!(matches!(create(), Err(Error::PoolFull { .. })));
+/// assert_eq!(pool.statistics().range_count, 4);
+///
+/// drop(tiles); // retired
+/// assert_eq!(memory.reclaim().objects, 4); // no submission uses them
+/// create()?; // the pool has room again
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Pool<D: Device> {
     shared: Arc<Shared<D>>,
     /// Keeps the allocator in use while the pool exists.

@@ -50,6 +50,55 @@ const SHOWN: BufferUsage = BufferUsage::CONSTANT
 /// A buffer that shares a driver's buffer with other small buffers: bytes `offset..offset + size` of that buffer.
 ///
 /// A drop retires the buffer, as for [`Buffer`].
+///
+/// Use it for many small pieces of data: constants of a material, instances, indirect arguments. It needs no driver
+/// object of its own. The program binds [`SmallBuffer::object`] at [`SmallBuffer::offset`].
+///
+/// # Examples
+///
+/// A hundred materials in one driver buffer. `device`, `fence`, `memory` and `timeline` are created as in the example
+/// of [`Allocator`](crate::Allocator#examples).
+///
+/// ```
+/// # use ringfence::{Allocator, AllocatorDesc, sim};
+/// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+/// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+/// # let fence = device.create_fence(0);
+/// # // SAFETY: each submission below signals the fence with the value of its frame.
+/// # let timeline = unsafe { memory.timeline(fence) }?;
+/// # use ringfence::AllocationDesc;
+/// # use std::time::Duration;
+/// use ringfence::Location;
+/// use ringfence::device::{BufferDesc, BufferUsage};
+///
+/// let desc = BufferDesc { size: 192, usage: BufferUsage::CONSTANT | BufferUsage::COPY_SRC };
+/// let mut materials = Vec::new();
+/// for index in 0..100 {
+///     let mut material = memory.create_small_buffer(desc, Location::Upload)?;
+///     material.write(0, &[index; 192])?;
+///     materials.push(material);
+/// }
+/// assert!(materials.iter().all(|material| material.object() == materials[0].object()));
+///
+/// # let back = BufferDesc { size: 192, usage: BufferUsage::COPY_DST };
+/// # let back = memory.create_buffer(&back, AllocationDesc { location: Location::Readback, ..Default::default() })?;
+/// # let dst = *back.object();
+/// let frame = timeline.begin();
+/// // A draw with material 42: on Vulkan, bind the object at the offset. Here, a copy reads it.
+/// let (src, src_offset) = (*materials[42].object(), materials[42].offset());
+/// let draw = sim::Command::CopyBuffer { src, src_offset, dst, dst_offset: 0, size: 192 };
+/// device.submit(0, &[], vec![draw], (fence, frame.value()))?;
+/// let point = timeline.submitted(frame)?;
+/// drop(materials); // retired until the draw is complete
+///
+/// assert!(timeline.wait_for(point, Duration::MAX)?);
+/// assert_eq!(memory.reclaim().objects, 100);
+/// # let mut bytes = [0; 192];
+/// # back.read(0, &mut bytes)?;
+/// # assert_eq!(bytes, [42; 192]);
+/// # assert!(device.take_hazards().is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct SmallBuffer<D: Device> {
     pub(super) shared: ManuallyDrop<Arc<Shared<D>>>,
     bound: ManuallyDrop<Box<PlacedSmallBuffer<D>>>,
