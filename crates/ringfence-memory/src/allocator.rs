@@ -193,6 +193,23 @@ impl<D: Device> Allocator<D> {
     ///
     /// # Errors
     /// [`Error::TooLarge`] if the size exceeds 256 KiB; otherwise as [`Allocator::create_buffer`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use ringfence::{Allocator, AllocatorDesc, sim};
+    /// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+    /// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    /// use ringfence::Location;
+    /// use ringfence::device::{BufferDesc, BufferUsage};
+    ///
+    /// let desc = BufferDesc { size: 80, usage: BufferUsage::CONSTANT };
+    /// let mut lamp = memory.create_small_buffer(desc, Location::Upload)?;
+    /// lamp.write(0, &[1; 80])?;
+    /// let other = memory.create_small_buffer(desc, Location::Upload)?;
+    /// assert_eq!(lamp.object(), other.object()); // one driver buffer: bind it at `offset()`
+    /// assert_ne!(lamp.offset(), other.offset());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[track_caller]
     pub fn create_small_buffer(&self, desc: BufferDesc, location: Location) -> Result<SmallBuffer<D>, Error> {
         SmallBuffer::new(&self.shared, desc, location)

@@ -736,6 +736,38 @@ impl<D: Device> Buffer<D> {
     /// # Errors
     /// The frame belongs to another allocator, `keep_bytes` exceeds one of the two buffers, the old buffer could not be
     /// made resident, or the new one could not be created. Nothing has changed then.
+    ///
+    /// # Examples
+    ///
+    /// A list of particles that grows and keeps its contents:
+    ///
+    /// ```
+    /// # use ringfence::{Allocator, AllocatorDesc, sim};
+    /// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+    /// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    /// # let fence = device.create_fence(0);
+    /// # // SAFETY: each submission below signals the fence with the value of its frame.
+    /// # let timeline = unsafe { memory.timeline(fence) }?;
+    /// # use ringfence::AllocationDesc;
+    /// # use ringfence::device::{BufferDesc, BufferUsage};
+    /// # let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
+    /// # let request = AllocationDesc { name: "particles", ..Default::default() };
+    /// # let mut particles = memory.create_buffer(&BufferDesc { size: 1024, usage }, request)?;
+    /// use ringfence::lifetime::BufferCopy;
+    ///
+    /// let frame = timeline.begin();
+    /// let copy = particles.resize(&frame, &BufferDesc { size: 4096, usage }, 1024, request)?;
+    /// let BufferCopy { src, src_offset, dst, dst_offset, size } = copy.ok_or("1024 bytes are kept")?;
+    /// // On Vulkan: `vkCmdCopyBuffer`, with barriers before and after it
+    /// let record = sim::Command::CopyBuffer { src, src_offset, dst, dst_offset, size };
+    /// device.submit(0, &[], vec![record], (fence, frame.value()))?;
+    /// timeline.submitted(frame)?;
+    /// assert_eq!(particles.size(), 4096);
+    /// assert!(device.run_until_idle());
+    /// assert_eq!(memory.reclaim().objects, 1); // the old buffer
+    /// # assert!(device.take_hazards().is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[track_caller]
     pub fn resize(
         &mut self,
@@ -820,6 +852,33 @@ impl<D: Device> Texture<D> {
     /// - The frame belongs to another allocator.
     /// - The two textures are not parts of one mip chain, or this one has no portable description ([`Texture::desc`]).
     /// - This texture could not be made resident, or the new one could not be created.
+    ///
+    /// # Examples
+    ///
+    /// A streamed texture gets its larger mip levels:
+    ///
+    /// ```
+    /// # use ringfence::{Allocator, AllocatorDesc, sim};
+    /// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+    /// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    /// # let fence = device.create_fence(0);
+    /// # // SAFETY: each submission below signals the fence with the value of its frame.
+    /// # let timeline = unsafe { memory.timeline(fence) }?;
+    /// # use ringfence::AllocationDesc;
+    /// # use ringfence::device::{TextureDesc, TextureUsage};
+    /// # let usage = TextureUsage::SAMPLED | TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
+    /// let small = TextureDesc { width: 64, height: 64, mips: 7, usage, ..Default::default() };
+    /// let large = TextureDesc { width: 256, height: 256, mips: 9, ..small };
+    /// let mut rock = memory.create_texture(&small, AllocationDesc::default())?;
+    ///
+    /// let frame = timeline.begin();
+    /// let swap = rock.swap_mips(&frame, &large, AllocationDesc::default())?;
+    /// assert_eq!(swap.copies.len(), 7); // record these copies: source, destination, mip levels, extent
+    /// assert_eq!((swap.copies[0].src_mip, swap.copies[0].dst_mip), (0, 2));
+    /// assert_eq!(swap.to_fill, [0, 1]); // upload these mip levels, for example with `UploadBatch::copy_texels`
+    /// # frame.discard();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[track_caller]
     pub fn swap_mips(
         &mut self,

@@ -119,6 +119,28 @@ impl<D: Device> Timeline<D> {
     /// # Errors
     /// The error of `submit`, or an error of [`Timeline::submitted`]. If the frame belongs to another timeline,
     /// `submit` is not called.
+    ///
+    /// # Examples
+    /// ```
+    /// # use ringfence::{Allocator, AllocatorDesc, sim};
+    /// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+    /// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    /// # let fence = device.create_fence(0);
+    /// # // SAFETY: each submission below signals the fence with the value of its frame.
+    /// # let timeline = unsafe { memory.timeline(fence) }?;
+    /// let frame = timeline.begin();
+    /// let point = timeline.submit(frame, |value| {
+    ///     // On Vulkan: `vkQueueSubmit` with a `vk::TimelineSemaphoreSubmitInfo` that signals `value`
+    ///     device.submit(0, &[], vec![], (fence, value))?;
+    ///     Ok::<_, Box<dyn std::error::Error>>(())
+    /// })?;
+    /// assert_eq!(timeline.submitted_value(), point.value);
+    ///
+    /// let refused = |_value| Err::<(), Box<dyn std::error::Error>>("nothing was submitted".into());
+    /// assert!(timeline.submit(timeline.begin(), refused).is_err());
+    /// assert!(timeline.wait_for(point, std::time::Duration::MAX)?); // the second frame was discarded
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn submit<E: From<FrameError>>(
         &self,
         frame: Frame,

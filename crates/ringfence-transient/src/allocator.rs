@@ -78,6 +78,36 @@ impl<D: Device> TransientAllocator<D> {
     }
 
     /// Begins a graph execution. Handles of the previous execution become stale. Makes no driver call.
+    ///
+    /// # Examples
+    /// ```
+    /// # use ringfence::{Allocator, AllocatorDesc, sim};
+    /// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+    /// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    /// # let fence = device.create_fence(0);
+    /// # // SAFETY: each submission below signals the fence with the value of its frame.
+    /// # let timeline = unsafe { memory.timeline(fence) }?;
+    /// # use ringfence::TransientAllocator;
+    /// # use ringfence::device::{TextureDesc, TextureUsage};
+    /// # use ringfence::transient::TransientDesc;
+    /// # let mut transient = TransientAllocator::new(&memory, TransientDesc::default());
+    /// # let usage = TextureUsage::RENDER_TARGET;
+    /// # let desc = TextureDesc { width: 512, height: 512, usage, ..Default::default() };
+    /// let frame = timeline.begin();
+    /// let mut execution = transient.begin();
+    /// let first = execution.pass(timeline.id(), &[])?;
+    /// let depth = execution.acquire_texture(&desc, first, "depth")?;
+    /// execution.discard(depth, &[first])?; // no later pass uses it
+    /// let second = execution.pass(timeline.id(), &[])?;
+    /// let bloom = execution.acquire_texture(&desc, second, "bloom")?;
+    /// assert_eq!(execution.place(bloom)?.1.start, 0); // the bytes of `depth`
+    /// execution.discard(bloom, &[second])?;
+    /// assert_eq!(execution.finish(&[frame.point()]), 0); // all resources were discarded
+    /// # device.submit(0, &[], vec![], (fence, frame.value()))?;
+    /// # timeline.submitted(frame)?;
+    /// # assert!(device.run_until_idle() && device.take_hazards().is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn begin(&mut self) -> Execution<'_, D> {
         self.0.start();
         self.0.plans.forget_frame();

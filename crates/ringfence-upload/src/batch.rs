@@ -267,6 +267,35 @@ impl<D: Device> UploadBatch<D> {
     /// - [`BatchError::WritesSource`] if the batch also copies from the destination.
     /// - [`BatchError::ReadsTarget`] if the batch also copies to the source, or if both are the same buffer.
     /// - [`BatchError::FrameOver`] or [`BatchError::Foreign`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use ringfence::{Allocator, AllocatorDesc, sim};
+    /// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+    /// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    /// # let fence = device.create_fence(0);
+    /// # // SAFETY: each submission below signals the fence with the value of its frame.
+    /// # let timeline = unsafe { memory.timeline(fence) }?;
+    /// # use ringfence::UploadRing;
+    /// # use ringfence::upload::UploadDesc;
+    /// # let ring = UploadRing::new(&memory, UploadDesc { capacity: 1 << 20, ..Default::default() })?;
+    /// # use ringfence::{AllocationDesc, UploadBatch};
+    /// # use ringfence::device::{BufferDesc, BufferUsage};
+    /// # let usage = BufferUsage::STORAGE | BufferUsage::COPY_DST;
+    /// # let instances = memory.create_buffer(&BufferDesc { size: 4096, usage }, AllocationDesc::default())?;
+    /// # let (frame, mut batch, mut commands) = (timeline.begin(), UploadBatch::new(), Vec::new());
+    /// // Instance 3 has moved: write its 64 bytes.
+    /// let staged = ring.write_for(&frame, &[7; 64], 4)?;
+    /// batch.copy(&staged, &instances, 3 * 64)?;
+    /// // SAFETY: the commands are submitted as `frame`.
+    /// unsafe { batch.record(&mut commands) }?;
+    /// # device.submit(0, &[], commands, (fence, frame.value()))?;
+    /// # timeline.submitted(frame)?;
+    /// # assert!(device.run_until_idle() && device.take_hazards().is_empty());
+    /// # let moved = sim::BufferRange::new(*instances.object(), 3 * 64, 64);
+    /// # assert_eq!(device.peek(moved), Some(vec![7; 64]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn copy(&mut self, from: &Staged<D>, to: &impl CopyTarget<D>, offset: u64) -> Result<(), BatchError> {
         self.copy_as(from, to, offset, false)
     }
@@ -340,6 +369,39 @@ impl<D: Device> UploadBatch<D> {
     /// - The texels do not fit in the staged bytes.
     /// - The batch copies to the source buffer.
     /// - [`BatchError::FrameOver`] or [`BatchError::Foreign`].
+    ///
+    /// # Examples
+    ///
+    /// A glyph of 8 × 8 texels, written into an atlas:
+    ///
+    /// ```
+    /// # use ringfence::{Allocator, AllocatorDesc, sim};
+    /// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+    /// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    /// # let fence = device.create_fence(0);
+    /// # // SAFETY: each submission below signals the fence with the value of its frame.
+    /// # let timeline = unsafe { memory.timeline(fence) }?;
+    /// # use ringfence::UploadRing;
+    /// # use ringfence::upload::UploadDesc;
+    /// # let ring = UploadRing::new(&memory, UploadDesc { capacity: 1 << 20, ..Default::default() })?;
+    /// # use ringfence::device::{Format, TextureDesc, TextureUsage};
+    /// # use ringfence::{AllocationDesc, UploadBatch};
+    /// # let (format, usage) = (Format::R8Unorm, TextureUsage::SAMPLED | TextureUsage::COPY_DST);
+    /// # let desc = TextureDesc { width: 256, height: 256, format, usage, ..Default::default() };
+    /// # let atlas = memory.create_texture(&desc, AllocationDesc::default())?;
+    /// # let (frame, mut batch, mut commands) = (timeline.begin(), UploadBatch::new(), Vec::new());
+    /// use ringfence::upload::{TexelTarget, Texels};
+    ///
+    /// let texels = ring.write_texels(&frame, &Texels::new(8, 8, 1, &[255; 64]))?;
+    /// let discard = true; // the first copy to this mip level; later copies keep its other texels
+    /// batch.copy_texels(&texels, &atlas, TexelTarget { x: 16, y: 32, discard, ..Default::default() })?;
+    /// // SAFETY: the commands are submitted as `frame`.
+    /// unsafe { batch.record(&mut commands) }?;
+    /// # device.submit(0, &[], commands, (fence, frame.value()))?;
+    /// # timeline.submitted(frame)?;
+    /// # assert!(device.run_until_idle() && device.take_hazards().is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn copy_texels(
         &mut self,
         from: &Texels<Staged<D>>,
@@ -388,6 +450,36 @@ impl<D: Device> UploadBatch<D> {
     ///
     /// After an error, the batch has none of the copies, unless another thread has ended the frame during the call.
     /// Bytes that were staged before the error stay in the ring until the frame is complete.
+    ///
+    /// # Examples
+    /// ```
+    /// # use ringfence::{Allocator, AllocatorDesc, sim};
+    /// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+    /// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    /// # let fence = device.create_fence(0);
+    /// # // SAFETY: each submission below signals the fence with the value of its frame.
+    /// # let timeline = unsafe { memory.timeline(fence) }?;
+    /// # use ringfence::UploadRing;
+    /// # use ringfence::upload::UploadDesc;
+    /// # let ring = UploadRing::new(&memory, UploadDesc { capacity: 1 << 20, ..Default::default() })?;
+    /// # use ringfence::device::{TextureDesc, TextureUsage};
+    /// # use ringfence::{AllocationDesc, UploadBatch};
+    /// # let usage = TextureUsage::SAMPLED | TextureUsage::COPY_DST;
+    /// # let (frame, mut batch, mut commands) = (timeline.begin(), UploadBatch::new(), Vec::new());
+    /// use ringfence::upload::ChainOrder;
+    ///
+    /// // A cube map with 8 × 8 texels of 4 bytes on each of its six sides, and two mip levels
+    /// let desc = TextureDesc { width: 8, height: 8, layers: 6, mips: 2, usage, ..Default::default() };
+    /// let sky = memory.create_texture(&desc, AllocationDesc { name: "sky", ..Default::default() })?;
+    /// let bytes = vec![128; 6 * 4 * (8 * 8 + 4 * 4)];
+    /// batch.upload_texture(&ring, &frame, (&bytes, ChainOrder::LayerByLayer), &sky)?; // the order of a DDS file
+    /// // SAFETY: the commands are submitted as `frame`.
+    /// unsafe { batch.record(&mut commands) }?;
+    /// # device.submit(0, &[], commands, (fence, frame.value()))?;
+    /// # timeline.submitted(frame)?;
+    /// # assert!(device.run_until_idle() && device.take_hazards().is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn upload_texture(
         &mut self,
         ring: &UploadRing<D>,

@@ -161,6 +161,30 @@ impl<D: Device> ReadbackRing<D> {
     /// # Errors
     /// As [`UploadRing::write_for`](super::UploadRing::write_for); or [`UploadError::Unread`] if the ring is full of
     /// complete results that were not dropped.
+    ///
+    /// # Examples
+    /// ```
+    /// # use ringfence::{Allocator, AllocatorDesc, sim};
+    /// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+    /// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    /// # let fence = device.create_fence(0);
+    /// # // SAFETY: each submission below signals the fence with the value of its frame.
+    /// # let timeline = unsafe { memory.timeline(fence) }?;
+    /// # use ringfence::ReadbackRing;
+    /// # use ringfence::upload::ReadbackDesc;
+    /// # let ring = ReadbackRing::new(&memory, ReadbackDesc { capacity: 64 << 10, ..Default::default() })?;
+    /// # use std::time::Duration;
+    /// let frame = timeline.begin();
+    /// let result = ring.reserve(&frame, 256, 16)?;
+    /// // Stands for a copy or a shader that writes 256 bytes at `result.offset()` of `result.buffer()`
+    /// let fill = sim::Command::FillBuffer { dst: *result.buffer(), offset: result.offset(), size: 256, value: 7 };
+    /// device.submit(0, &[], vec![fill], (fence, frame.value()))?;
+    /// timeline.submitted(frame)?;
+    /// result.wait(Duration::from_secs(10))?;
+    /// assert_eq!(result.to_vec()?, [7; 256]);
+    /// # assert!(device.take_hazards().is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn reserve(&self, frame: &Frame, size: u64, alignment: u64) -> Result<Readback<D>, UploadError> {
         let users = self.state.users_of(frame)?;
         let Reserved { segment, range, pin } = self.state.reserve(&users, Request::exactly(size, alignment), None)?;
@@ -195,6 +219,43 @@ impl<D: Device> ReadbackRing<D> {
     /// As [`ReadbackRing::reserve`]; [`UploadError::ForeignTexture`]; or [`UploadError::Texels`] if the texture does
     /// not have the texels, or if they cannot be copied for one of the reasons that
     /// [`UploadBatch::copy_texels`](super::UploadBatch::copy_texels) lists.
+    ///
+    /// # Examples
+    ///
+    /// A screenshot of a render target:
+    ///
+    /// ```
+    /// # use ringfence::{Allocator, AllocatorDesc, sim};
+    /// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+    /// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    /// # let fence = device.create_fence(0);
+    /// # // SAFETY: each submission below signals the fence with the value of its frame.
+    /// # let timeline = unsafe { memory.timeline(fence) }?;
+    /// # use ringfence::ReadbackRing;
+    /// # use ringfence::upload::ReadbackDesc;
+    /// # let ring = ReadbackRing::new(&memory, ReadbackDesc { capacity: 64 << 10, ..Default::default() })?;
+    /// # use std::time::Duration;
+    /// # use ringfence::AllocationDesc;
+    /// # use ringfence::device::{TextureDesc, TextureUsage};
+    /// # let usage = TextureUsage::RENDER_TARGET | TextureUsage::COPY_SRC;
+    /// # let desc = TextureDesc { width: 20, height: 10, usage, ..Default::default() };
+    /// # let scene = memory.create_texture(&desc, AllocationDesc::default())?;
+    /// # let (frame, texture) = (timeline.begin(), *scene.object());
+    /// # let mut commands = vec![sim::Command::Clear { texture, value: 200 }];
+    /// use ringfence::device::TexelBox;
+    /// use ringfence::device::record::Record;
+    ///
+    /// let whole = TexelBox::mip(scene.parts().ok_or("the device knows the format")?, 0);
+    /// let shot = ring.reserve_box(&frame, &scene, &whole)?;
+    /// // SAFETY: texture and ring are alive, and the commands are submitted as `frame`.
+    /// unsafe { commands.read_texels(shot.reads()) }; // on Vulkan, `commands` is a `vulkan::CopyRecorder`
+    /// device.submit(0, &[], commands, (fence, frame.value()))?;
+    /// timeline.submitted(frame)?;
+    /// shot.wait(Duration::from_secs(10))?;
+    /// assert_eq!(shot.to_vec()?, [200; 20 * 10 * 4]); // without the padding between rows
+    /// # assert!(device.take_hazards().is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn reserve_box(&self, frame: &Frame, from: &Texture<D>, texels: &TexelBox) -> Result<Readback<D>, UploadError> {
         let (ring_owner, texture_owner) = (self.state.shared().owner(), from.shared().owner());
         if ring_owner != texture_owner {

@@ -110,6 +110,26 @@ impl<D: Device> UploadRing<D> {
     ///
     /// # Errors
     /// As [`UploadRing::write`]; or the frame belongs to another allocator.
+    ///
+    /// # Examples
+    /// ```
+    /// # use ringfence::{Allocator, AllocatorDesc, sim};
+    /// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
+    /// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
+    /// # let fence = device.create_fence(0);
+    /// # // SAFETY: each submission below signals the fence with the value of its frame.
+    /// # let timeline = unsafe { memory.timeline(fence) }?;
+    /// # use ringfence::UploadRing;
+    /// # use ringfence::upload::UploadDesc;
+    /// # let ring = UploadRing::new(&memory, UploadDesc { capacity: 1 << 20, ..Default::default() })?;
+    /// let frame = timeline.begin();
+    /// let indices: Vec<u8> = [0_u16, 1, 2].into_iter().flat_map(u16::to_le_bytes).collect();
+    /// let staged = ring.write_for(&frame, &indices, 4)?;
+    /// // On Vulkan: `vkCmdBindIndexBuffer(commands, staged.buffer, staged.offset, VK_INDEX_TYPE_UINT16)`
+    /// assert_eq!((staged.size, staged.offset % 4), (6, 0));
+    /// # frame.discard();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn write_for(&self, frame: &Frame, bytes: &[u8], alignment: u64) -> Result<Staged<D>, UploadError> {
         self.write_for_users(&self.state.users_of(frame)?, bytes, alignment)
     }
