@@ -3,8 +3,8 @@
 # sources, and each is tried against the test programs of its crate. Needs `cargo install cargo-mutants`, for its list only. Not part of .ci/run.
 # A mutant whose program takes eight times the usual time and ten seconds counts as caught.
 #
-#   bash ci/mutants.sh [--crate NAME]… [--file PART]… [--sample N] [--seed S] [--and GROUP]… [--left] [--jobs N] [--kit FILE]
-#   bash ci/mutants.sh --try FILE [--jobs N]
+#   bash ci/mutants.sh [--crate NAME]… [--file PART]… [--sample N] [--seed S] [--and GROUP]… [--left] [--own] [--jobs N] [--kit FILE]
+#   bash ci/mutants.sh --try FILE [--own] [--jobs N]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -36,8 +36,8 @@ use list::Mutant;
 use trial::{Outcome, Trial};
 
 const HELP: &str = "\
-ci/mutants.sh GROUP [--and GROUP]… [--left] [--jobs N] [--kit FILE]
-ci/mutants.sh --try FILE [--jobs N]
+ci/mutants.sh GROUP [--and GROUP]… [--left] [--own] [--jobs N] [--kit FILE]
+ci/mutants.sh --try FILE [--own] [--jobs N]
 
 GROUP: [--crate NAME]… [--file PART]… [--sample N] [--seed S]
   --crate NAME   a crate of crates/, or ringfence-planner; ringfence-core by default
@@ -46,6 +46,8 @@ GROUP: [--crate NAME]… [--file PART]… [--sample N] [--seed S]
   --seed S       another sample; 0 by default
 
   --left         only mutants that the last run of the same crates left
+  --own          only the tests of the crate of each mutant; builds no other programs. Those of ringfence-vulkan are the
+                 suites of a device, on the driver of VK_DRIVER_FILES
   --jobs N       N programs at a time; 1 by default
   --kit FILE     builds, and writes the mutants and the programs to FILE instead of trying them
   --try FILE     tries the mutants of such a file, without a build: on a machine with more processors
@@ -72,6 +74,7 @@ impl Group {
 struct Options {
     groups: Vec<Group>,
     left: bool,
+    own: bool,
     jobs: usize,
     kit: Option<PathBuf>,
     trial: Option<PathBuf>,
@@ -100,6 +103,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
             "--try" => options.trial = Some(value()?.into()),
             "--jobs" => options.jobs = number(value()?)?.max(1) as usize,
             "--left" => options.left = true,
+            "--own" => options.own = true,
             _ => return Err(format!("{argument}: unknown\n{HELP}")),
         }
     }
@@ -198,15 +202,15 @@ fn make(options: &Options, tree: &Path, out: &Path) -> Result<Kit, String> {
     let mut groups = wanted(options, out)?;
     let crates = options.crates();
     tree::make(tree, &crates)?;
-    let command = programs::build_command(&stages(&crates));
+    let command = programs::build_command(&stages(&crates, options.own), options.own);
     let within = build(&every(&groups), &command, tree, out)?;
     let found = programs::find(&command, tree.to_str().expect("the path of the copy is text"));
     groups.iter_mut().for_each(|(_, mutants)| mutants.retain(|mutant| within.contains(&mutant.number)));
     Ok(Kit { groups, programs: found })
 }
 
-fn stages(crates: &[String]) -> Vec<&'static programs::Stage> {
-    crates.iter().flat_map(|name| programs::of_crate(name)).collect()
+fn stages(crates: &[String], own: bool) -> Vec<&'static programs::Stage> {
+    crates.iter().flat_map(|name| programs::of_crate(name, own)).collect()
 }
 
 /// Returns the mutants of all groups, each once, in the order of their numbers.
@@ -230,8 +234,8 @@ fn run() -> Result<(), String> {
         return kit::write(&kit, file);
     }
     let crates: BTreeSet<String> = mutants.iter().map(|mutant| mutant.krate.clone()).collect();
-    let stages = stages(&crates.into_iter().collect::<Vec<_>>());
-    let trial = Trial::new(&tree, &kit.programs, &stages)?;
+    let stages = stages(&crates.into_iter().collect::<Vec<_>>(), options.own);
+    let trial = Trial::new(&tree, &kit.programs, &stages, options.own)?;
     // At random, so that the first part of a trial that is cut short is a sample too.
     let mut mutants = mutants;
     mutants.sort_by_key(|mutant| list::position(&mutant.name, 0));

@@ -1,6 +1,6 @@
 //! The test programs for the mutants of each crate.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -84,8 +84,9 @@ pub fn folder(name: &str) -> PathBuf {
     if name == "ringfence-planner" { "planner".into() } else { Path::new("crates").join(name) }
 }
 
-/// Returns the stages of a crate in the order in which they run.
-pub fn of_crate(name: &str) -> Vec<&'static Stage> {
+/// Returns the stages of a crate in the order in which they run. If `only_own` is set, stages of other crates are omitted.
+/// Those of `ringfence-vulkan` include the suites that run on the driver of `VK_DRIVER_FILES`.
+pub fn of_crate(name: &str, only_own: bool) -> Vec<&'static Stage> {
     let own: &[Stage] = match name {
         "ringfence-upload" => &const { [stage("ringfence-upload", "lib", &[])] },
         "ringfence-descriptor" => &const { [stage("ringfence-descriptor", "lib", &[])] },
@@ -110,16 +111,24 @@ pub fn of_crate(name: &str) -> Vec<&'static Stage> {
     };
     // The tests of the crate itself are the likeliest to fail.
     let (near, far): (Vec<_>, Vec<_>) = rest.iter().partition(|stage| stage.package == name);
-    own.iter().chain(near).chain(far).collect()
+    let is_wanted = |stage: &Stage| !only_own || stage.package == name || name == "ringfence-vulkan";
+    own.iter().chain(near).chain(far).filter(|stage| is_wanted(stage)).collect()
 }
 
 /// Paths of the programs, by package and target.
 pub type Programs = BTreeMap<(String, String), PathBuf>;
 
-/// Returns the command that builds all programs of `stages`, with the features of the workspace.
-pub fn build_command(stages: &[&Stage]) -> Vec<String> {
+/// Returns the command that builds all programs of `stages`: with the features of the workspace, or if `only_own` is set,
+/// only the packages of the stages.
+pub fn build_command(stages: &[&Stage], only_own: bool) -> Vec<String> {
     let mut command: Vec<String> =
-        ["cargo", "test", "--no-run", "--offline", "--workspace", "--message-format=json"].map(str::to_owned).into();
+        ["cargo", "test", "--no-run", "--offline", "--message-format=json"].map(str::to_owned).into();
+    if only_own {
+        let packages: BTreeSet<&str> = stages.iter().map(|stage| stage.package).collect();
+        command.extend(packages.iter().flat_map(|package| ["--package", package]).map(str::to_owned));
+    } else {
+        command.extend(["--workspace", "--bins"].map(str::to_owned));
+    }
     let mut targets: Vec<&str> = stages.iter().map(|stage| stage.target).collect();
     targets.sort_unstable();
     targets.dedup();
@@ -129,7 +138,6 @@ pub fn build_command(stages: &[&Stage]) -> Vec<String> {
             test => command.extend(["--test".to_owned(), test.to_owned()]),
         }
     }
-    command.push("--bins".to_owned());
     command
 }
 

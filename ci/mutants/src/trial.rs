@@ -23,6 +23,7 @@ pub struct Trial<'a> {
     tree: &'a Path,
     programs: &'a Programs,
     usual: BTreeMap<String, Duration>,
+    only_own: bool,
 }
 
 fn name(stage: &Stage) -> String {
@@ -32,8 +33,8 @@ fn name(stage: &Stage) -> String {
 
 impl<'a> Trial<'a> {
     /// Runs each stage once without a mutant.
-    pub fn new(tree: &'a Path, programs: &'a Programs, stages: &[&Stage]) -> Result<Self, String> {
-        let mut trial = Self { tree, programs, usual: BTreeMap::new() };
+    pub fn new(tree: &'a Path, programs: &'a Programs, stages: &[&Stage], only_own: bool) -> Result<Self, String> {
+        let mut trial = Self { tree, programs, usual: BTreeMap::new(), only_own };
         for stage in stages {
             if trial.usual.contains_key(&name(stage)) {
                 continue;
@@ -84,7 +85,7 @@ impl<'a> Trial<'a> {
     }
 
     fn catch(&self, mutant: &Mutant) -> Result<Option<String>, String> {
-        for stage in programs::of_crate(&mutant.krate) {
+        for stage in programs::of_crate(&mutant.krate, self.only_own) {
             let limit = self.usual[&name(stage)] * 8 + Duration::from_secs(10);
             if let Some(how) = self.run(mutant.number, stage, limit)? {
                 return Ok(Some(format!("{}: {how}", name(stage))));
