@@ -46,6 +46,12 @@ impl Margins {
     pub fn around(self, needs: Requirements) -> Requirements {
         Requirements { size: needs.size.saturating_add(self.front + self.back), ..needs }
     }
+
+    /// Returns the bytes between the guards of a range of `size` bytes.
+    #[must_use]
+    pub fn inside(self, size: u64) -> u64 {
+        size - self.front - self.back
+    }
 }
 
 /// The guards of a live range, in bytes of its memory object.

@@ -116,6 +116,10 @@ unsafe impl Driver for Device {
         self.profile().reports_budgets.then(|| self.with(|state| state.budgets()))
     }
 
+    fn budgets_hold_for(&self) -> Duration {
+        self.profile().budgets_hold_for
+    }
+
     fn note_aliasing(&self, memory: &Memory, offset: u64, size: u64, may_overlap: bool) {
         self.with(|state| state.set_sharing(state.root(memory.0), offset..offset.saturating_add(size), may_overlap));
     }
@@ -156,7 +160,7 @@ unsafe impl Create<Buffers> for Device {
     }
 
     fn share_support(&self, _: &BufferDesc, kind: ShareKind) -> ShareSupport {
-        sharing::support(kind)
+        self.share_support_of(kind)
     }
 
     unsafe fn prepare_shared(&self, info: &BufferDesc, kind: ShareKind) -> Result<(Buffer, Requirements), DeviceError> {
@@ -262,7 +266,7 @@ unsafe impl Create<Textures> for Device {
     }
 
     fn share_support(&self, _: &TextureDesc, kind: ShareKind) -> ShareSupport {
-        sharing::support(kind)
+        self.share_support_of(kind)
     }
 
     unsafe fn prepare_shared(

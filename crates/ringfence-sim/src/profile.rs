@@ -2,6 +2,8 @@
 //!
 //! All fields are public: a test that needs a small heap or few memory objects changes the field.
 
+use std::time::Duration;
+
 use ringfence_hal::sparse::UnboundReads;
 use ringfence_hal::{Capabilities, MemoryHeap, MemoryPriority, MemoryProperties, MemoryType};
 
@@ -32,6 +34,10 @@ pub struct Profile {
     pub strict: bool,
     /// `true` if the driver reports budgets (`VK_EXT_memory_budget`, DXGI).
     pub reports_budgets: bool,
+    /// Time for which a reported budget may be reused, as on Direct3D 12, where a report takes microseconds.
+    pub budgets_hold_for: Duration,
+    /// `true` if memory can be exported; `false` if handles can only be imported, as some drivers do for some kinds.
+    pub can_export: bool,
     /// Memory types for buffers, one bit each.
     pub buffer_types: u32,
     /// Memory types for textures, one bit each.
@@ -252,6 +258,8 @@ impl Profile {
             capabilities: vulkan_like(),
             strict: false,
             reports_budgets: true,
+            budgets_hold_for: Duration::ZERO,
+            can_export: true,
             buffer_types: 0,
             texture_types: 0,
             target_types: 0,

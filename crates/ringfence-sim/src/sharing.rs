@@ -25,10 +25,12 @@ impl Drop for SharedHandle {
     }
 }
 
-/// Returns the support of shared memory: only handles of the kind [`ShareKind::Simulated`] are supported.
-pub(super) fn support(kind: ShareKind) -> ShareSupport {
-    let known = kind == ShareKind::Simulated;
-    ShareSupport { can_export: known, can_import: known, needs_dedicated: false }
+impl Device {
+    /// Returns the support of shared memory: only handles of the kind [`ShareKind::Simulated`] are supported.
+    pub(super) fn share_support_of(&self, kind: ShareKind) -> ShareSupport {
+        let known = kind == ShareKind::Simulated;
+        ShareSupport { can_export: known && self.profile().can_export, can_import: known, needs_dedicated: false }
+    }
 }
 
 pub(super) fn check(kind: ShareKind) -> Result<(), DeviceError> {
@@ -49,6 +51,9 @@ unsafe impl Share for Device {
 
     unsafe fn export_memory(&self, memory: &Memory, kind: ShareKind) -> Result<SharedHandle, DeviceError> {
         check(kind)?;
+        if !self.profile().can_export {
+            return Err(DeviceError::unsupported("exports of this kind on the simulated device"));
+        }
         let memory = self.with(|state| state.export(memory.0))?;
         Ok(SharedHandle { device: self.clone(), memory })
     }

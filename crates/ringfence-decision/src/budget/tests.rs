@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use crate::sim;
 
@@ -55,4 +57,27 @@ fn what_others_are_taking_does_not_hide_what_was_given_back() {
     budgets.remove(0, 40);
     assert_eq!((budgets.heap(0).reserved_bytes, budgets.freed_bytes(0)), (60, before + 40));
     drop(taking);
+}
+
+/// A driver whose budgets take long to read says how long a reading holds. Until then, a frame reads them again only if a
+/// memory object was created or freed.
+#[test]
+fn budgets_that_hold_for_long_are_read_again_only_after_a_change() {
+    for (hold_for, is_read_at_once) in [(Duration::ZERO, true), (Duration::from_secs(1 << 20), false)] {
+        let profile = sim::Profile { budgets_hold_for: hold_for, ..sim::Profile::h200() };
+        let device = sim::Device::new(profile, sim::SimOptions::default());
+        let budgets = Budgets::new(&device, &AllocatorDesc::default());
+        budgets.refresh_in_frame(&device);
+        let read = |bytes| {
+            device.set_budget(0, Some(bytes));
+            budgets.refresh_in_frame(&device);
+            budgets.heap(0).budget_bytes == bytes
+        };
+        assert_eq!([read(500), read(600)], [is_read_at_once; 2], "{hold_for:?}");
+        budgets.take(0, 40, BEYOND).expect("40 of 700").keep();
+        assert!(read(700), "a memory object was created");
+        assert_eq!(read(800), is_read_at_once, "{hold_for:?}");
+        budgets.remove(0, 40);
+        assert!(read(900), "a memory object was freed");
+    }
 }

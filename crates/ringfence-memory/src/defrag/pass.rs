@@ -501,7 +501,7 @@ fn check_room<D: Device>(
         ArenaRef::Pool(_) => *needs,
     };
     let Requirements { size, alignment, memory_type_bits, class, requires_dedicated, .. } = needs;
-    let room = place.block_allocation().map_or(0, |allocation| allocation.size() - margins.front - margins.back);
+    let room = place.block_allocation().map_or(0, |allocation| margins.inside(allocation.size()));
     let desc = shared.arena_desc(&place.arena);
     let fits = size <= room
         && (place.offset + margins.front).is_multiple_of(alignment)

@@ -58,14 +58,22 @@ impl Maintenance {
 }
 
 fn run<D: Device>(shared: &Weak<Shared<D>>, stop: &AtomicBool) {
-    while !stop.load(Ordering::Acquire) {
-        let Some(held) = shared.upgrade() else { return };
+    let work = || {
+        let held = shared.upgrade()?;
         let made = held.maintain();
         held.free_left_surplus();
-        drop(held);
-        // The new blocks may already be used up: check again before sleeping.
+        Some(made)
+    };
+    repeat(stop, work, std::thread::park);
+}
+
+/// Calls `work` until `stop` is set or `work` returns `None`. Calls `sleep` only after a call that created no block,
+/// because new blocks may already be used up.
+fn repeat(stop: &AtomicBool, mut work: impl FnMut() -> Option<usize>, mut sleep: impl FnMut()) {
+    while !stop.load(Ordering::Acquire) {
+        let Some(made) = work() else { return };
         if made == 0 {
-            std::thread::park();
+            sleep();
         }
     }
 }
@@ -89,3 +97,6 @@ impl Drop for Maintenance {
         run_unlocked(move || end(&wake, thread));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -121,3 +121,23 @@ fn more_than_was_exported_is_not_imported() {
     drop((buffers, pool));
     world.finish();
 }
+
+/// A device that can only import memory of a kind refuses to create resources for export, in an error that says so.
+#[test]
+fn a_device_that_only_imports_creates_nothing_for_export() {
+    for can_export in [true, false] {
+        let profile = Profile { can_export, ..Profile::h200() };
+        let world = FaultyFixture::faulty(FixtureDesc { profile, timelines: 0, ..Default::default() });
+        let support = sharing::buffer_support(&world.memory, &info(1000), ShareKind::Simulated);
+        assert_eq!((support.can_export, support.can_import), (can_export, true));
+        let desc = AllocationDesc { share: Some(ShareKind::Simulated), ..Default::default() };
+        let made = world.memory.create_buffer(&info(1000), desc);
+        match &made {
+            Ok(buffer) => assert!(can_export && buffer.export().is_ok()),
+            Err(error) => assert!(!can_export && error.to_string().contains("can only import"), "{error}"),
+        }
+        assert_eq!(world.device.calls().allocate_memory, u64::from(can_export), "nothing is created in vain");
+        drop(made);
+        world.finish();
+    }
+}

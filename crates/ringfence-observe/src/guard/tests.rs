@@ -20,6 +20,7 @@ fn margins_keep_the_alignment_and_the_atoms() {
     assert_eq!(margins(40, 256, 1), Margins { front: 256, back: 48 });
     assert_eq!(margins(40, 64, 64), Margins { front: 64, back: 64 });
     assert_eq!(margins(40, 64, 64).around(needs(128, 64)).size, 256);
+    assert_eq!((margins(40, 256, 1).inside(1000), margins(0, 256, 1).inside(1000)), (696, 1000));
 }
 
 #[test]

@@ -156,6 +156,30 @@ fn a_compacted_block_takes_the_ranges_of_other_blocks() {
     }
 }
 
+/// A block that is not emptied, because one of its ranges fits nowhere else, takes the ranges of the next block.
+#[test]
+fn a_block_that_stays_takes_ranges_of_other_blocks() {
+    let mut world = World::new(&[&["aaaa............", "b..b..b..b..b..b"]]);
+    let (passes, figures) = world.run(DefragDesc { compacts: false, ..Default::default() });
+    assert_eq!(names(&passes), "bbbbbb");
+    assert_eq!((figures.freed_block_count, figures.freed_block_bytes, figures.block_count), (1, BLOCK, 1));
+    world.finish();
+}
+
+/// The run stops emptying blocks if it has copied more than the given number of bytes for each byte of a block, and has not
+/// emptied the block.
+#[test]
+fn emptying_stops_after_copies_that_freed_no_block() {
+    for (most, moved, freed) in [(0, "c", 0), (u32::MAX, "cbbbbbb", 1)] {
+        // The range `c` fits into the last block, `a` fits nowhere.
+        let mut world = World::new(&[&["aaaac...........", "b..b..b..b..b..b", "#.#.#.#.#.#.#.#."]]);
+        let desc = DefragDesc { compacts: false, bytes_per_byte_won_max: most, ..Default::default() };
+        let (passes, figures) = world.run(desc);
+        assert_eq!((names(&passes).as_str(), figures.freed_block_count), (moved, freed), "{most}");
+        world.finish();
+    }
+}
+
 /// A move reports if it stays inside its block.
 #[test]
 fn a_move_reports_if_it_stays_inside_its_block() {

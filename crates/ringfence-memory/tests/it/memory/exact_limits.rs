@@ -325,3 +325,25 @@ fn the_alignment_of_a_shared_buffer_depends_on_its_size_only_with_an_address() {
         assert_eq!(found, alignment, "{bytes} bytes, address: {has_address}");
     }
 }
+
+/// A request of up to half a block shares a block. A larger one gets memory of its own, even if an empty block has room.
+#[test]
+fn more_than_half_a_block_is_no_range_of_an_empty_block() {
+    let desc = AllocatorDesc { device_block_bytes_max: 4 * MIB, empty_block_grace: 1000, ..Default::default() };
+    let world = world(card(16 << 30, 16 << 30), desc);
+    let leave_block = || {
+        let never = AllocationDesc { dedicated: Dedicated::Never, ..Default::default() };
+        // SAFETY: no resource was placed there.
+        unsafe { world.memory.allocate(needs(4 * MIB, 256), never).expect("room").destroy_now() };
+    };
+    for (size, is_alone) in [(2 * MIB - 256, false), (2 * MIB, false), (2 * MIB + 256, true), (4 * MIB, true)] {
+        leave_block();
+        let empty =
+            world.memory.snapshot().blocks.iter().any(|block| block.bytes == 4 * MIB && block.ranges.is_empty());
+        assert!(empty);
+        let made = world.memory.allocate(needs(size, 256), AllocationDesc::default()).expect("room");
+        assert_eq!(made.is_dedicated(), is_alone, "{size}");
+        drop(made);
+    }
+    world.finish();
+}

@@ -266,3 +266,20 @@ fn a_heap_that_is_too_small_does_not_hide_a_shortage() {
         world.finish();
     }
 }
+
+/// The driver refuses blocks of 2 MiB, and the budget is used up. Both hold for each size except the last, which may
+/// exceed the budget: the remembered refusal of larger blocks does not send the next request to another heap.
+#[test]
+fn the_last_size_of_a_block_may_exceed_the_budget_after_larger_ones_were_refused() {
+    let world = world(two_heaps(256 * MIB, 256 * MIB), AllocatorDesc::default());
+    world.faults.add(Rule { bytes_min: MIB + 1, ..first_type() });
+    // The allocator reads the budget when the first refusal makes it look for empty memory.
+    world.device.set_budget(0, Some(0));
+    let held: Vec<_> = (0..4).map(|_| make(&world, 900 * KIB)).collect();
+    let types: Vec<_> = held.iter().map(Allocation::memory_type).collect();
+    assert_eq!(types, [0; 4]);
+    assert_eq!(world.memory.budgets().heap(0).budget_bytes, 0);
+    assert_eq!(world.memory.statistics().types[0].block_count, 4, "blocks of 1 MiB");
+    drop(held);
+    world.finish();
+}

@@ -3,11 +3,13 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ringfence::device::fault::{Call, Rule};
 use ringfence::device::{DeviceError, MemoryProperties};
 use ringfence::memory::{Error, Tried};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, Location};
+use ringfence::upload::{UploadDesc, WhenFull};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated, Location, UploadRing};
 
 use ringfence_testkit::fixture::{FaultyFixture, FixtureDesc};
 
@@ -277,4 +279,33 @@ fn an_error_names_the_callback_only_if_it_was_called() {
     drop(held);
     outer.finish();
     inner.finish();
+}
+
+/// A ring shrinks under a lock, without a retry. If memory is short then, nothing keeps the callback for later: it is
+/// dropped when it is removed.
+#[test]
+fn a_shortage_under_a_lock_without_a_retry_keeps_no_callback() {
+    let world = FaultyFixture::faulty(FixtureDesc { profile: card(1 << 30, 1 << 30), ..Default::default() });
+    let when_full = WhenFull::Grow { capacity_max: 64 * MIB, timeout: Duration::ZERO, shrink_after: 1 };
+    let ring = UploadRing::new(&world.memory, UploadDesc { capacity: MIB, when_full, ..Default::default() });
+    let ring = ring.expect("there is room");
+    let frame = world.timeline().begin();
+    ring.write_for(&frame, &vec![1; 60 << 20], 4).expect("the ring grows");
+    world.complete(frame);
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&calls);
+    world.memory.budgets().set_eviction(Some(Box::new(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        false
+    })));
+    for call in [Call::AllocateMemory, Call::Dedicate] {
+        world.faults.add(Rule { call: Some(call), ..Rule::new(OUT) });
+    }
+    (0..4).for_each(|_| _ = world.memory.reclaim());
+    assert!(world.faults.failed(Call::Dedicate) > 0, "the smaller buffer needs memory");
+    assert_eq!((ring.capacity(), calls.load(Ordering::Relaxed)), (64 * MIB, 0));
+    world.memory.budgets().set_eviction(None);
+    assert_eq!(Arc::strong_count(&calls), 1, "the callback is gone");
+    drop(ring);
+    world.finish();
 }

@@ -3,6 +3,7 @@
 use ringfence::device::fault::{Call, Recorder, Rule};
 use ringfence::device::{BufferUsage, Create, DeviceError, TextureDesc, TextureUsage, Textures};
 use ringfence::memory::{Error, PoolDesc};
+use ringfence::placement::{BufferRequest, Placement, PlacementDesc, Strategy};
 use ringfence::sim::{BufferRange, Command, Profile};
 use ringfence::sparse::{SparseBuffer, SparseTexture};
 use ringfence::upload::UploadDesc;
@@ -205,4 +206,42 @@ fn a_call_that_panics_leaks_nothing() {
         }
     }
     assert_eq!(leaked, [], "what leaks, and at which call");
+}
+
+/// Each kind of unused memory alone is a reason to request an object again that found no memory: objects that the device
+/// is done with, blocks that a reclaim frees, and empty blocks that it keeps.
+#[test]
+fn an_object_is_asked_for_again_after_any_kind_of_unused_memory_was_freed() {
+    type Leave = fn(&FaultyFixture);
+    let leave_block: Leave = |world| {
+        let desc = AllocationDesc { dedicated: Dedicated::Never, ..AllocationDesc::default() };
+        // SAFETY: no resource was placed there.
+        unsafe { world.memory.allocate(needs(20 * MIB, 256), desc).expect("room").destroy_now() };
+    };
+    let cases: [(&str, u64, Leave); 4] = [
+        ("nothing", 1, |_| {}),
+        ("a retired object", 1, |world| drop(world.buffer(MIB, AllocationDesc::default()).expect("room"))),
+        ("an empty block that is kept", 100, leave_block),
+        ("a block of a dropped placement", 1, |world| {
+            let placement = Placement::new(&world.memory, PlacementDesc::default()).expect("no object is created yet");
+            let (usage, strategy) = (BufferUsage::COPY_DST, Some(Strategy::Placed));
+            let request = BufferRequest { size: 100_000, usage, strategy, ..Default::default() };
+            drop(placement.create_buffer(&request).expect("there is room"));
+            world.memory.reclaim();
+        }),
+    ];
+    for (name, grace, leave) in cases {
+        let desc = AllocatorDesc { recycled_bytes_max: 0, empty_block_grace: grace, ..Default::default() };
+        let world = world(Profile::h200(), desc);
+        // The block of the retired object stays in use.
+        let held = world.buffer(MIB, AllocationDesc::default()).expect("room");
+        leave(&world);
+        let error = DeviceError::OutOfHostMemory;
+        world.faults.add(Rule { call: Some(Call::Prepare), count: 1, ..Rule::new(error) });
+        let made = world.buffer(MIB, AllocationDesc::default()).map(drop);
+        assert_eq!(made.err(), (name == "nothing").then_some(Error::Device(error)), "{name}");
+        assert_eq!(world.faults.failed(Call::Prepare), 1, "{name}");
+        drop(held);
+        world.finish();
+    }
 }

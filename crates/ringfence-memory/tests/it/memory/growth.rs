@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use ringfence::device::{BufferDesc, BufferUsage, Requirements, ResourceClass};
+use ringfence::device::fault::{Call, Rule};
+use ringfence::device::{BufferDesc, BufferUsage, DeviceError, Requirements, ResourceClass};
 use ringfence::memory::Error;
 use ringfence::sim::{Device, Profile, SimOptions};
 use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Dedicated};
@@ -117,6 +118,38 @@ fn maintain_makes_the_next_block_before_it_is_needed() {
     assert!(world.memory.statistics().total().block_count >= 7);
     drop(held);
     world.finish();
+}
+
+/// The driver refuses the next block. It is not asked for the same block again while no memory is freed.
+#[test]
+fn a_block_ahead_that_was_refused_is_requested_once() {
+    let world = on_card(16 << 30, 16 << 30);
+    let mut held = vec![world.buffer(MIB, on_device()).expect("room")];
+    world.faults.add(Rule { call: Some(Call::AllocateMemory), ..Rule::new(DeviceError::OutOfDeviceMemory) });
+    for _ in 0..3 {
+        held.push(world.buffer(MIB / 2, on_device()).expect("the first block has room, and orders the next one"));
+        assert_eq!(world.memory.budgets().maintain(), 0);
+        assert_eq!(world.faults.failed(Call::AllocateMemory), 1);
+    }
+    world.faults.clear();
+    drop(held);
+    world.finish();
+}
+
+/// Each wait for a block doubles the low-water mark, up to four blocks. The first block of an arena is no such wait, and
+/// waits of a program that never creates blocks ahead do not count.
+#[test]
+fn a_program_that_waits_for_blocks_gets_more_of_them_ahead() {
+    for (is_served, count, ahead) in [(true, 1, 1), (true, 61, 3), (false, 61, 0)] {
+        let world = on_card(16 << 30, 16 << 30);
+        if is_served {
+            world.memory.budgets().maintain();
+        }
+        let held: Vec<_> = (0..count).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
+        assert_eq!(world.memory.budgets().maintain(), ahead, "{count} MiB, {is_served}");
+        drop(held);
+        world.finish();
+    }
 }
 
 #[test]

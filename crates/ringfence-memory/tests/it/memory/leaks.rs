@@ -8,12 +8,12 @@ use ringfence::placement::{BufferRequest, Dynamism, FastConstantsDesc, Placement
 use ringfence::transient::{Described, FramePass, FrameResource, TransientDesc};
 use ringfence::upload::{ConstantsDesc, ReadbackDesc, UploadDesc, WhenFull};
 use ringfence::{
-    AllocationDesc, AllocatorDesc, ConstantBuffers, FastConstants, Location, ReadbackRing, TransientAllocator,
-    UploadRing,
+    AllocationDesc, AllocatorDesc, ConstantBuffers, Dedicated, FastConstants, Location, ReadbackRing,
+    TransientAllocator, UploadRing,
 };
 use ringfence_testkit::fixture::{Fixture, FixtureDesc};
 
-use crate::memory::world::{KIB, MIB, info};
+use crate::memory::world::{KIB, MIB, info, needs};
 
 fn world(history_count: u32) -> Fixture {
     let debug = DebugDesc { leaks: true, history_count, ..Default::default() };
@@ -141,5 +141,29 @@ fn a_history_without_limit_takes_what_there_is_and_what_is_released_waits_no_mor
         it.contains("waiting for the device")
     };
     assert_eq!([waits("made"), waits("retired"), waits("released")], [false, true, false], "{shown:?}");
+    world.finish();
+}
+
+/// Debugging lists each live range with its memory type.
+#[test]
+fn live_ranges_are_listed_with_their_memory_type() {
+    let world = world(0);
+    let types = world.device.profile().capabilities.memory_types.len() as u32;
+    let mut held = Vec::new();
+    for memory_type in 0..types {
+        for dedicated in [Dedicated::Never, Dedicated::Always] {
+            let desc = AllocationDesc {
+                memory_types: 1 << memory_type,
+                dedicated,
+                user_data: memory_type.into(),
+                ..Default::default()
+            };
+            held.push(world.memory.allocate(needs(64 * KIB, 256), desc).expect("each type can hold device resources"));
+        }
+    }
+    let live = world.memory.debug().live();
+    assert_eq!(live.len() as u32, 2 * types);
+    assert!(live.iter().all(|live| u64::from(live.memory_type) == live.user_data), "{live:?}");
+    drop(held);
     world.finish();
 }

@@ -38,7 +38,10 @@ fn a_move_with_another_description_is_refused_and_changes_nothing() {
     }
     assert_eq!(pass.copy_buffer_as(buffer, &info).map(|copy| copy.size), Ok(300 * KIB));
     let texture = textures.iter_mut().find(|texture| pass.has(*texture)).expect("two thirds are freed");
-    for other in [TextureDesc { width: 16, ..shape }, TextureDesc { mips: 5, ..shape }] {
+    let more = usage | TextureUsage::STORAGE;
+    for other in
+        [TextureDesc { width: 16, ..shape }, TextureDesc { mips: 5, ..shape }, TextureDesc { usage: more, ..shape }]
+    {
         assert_eq!(pass.copy_texture_as(texture, &other).map(drop), Err(MoveError::AnotherDescription));
     }
     assert_eq!(pass.copy_texture_as(texture, &shape).map(|copies| copies.len()), Ok(1));
