@@ -856,6 +856,26 @@ impl<D: Device> fmt::Debug for UploadBatch<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::{BufferDesc, BufferUsage};
+    use crate::sim::{Device, Profile, SimOptions};
+    use ringfence_memory::{AllocationDesc, Allocator, AllocatorDesc};
+
+    /// Two buffers may have the same hash: then the other buffer's role is no answer.
+    #[test]
+    fn a_buffer_has_its_own_role_although_another_has_its_hash() {
+        let memory = Allocator::over(Device::new(Profile::h200(), SimOptions::default()), AllocatorDesc::default());
+        let desc = BufferDesc { size: 64, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
+        let [source, target, stranger] =
+            [(); 3].map(|()| memory.create_buffer(&desc, AllocationDesc::default()).expect("an empty device has room"));
+        let mut batch = UploadBatch::new();
+        batch.copy(&Staged::of(&source, 0, 16).expect("inside"), &target, 0).expect("it fits");
+        let buffers = [&source, &target, &stranger].map(|buffer| *buffer.object());
+        for role in [Role::Source(0), Role::Target(0)] {
+            batch.known.insert(1, role);
+            let roles = buffers.each_ref().map(|buffer| batch.role(buffer, 1));
+            assert!(matches!(roles, [Some(Role::Source(0)), Some(Role::Target(0)), None]));
+        }
+    }
 
     #[test]
     fn each_destination_has_two_barriers_and_saves_those_of_its_further_copies() {

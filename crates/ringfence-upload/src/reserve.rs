@@ -315,3 +315,14 @@ impl<D: Device> ReclaimRing for RingState<D> {
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_counted_in_nanoseconds_up_to_the_largest_number() {
+        assert_eq!([Duration::ZERO, Duration::from_micros(3)].map(nanoseconds), [0, 3000]);
+        assert_eq!([Duration::MAX, Duration::from_nanos(u64::MAX)].map(nanoseconds), [u64::MAX; 2]);
+    }
+}

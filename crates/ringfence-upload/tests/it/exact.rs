@@ -344,6 +344,8 @@ fn locations_of_destinations_are_those_of_their_memory() {
         let buffer = world.memory.create_buffer(&desc, how).expect("room");
         assert_eq!(CopyTarget::location(&buffer), location);
         assert!(CopyTarget::resource(&buffer).is_some_and(|found| std::ptr::eq(found, &buffer)));
+        let small = world.memory.create_small_buffer(desc, location).expect("room");
+        assert_eq!(CopyTarget::location(&small), location);
     }
 }
 

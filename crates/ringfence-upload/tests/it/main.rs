@@ -1,7 +1,10 @@
 //! The tests of uploads, constants and readback on the simulated device, in one program.
 
+mod batch_rules;
+mod constants;
 mod exact;
 mod quiet;
+mod rings;
 mod upload_batch;
 mod upload_generated;
 mod upload_limits;
