@@ -104,6 +104,47 @@ mod tests {
     use super::*;
     use ringfence_core::sync::TimelineId;
 
+    /// Pieces share bytes if the passes of one are ordered before those of the other: by their queue, or by a wait.
+    #[test]
+    fn pieces_share_bytes_only_in_passes_that_are_ordered() {
+        let [one, two] = [0, 1].map(|queue| FramePass::on(TimelineId::new(queue)));
+        let waits = |at| FramePass { waits: at, ..two };
+        for (passes, height) in [
+            (vec![one, one], 100),
+            (vec![one, two], 200),
+            (vec![one, waits(&[0])], 100),
+            // The pieces are used by the first and by the last pass.
+            (vec![one, two, one], 100),
+            (vec![one, one, two], 200),
+            (vec![one, one, waits(&[0])], 100),
+            (vec![two, one, two], 100),
+        ] {
+            let piece = |first| Piece { size: 100, alignment: 4, first, last: &[] };
+            let pieces = [piece(0), piece(passes.len() - 1)];
+            let found = plan(&passes, &pieces, None, 0, |_| true).expect("small sizes");
+            assert_eq!(found.height, height, "{passes:?}");
+        }
+    }
+
+    #[test]
+    fn a_table_that_is_too_large_is_named_in_the_error() {
+        let too_large = ItemError::RelationTooLarge { count: 7, bytes: 8, bytes_max: 6 };
+        assert_eq!(refused(too_large), TransientError::Resources(too_large));
+        assert!(matches!(refused(ItemError::ZeroSize { index: 0 }), TransientError::Memory(_)));
+    }
+
+    #[test]
+    fn offsets_are_aligned_on_one_queue_and_on_several() {
+        let [one, two] = [0, 1].map(|queue| FramePass::on(TimelineId::new(queue)));
+        for passes in [[one, one], [one, two]] {
+            let piece = |size, alignment| Piece { size, alignment, first: 0, last: &[1] };
+            let pieces = [piece(100, 4), piece(60, 256), piece(300, 512)];
+            let found = plan(&passes, &pieces, None, 0, |_| true).expect("small sizes");
+            let is_aligned = |(piece, offset): (&Piece<'_>, &u64)| offset.is_multiple_of(piece.alignment);
+            assert!(pieces.iter().zip(&found.offsets).all(is_aligned), "{:?}", found.offsets);
+        }
+    }
+
     #[test]
     fn what_lies_where_it_lay_is_not_moved_to_save_a_barrier() {
         let mut state = 11_u64;

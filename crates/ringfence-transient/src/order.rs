@@ -292,6 +292,51 @@ mod tests {
         }
     }
 
+    /// Passes without waits still come after the earlier passes of their own queue, and not after themselves.
+    #[test]
+    fn passes_that_are_never_submitted_keep_the_order_of_their_queue() {
+        let mut order = Order::new(1);
+        for round in 0..2_u64 {
+            let graphics = [(); 3].map(|()| order.pass(timeline(0), &[]).unwrap());
+            let compute = order.pass(timeline(1), &[graphics[1]]).unwrap();
+            order.forget_waits();
+            for (nth, pass) in (0..).zip(graphics) {
+                let before = order.begin_of(pass);
+                assert_eq!((before.on(0), before.on(1)), (3 * round + nth, 0));
+            }
+            let before = order.begin_of(compute);
+            assert_eq!((before.on(0), before.on(1)), (0, round));
+            order.close(&[]);
+        }
+    }
+
+    /// The passes of an execution are complete at its point, if the point is above the one before it. If it is not, or if
+    /// there is none, they are complete at the queue's next point.
+    #[test]
+    fn passes_are_complete_at_the_next_point_that_rises() {
+        for (points, values) in [
+            ([Some(5), Some(6), Some(8)], [(4, 0), (5, 1), (6, 2), (7, 2), (8, 3)]),
+            ([Some(5), Some(5), Some(8)], [(4, 0), (5, 1), (6, 1), (7, 1), (8, 3)]),
+            ([Some(5), Some(4), Some(8)], [(4, 0), (5, 1), (6, 1), (7, 1), (8, 3)]),
+            ([None, Some(6), None], [(4, 0), (5, 0), (6, 2), (7, 2), (8, 2)]),
+        ] {
+            for (value, complete) in values {
+                let mut order = Order::new(1);
+                for point in points {
+                    order.pass(timeline(0), &[]).unwrap();
+                    let ends = point.map(|value| SyncPoint::new(timeline(0), value));
+                    // A point of another queue says nothing.
+                    let other = SyncPoint::new(timeline(1), 1);
+                    order.close(&ends.into_iter().chain([other]).collect::<Vec<_>>());
+                }
+                // An execution without passes of the queue, at a later point.
+                order.close(&[SyncPoint::new(timeline(0), 100)]);
+                order.refresh(|_| value);
+                assert_eq!(order.completed().on(0), complete, "{points:?} at {value}");
+            }
+        }
+    }
+
     #[test]
     fn passes_of_others_and_too_many_queues_are_refused() {
         let (mut order, mut other) = (Order::new(1), Order::new(2));
