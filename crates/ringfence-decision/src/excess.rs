@@ -28,15 +28,15 @@ pub struct ExcessWatch {
     callback: Lock<Option<Arc<OnExcess>>>,
     is_set: AtomicBool,
     /// The budget of each heap at the last call, in bytes; `u64::MAX` if the usage was within the budget since then.
-    told: Box<[AtomicU64]>,
+    reported: Box<[AtomicU64]>,
 }
 
 impl ExcessWatch {
     /// Creates a watch without a callback.
     #[must_use]
     pub fn new(heap_count: usize) -> Self {
-        let told = (0..heap_count).map(|_| AtomicU64::new(u64::MAX)).collect();
-        Self { callback: Lock::new(None), is_set: AtomicBool::new(false), told }
+        let reported = (0..heap_count).map(|_| AtomicU64::new(u64::MAX)).collect();
+        Self { callback: Lock::new(None), is_set: AtomicBool::new(false), reported }
     }
 
     /// Sets the callback, and returns the previous one. Drop it with no lock held.
@@ -44,7 +44,7 @@ impl ExcessWatch {
     pub fn set(&self, callback: Option<Arc<OnExcess>>) -> Option<Arc<OnExcess>> {
         let mut held = self.callback.lock();
         self.is_set.store(callback.is_some(), Ordering::Relaxed);
-        self.told.iter().for_each(|told| told.store(u64::MAX, Ordering::Relaxed));
+        self.reported.iter().for_each(|reported| reported.store(u64::MAX, Ordering::Relaxed));
         std::mem::replace(&mut held, callback)
     }
 
@@ -55,11 +55,11 @@ impl ExcessWatch {
             return;
         }
         let Some(callback) = self.callback.lock().clone() else { return };
-        for (heap, told) in (0..).zip(&self.told) {
+        for (heap, reported) in (0..).zip(&self.reported) {
             let budget = budgets.heap(heap);
             if budget.usage_bytes <= budget.budget_bytes {
-                told.store(u64::MAX, Ordering::Relaxed);
-            } else if told.fetch_min(budget.budget_bytes, Ordering::Relaxed) > budget.budget_bytes {
+                reported.store(u64::MAX, Ordering::Relaxed);
+            } else if reported.fetch_min(budget.budget_bytes, Ordering::Relaxed) > budget.budget_bytes {
                 callback(heap, budget);
             }
         }

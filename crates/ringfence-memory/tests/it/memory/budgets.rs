@@ -429,8 +429,8 @@ fn a_budget_beyond_the_heap_counts_as_the_heap() {
 #[test]
 fn a_heap_beyond_its_budget_is_reported_when_that_begins_and_when_it_gets_worse() {
     let world = on_card(64 * MIB, 64 * MIB);
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let (seen, memory) = (Arc::clone(&told), world.memory.clone());
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let (seen, memory) = (Arc::clone(&calls), world.memory.clone());
     world.memory.budgets().set_excess_callback(Some(Box::new(move |heap, budget: Budget| {
         assert_eq!(memory.budgets().heap(heap), budget, "the callback may use the allocator");
         seen.lock().expect("no panic").push((heap, budget.usage_bytes, budget.budget_bytes));
@@ -440,7 +440,7 @@ fn a_heap_beyond_its_budget_is_reported_when_that_begins_and_when_it_gets_worse(
             world.device.set_budget(0, *budget);
             world.memory.reclaim();
         }
-        std::mem::take(&mut *told.lock().expect("no panic"))
+        std::mem::take(&mut *calls.lock().expect("no panic"))
     };
     assert_eq!(steps(&[Some(MIB), None, Some(2 * MIB)]), [], "nothing is used");
     let buffer = world.buffer(16 * MIB, alone()).expect("there is room");
