@@ -41,7 +41,7 @@ def missing_names(text):
     """Returns the calls and concepts of the create path that the sources do not define, and complains if a table is missing or has
     more than ten concepts."""
     sources = ""
-    for crate in ("ringfence-memory", "ringfence-decision", "ringfence-hal"):
+    for crate in ("ringfence-memory", "ringfence-arena", "ringfence-decision", "ringfence-hal"):
         for folder, _, names in os.walk(f"crates/{crate}/src"):
             for name in names:
                 with open(os.path.join(folder, name), encoding="utf-8") as file:

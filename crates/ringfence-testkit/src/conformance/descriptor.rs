@@ -739,7 +739,6 @@ pub fn every_portable_view_is_written_and_bad_ones_are_refused<G: Gpu>(rig: &mut
     for (slot, kind) in (0..).zip(kinds) {
         let view = BufferView { kind, offset: 256, size: 512 };
         slots.write(slot, &View::buffer(&wide, view).expect("in range and aligned")).expect("every device has it");
-        // The slot is rewritten with a view of another type.
         slots.write(10, &View::buffer(&wide, view).expect("in range and aligned")).expect("every device has it");
         let refused = View::buffer(&plain, view).err();
         if kind != BufferViewKind::Constants || refused.is_some() {
@@ -850,7 +849,6 @@ pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
     let constants = ConstantBuffers::new(&rig.memory, desc, cpu.clone()).expect("there is room");
     let target = storage(rig, "target");
     let shown = shown::<G>(&cpu, &target);
-    // Two constants of each size class.
     let contents = [(1, 70), (1, 71), (2, 72), (2, 73), (4, 74), (4, 75)];
     let bytes = |value: u32| value.to_le_bytes().repeat(WORDS as usize);
     let dynamics = contents.map(|(times, value)| {
@@ -879,7 +877,6 @@ pub fn constants_come_with_their_descriptors<G: Gpu>(rig: &mut Rig<G>) {
     for (number, value) in (0..6).zip(70..).chain((0..6).zip(80..)) {
         let frame = rig.timeline().begin();
         let view = if value < 80 {
-            // Dynamic constants are bound again, because each bind is for one frame.
             let mut writer = constants.writer(&frame).expect("the frame is the allocator's own");
             let views = dynamics.each_ref().map(|dynamic| writer.bind(dynamic).expect("there is room").view);
             views[number].clone().expect("a slot has a view")

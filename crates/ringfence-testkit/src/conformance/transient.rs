@@ -128,7 +128,6 @@ pub fn seed_004_02_a_pass_that_is_given_switches_to_its_transient_allocator<G: G
     let given = placement.provide_buffer(&dynamic, Some((&mut execution, pass)));
     let upload = given.expect("there is room").placed().expect("a dynamic buffer is an upload");
     assert_eq!((upload.route(), execution.figures().object_count, ranges()), (Route::UploadSmall, 2, 1));
-    // Without a pass, no resource comes from the transient allocator.
     let of_its_own = placement.provide_texture(&target(64), "t", None).expect("there is room").placed();
     let of_its_own = of_its_own.expect("no pass was given");
     let fixed_too = placement.provide_buffer(&fixed, None).expect("there is room").placed().expect("no pass was given");
@@ -197,7 +196,6 @@ pub fn seed_004_27_the_passes_of_a_graph_read_fast_constants<G: Gpu>(rig: &mut R
         placement.end_frame();
         transient.end_frame();
         assert_eq!(placement.figures().fast_pages.range_count, 0, "the page was released with the frame");
-        // Later executions create no objects.
         let calls = rig.memory.statistics().calls.made();
         assert_eq!(*seen.get_or_insert(calls), calls, "execution {number}");
     }
@@ -255,7 +253,6 @@ pub fn seed_004_25_a_hit_creates_nothing<G: Gpu>(rig: &mut Rig<G>) {
         for (pass, side) in passes.iter().zip([64, 128, 64, 256]) {
             let texture = acquire(&mut execution, side, *pass);
             let buffer = acquire_buffer(&mut execution, u64::from(side) * 64, *pass);
-            // Two simultaneous requests with equal descriptions get two objects.
             let twins =
                 (acquire(&mut execution, side, *pass), acquire_buffer(&mut execution, u64::from(side) * 64, *pass));
             assert!(execution.buffer(buffer).unwrap() != execution.buffer(twins.1).unwrap());
@@ -265,7 +262,6 @@ pub fn seed_004_25_a_hit_creates_nothing<G: Gpu>(rig: &mut Rig<G>) {
             let raw = (execution.texture(texture).unwrap().clone(), execution.buffer(buffer).unwrap().clone());
             places.push(places[places.len() - 1].clone());
             assert!(before.replace(raw.clone()).is_none_or(|before| before.0 != raw.0), "two in a row live at once");
-            // The next pass reads both, so two of each kind are alive at a time.
             let last = passes.get(passes.iter().position(|held| held == pass).unwrap() + 1).unwrap_or(pass);
             execution.discard(texture, &[*last]).unwrap();
             execution.discard(buffer, &[*last]).unwrap();
@@ -310,7 +306,6 @@ pub fn seed_004_26_acquire_marks_in_use_and_discard_records_the_pass<G: Gpu>(rig
     assert_eq!(try_acquire(&mut execution, &target(64), two), Err(TransientError::OutOfOrder { pass: two, latest: 3 }));
     assert_eq!(execution.finish(&[]), 3);
     transient.validate().expect("sound");
-    // When the next execution begins, all handles become invalid.
     let mut execution = transient.begin();
     assert!(matches!(execution.texture(first), Err(TransientError::Stale { .. })));
     assert!(matches!(execution.discard(late, &[]), Err(TransientError::Stale { .. })));
@@ -500,7 +495,6 @@ pub fn classes_share_heaps_where_the_device_lets_them<G: Gpu>(rig: &mut Rig<G>) 
     let next = execution.pass(rig.timeline().id(), &[]).unwrap();
     let buffer = acquire_buffer(&mut execution, 4096, next);
     let (of_texture, of_buffer) = (execution.place(texture).unwrap(), execution.place(buffer).unwrap());
-    // Other memory types can separate them too.
     if parted {
         assert_ne!(of_texture.0, of_buffer.0);
     } else if of_texture.0 == of_buffer.0 {
@@ -543,7 +537,6 @@ pub fn barriers_are_as_few_as_the_sharing_needs<G: Gpu>(rig: &mut Rig<G>) {
 
 pub fn memory_is_saved_and_bytes_are_right<G: Gpu>(rig: &mut Rig<G>) {
     let mut transient = transient(rig, small_heaps());
-    // As in post-processing, each pass reads the output of the previous pass.
     let passes: Vec<_> =
         (0..12).map(|number| GraphPass { queue: 0, waits: vec![], draws: vec![number], reads: vec![] }).collect();
     let mut graph = Graph { passes, sides: (0..12).map(|number| 96 + number % 3 * 32).collect() };
@@ -622,7 +615,6 @@ pub fn a_planned_frame_almost_like_the_last_keeps_what_it_can<G: Gpu>(rig: &mut 
     let mut graph = Graph::random(5, 1);
     GraphShape::of(&graph, rig).plan(&mut transient).expect("there is room").finish(&[]);
     let before = transient.figures();
-    // In the next frame, one target is smaller.
     let largest = (0..graph.sides.len()).max_by_key(|target| graph.sides[*target]).expect("some");
     graph.sides[largest] = 80;
     GraphShape::of(&graph, rig).plan(&mut transient).expect("there is room").finish(&[]);
@@ -661,7 +653,6 @@ pub fn planned_classes_have_heaps_of_their_own_only_where_they_must<G: Gpu>(rig:
     for (one, other, parted) in
         [(0, 1, of_target != of_texture), (1, 2, of_texture != of_buffer), (0, 2, of_target != of_buffer)]
     {
-        // Other memory types can separate them even if the classes may share a heap.
         assert!(!parted || heaps[one] != heaps[other]);
     }
     assert_eq!(execution.frame_pass(3), None);
@@ -741,7 +732,6 @@ pub fn queues_share_bytes_only_where_one_waits_for_the_other<G: Gpu>(rig: &mut R
     assert!(!barrier.depends, "the wait between the queues is the dependency");
     execution.discard(late, &[]).unwrap();
     execution.finish(&[]);
-    // The next frame begins on the graphics queue. Its compute work may still run.
     let mut execution = transient.begin();
     let next = execution.pass(graphics, &[]).unwrap();
     let fresh = acquire(&mut execution, 128, next);
