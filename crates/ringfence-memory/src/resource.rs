@@ -17,8 +17,8 @@ use crate::debugging::{Leak, MemoryAddress};
 use crate::device::record::TextureParts;
 use crate::device::sharing::{Share, ShareKind};
 use crate::device::{
-    BufferUsage, Buffers, Capabilities, Create, Describe, Device, Mapped, Placed, Priority, Requirements, TextureDesc,
-    Textures,
+    BufferUsage, Buffers, Capabilities, Create, Describe, Device, Mapped, Placed, Priority, Requirements, TexelBox,
+    TexelError, TextureDesc, Textures,
 };
 use crate::memory::{
     AllocationDesc, ArenaRef, Location, Memory, Origin, Place, PlacedObject, PlacementRequest, PoolState, RawObject,
@@ -753,14 +753,14 @@ impl<D: Device> Buffer<D> {
     /// # let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
     /// # let request = AllocationDesc { name: "particles", ..Default::default() };
     /// # let mut particles = memory.create_buffer(&BufferDesc { size: 1024, usage }, request)?;
-    /// use ringfence::lifetime::BufferCopy;
-    ///
     /// let frame = timeline.begin();
     /// let copy = particles.resize(&frame, &BufferDesc { size: 4096, usage }, 1024, request)?;
-    /// let BufferCopy { src, src_offset, dst, dst_offset, size } = copy.ok_or("1024 bytes are kept")?;
-    /// // On Vulkan: `vkCmdCopyBuffer`, with barriers before and after it
-    /// let record = sim::Command::CopyBuffer { src, src_offset, dst, dst_offset, size };
-    /// device.submit(0, &[], vec![record], (fence, frame.value()))?;
+    /// let mut commands = Vec::new(); // on Vulkan and Direct3D 12: a `CopyRecorder`
+    /// if let Some(copy) = copy {
+    ///     // SAFETY: the commands are submitted as this frame.
+    ///     unsafe { copy.record(&mut commands) };
+    /// }
+    /// device.submit(0, &[], commands, (fence, frame.value()))?;
     /// timeline.submitted(frame)?;
     /// assert_eq!(particles.size(), 4096);
     /// assert!(device.run_until_idle());
@@ -840,6 +840,17 @@ impl<D: Device> Texture<D> {
     #[must_use]
     pub fn parts(&self) -> Option<&TextureParts> {
         self.bound.parts.as_ref()
+    }
+
+    /// Returns the box of all texels of a mip level, in every layer and depth slice, for copies and readbacks.
+    ///
+    /// # Errors
+    /// [`TexelError::UnknownFormat`] if the device does not know the format ([`Texture::parts`]);
+    /// [`TexelError::NoMip`] if there is no such mip level.
+    pub fn mip_box(&self, mip: u32) -> Result<TexelBox, TexelError> {
+        let parts = self.parts().ok_or(TexelError::UnknownFormat)?;
+        let mips = parts.mips;
+        if mip < mips { Ok(TexelBox::mip(parts, mip)) } else { Err(TexelError::NoMip { mip, mips }) }
     }
 
     /// Replaces this texture with one of the same mip chain that has more or fewer mips, for streaming. The first mip

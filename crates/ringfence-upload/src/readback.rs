@@ -242,10 +242,9 @@ impl<D: Device> ReadbackRing<D> {
     /// # let scene = memory.create_texture(&desc, AllocationDesc::default())?;
     /// # let (frame, texture) = (timeline.begin(), *scene.object());
     /// # let mut commands = vec![sim::Command::Clear { texture, value: 200 }];
-    /// use ringfence::device::TexelBox;
     /// use ringfence::device::record::Record;
     ///
-    /// let whole = TexelBox::mip(scene.parts().ok_or("the device knows the format")?, 0);
+    /// let whole = scene.mip_box(0)?;
     /// let shot = ring.reserve_box(&frame, &scene, &whole)?;
     /// // SAFETY: texture and ring are alive, and the commands are submitted as `frame`.
     /// unsafe { commands.read_texels(shot.reads()) }; // on Vulkan, `commands` is a `vulkan::CopyRecorder`

@@ -2,7 +2,6 @@ use std::collections::VecDeque;
 use std::error::Error;
 
 use ringfence::commands::Commands;
-use ringfence::device::TexelBox;
 use ringfence::upload::Readback;
 use ringfence::vulkan::{self, CopyRecorder, Device};
 
@@ -13,8 +12,7 @@ pub fn read_texture(
     commands: &mut Commands<'_, Device, CopyRecorder<'_>>,
     texture: &vulkan::Texture,
 ) -> Result<Option<Vec<u8>>, Box<dyn Error>> {
-    let parts = texture.parts().ok_or("the texture has no portable description")?;
-    waiting.push_back(commands.read_texels(ring, texture, &TexelBox::mip(parts, 0))?);
+    waiting.push_back(commands.read_texels(ring, texture, &texture.mip_box(0)?)?);
     match waiting.front() {
         Some(oldest) if oldest.is_ready()? => {
             let texels = oldest.to_vec()?;

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::BufWriter;
 
 use ash::vk;
-use ringfence::device::TexelBox;
 use ringfence::device::record::Record;
 use ringfence::upload::Readback;
 use ringfence::vulkan::{Device, ReadbackRing, Texture};
@@ -26,8 +25,7 @@ impl Picture {
         texture: &Texture,
         layout: vk::ImageLayout,
     ) -> Result<Readback<Device>, Failure> {
-        let parts = texture.parts().ok_or("the layout of the texels is not known")?;
-        let read = ring.reserve_box(&work.frame, texture, &TexelBox::mip(parts, 0))?;
+        let read = ring.reserve_box(&work.frame, texture, &texture.mip_box(0)?)?;
         // SAFETY: the copies are those that the ring has reserved bytes for in this frame.
         unsafe { gpu.recorder(work, layout).read_texels(read.reads()) };
         Ok(read)

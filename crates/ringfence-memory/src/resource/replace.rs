@@ -20,6 +20,7 @@ use ringfence_decision::{Error, rounded};
 use ringfence_timeline::Frame;
 
 use super::{Buffer, Resource, ResourceKind, Texture};
+use crate::device::record::{CopyRegion, Record};
 use crate::device::{BufferInfo, Buffers, Create, Describe, Device, RawBuffer, RawTexture, TextureDesc};
 use crate::memory::AllocationDesc;
 
@@ -70,6 +71,26 @@ pub struct BufferCopy<D: Device> {
     pub dst_offset: u64,
     /// Number of bytes.
     pub size: u64,
+}
+
+impl<D: Device> BufferCopy<D> {
+    /// Records the copy with its barriers. Earlier uses of both buffers on this queue happen before the copy, later uses
+    /// after it.
+    ///
+    /// # Safety
+    /// As [`Record::begin_copies`]; the list is submitted as the frame that was passed to [`Buffer::resize`].
+    pub unsafe fn record(&self, into: &mut impl Record<D>) {
+        let Self { src, src_offset, dst, dst_offset, size } = self;
+        let region = CopyRegion { src_offset: *src_offset, dst_offset: *dst_offset, size: *size };
+        let targets = std::slice::from_ref(dst);
+        // SAFETY: both buffers live until the frame is complete, and the region is inside them. The caller promises the
+        // rest.
+        unsafe {
+            into.begin_copies(targets, &[]);
+            into.copy_buffer(src, dst, &[region]);
+            into.end_copies(targets, &[]);
+        }
+    }
 }
 
 /// A copy of one mip, with all layers, on the device.

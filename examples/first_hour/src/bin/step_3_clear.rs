@@ -5,7 +5,7 @@ use first_hour::gpu::{Failure, Gpu};
 use first_hour::picture::{Picture, SIZE};
 use ringfence::AllocationDesc;
 use ringfence::commands::{Commands, SubresourceRange, TexelOrigin};
-use ringfence::device::{Format, TexelBox, TextureDesc, TextureUsage};
+use ringfence::device::{Format, TextureDesc, TextureUsage};
 use ringfence::upload::ReadbackDesc;
 use ringfence::vulkan::{ReadbackRing, Texture};
 
@@ -35,7 +35,7 @@ fn clear(gpu: &Gpu) -> Result<(), Failure> {
     let all = SubresourceRange::one(0, 0);
     commands.clear_color(&target, all, [0.1, 0.2, 0.4, 1.0])?;
     commands.clear_color(&stamp, all, [1.0, 0.6, 0.0, 1.0])?;
-    let whole = TexelBox::mip(stamp.parts().ok_or("the layout of the texels is not known")?, 0);
+    let whole = stamp.mip_box(0)?;
     commands.copy_box(&stamp, &whole, &target, TexelOrigin { x: 80, y: 60, ..Default::default() })?;
     let read = Picture::record(gpu, &readback, &work, &target, layout)?;
     gpu.submit(work)?;

@@ -1,7 +1,10 @@
 //! A replacement of a resource is created like any other: with its user data, its address, and its record in debugging.
 
+use std::time::Duration;
+
 use ringfence::debugging::DebugDesc;
-use ringfence::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
+use ringfence::device::{BufferDesc, BufferUsage, TexelError, TextureDesc, TextureUsage};
+use ringfence::sim::{Barrier, BufferRange, Command};
 use ringfence::{AllocationDesc, AllocatorDesc};
 use ringfence_testkit::fixture::{FaultyFixture, Fixture, FixtureDesc};
 
@@ -49,6 +52,41 @@ fn a_buffer_that_is_replaced_or_resized_has_its_address_and_user_data() {
     world.complete(frame);
     drop(buffer);
     world.finish();
+}
+
+/// The recorded copy fills the first bytes of the new buffer.
+#[test]
+fn a_resized_buffer_has_the_bytes_that_its_copy_keeps() {
+    let world = Fixture::new(FixtureDesc::default());
+    let mut buffer = world.memory.create_buffer(&addressed(256), AllocationDesc::default()).expect("there is room");
+    let frame = world.timeline().begin();
+    let dst = *buffer.object();
+    let fill = |value, size| Command::FillBuffer { dst, offset: 0, size, value };
+    let mut commands = vec![fill(7, 256), Command::Barrier(Barrier::All)];
+    let copy = buffer.resize(&frame, &addressed(512), 128, AllocationDesc::default()).expect("there is room");
+    // SAFETY: the commands are submitted as this frame.
+    unsafe { copy.expect("bytes are kept").record(&mut commands) };
+    world.device.submit(0, &[], commands, (world.fence(), frame.value())).expect("the device is not lost");
+    world.timeline().submitted(frame).expect("in order");
+    assert!(world.device.run_until_idle());
+    let contents = world.device.peek(BufferRange { buffer: *buffer.object(), offset: 0, size: 128 }).expect("alive");
+    assert_eq!(contents, [7; 128]);
+    assert_eq!(world.device.take_hazards(), []);
+    drop(buffer);
+    world.memory.shutdown(Duration::ZERO).expect("all work is complete");
+}
+
+#[test]
+fn the_box_of_a_mip_has_its_extent_and_a_missing_mip_is_an_error() {
+    let world = Fixture::new(FixtureDesc::default());
+    let usage = TextureUsage::COPY_SRC;
+    let desc = TextureDesc { width: 60, height: 20, layers: 3, mips: 4, usage, ..Default::default() };
+    let texture = world.memory.create_texture(&desc, AllocationDesc::default()).expect("there is room");
+    let found = texture.mip_box(3).expect("the last mip level");
+    assert_eq!((found.mip, found.layers, [found.width, found.height, found.depth]), (3, 3, [7, 2, 1]));
+    assert_eq!(texture.mip_box(4), Err(TexelError::NoMip { mip: 4, mips: 4 }));
+    drop(texture);
+    world.memory.shutdown(Duration::ZERO).expect("all work is complete");
 }
 
 #[test]
