@@ -61,39 +61,56 @@ struct Block<D: Device> {
 /// The memory of a recycled object. An arena counts it as in use; a snapshot shows it as free.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Recycled {
+    /// A range of a block.
     Range {
+        /// Number of the block in a trace.
         block: u64,
+        /// Offset in the block, in bytes.
         offset: u64,
     },
     /// Dedicated memory, by its number in the arena.
     Dedicated {
+        /// Number of the dedicated memory in the arena.
         number: u64,
     },
 }
 
+/// Description of an arena.
 #[derive(Clone, Copy, Debug)]
 pub struct ArenaDesc {
+    /// Memory type, an index.
     pub memory_type: u32,
+    /// Heap of the memory type, an index.
     pub heap: u32,
+    /// The first class that the blocks are for.
     pub class: ResourceClass,
     /// Group of each class. The blocks are for all classes in the group of `class`.
     pub groups: [u8; 3],
+    /// Sizes of the blocks.
     pub sizes: BlockSizes,
+    /// Limits of the list of blocks.
     pub blocks: BlocksDesc,
     /// Bytes of empty blocks that are kept even if few bytes are live. If it is `u64::MAX`, the bytes of empty blocks
     /// have no limit.
     pub empty_bytes_min: u64,
+    /// Maximum number of blocks.
     pub block_count_max: usize,
+    /// Algorithm that divides the blocks.
     pub algorithm: Algorithm,
+    /// Alignment of the blocks, in bytes.
     pub block_alignment: u64,
+    /// Priority of the blocks.
     pub priority: Priority,
+    /// `true` if small requests get slots.
     pub has_slots: bool,
+    /// `true` if blocks are created before they are needed.
     pub grows_ahead: bool,
     /// Kind of the handles by which the blocks can be shared.
     pub share: Option<ShareKind>,
 }
 
 impl ArenaDesc {
+    /// Returns `true` if the blocks are for resources of this class.
     pub fn holds(&self, class: ResourceClass) -> bool {
         self.groups[class as usize] == self.groups[self.class as usize]
     }
@@ -115,7 +132,9 @@ impl ArenaDesc {
 /// An arena never calls the driver: it returns a range, or the sizes to request from the driver for a new block, in
 /// order. `O` is the type of the owners that its thread caches keep: an owner keeps the allocator alive.
 pub struct Arena<D: Device, A = Tlsf, O = ()> {
+    /// The description.
     pub desc: ArenaDesc,
+    /// The slots for small requests.
     pub slots: Slots<BlockMemory<D>, O>,
     /// Name, user data and flags of the slots that have any, by size class, pool and index of the slot.
     slot_infos: Lock<HashMap<(u32, u32, u32), RangeInfo>>,
@@ -147,6 +166,7 @@ pub struct Wake {
 }
 
 impl Wake {
+    /// Returns `true` if blocks were ever created before they were needed.
     pub fn is_served(&self) -> bool {
         self.served.load(Ordering::Relaxed)
     }
@@ -180,6 +200,7 @@ pub type Sizes = SmallVec<[u64; 2 * SIZES_MAX]>;
 
 /// The answer of an arena to a request.
 pub enum AllocateResult<D: Device> {
+    /// A range of a block.
     Granted(InBlock<D>),
     /// No block has room. A new block of any of these sizes would serve the request; they are tried in this order. If
     /// the list is empty, the arena may not have another block that is large enough.
@@ -191,18 +212,31 @@ pub enum Found<D: Device> {
     /// A range of a block.
     Range(InBlock<D>),
     /// A slot of a size class, at an offset of its memory.
-    Slot { class: u32, named: bool, ready: Ready<BlockMemory<D>> },
+    Slot {
+        /// Index of the size class.
+        class: u32,
+        /// `true` if the slot has a record: a name, user data or flags.
+        named: bool,
+        /// The slot.
+        ready: Ready<BlockMemory<D>>,
+    },
 }
 
+/// The place that a request would get.
 pub enum Forecast {
+    /// A range of an existing block.
     InBlock {
+        /// Offset in the block, in bytes.
         offset: u64,
+        /// Size of the range, in bytes.
         bytes: u64,
     },
     /// A new block would be created, of the first of `sizes` that the driver grants, and `bytes` of it would be
     /// allocated.
     NewBlock {
+        /// Sizes of the block, in the order in which they are tried.
         sizes: Sizes,
+        /// Size of the range, in bytes.
         bytes: u64,
     },
     /// The arena may not have another block.
@@ -248,9 +282,13 @@ struct NewBlock<D: Device, A> {
     tick: u64,
 }
 
+/// A range of a block.
 pub struct InBlock<D: Device> {
+    /// Memory of the block.
     pub memory: BlockMemory<D>,
+    /// The range in the list of blocks.
     pub allocation: BlockAllocation,
+    /// `Some` if the range may be moved.
     pub ticket: Option<Arc<Ticket>>,
 }
 
@@ -261,6 +299,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         (self.state.lock(), self.growth.lock(), self.chunks.lock(), self.slot_infos.lock())
     }
 
+    /// Creates an arena without blocks. `wake` has the threads that create blocks in the background.
     pub fn new(desc: ArenaDesc, wake: &Arc<Wake>) -> Self {
         let state = State {
             blocks: Blocks::oldest_first(desc.blocks),
@@ -314,6 +353,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.range(request).map(Found::Range)
     }
 
+    /// Records the name, user data and flags of a slot, and returns the slot as found memory.
     #[inline(always)]
     pub fn found(&self, class: Class, ready: Ready<BlockMemory<D>>, request: &Request<'_>) -> Found<D> {
         let info = RangeInfo::of(request);
@@ -349,6 +389,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         made?.ok()
     }
 
+    /// Takes a range of a block. Returns `None` if no block has room.
     #[inline]
     pub fn range(&self, request: Request<'_>) -> Option<InBlock<D>> {
         let mut state = self.state.lock();
@@ -496,6 +537,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         })
     }
 
+    /// Returns the number of blocks.
     pub fn block_count(&self) -> usize {
         self.state.lock().blocks.block_count()
     }
@@ -574,6 +616,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         number
     }
 
+    /// Removes the record of dedicated memory.
     pub fn remove_dedicated(&self, number: u64) {
         let mut state = self.state.lock();
         if let Some(Dedicated { size, .. }) = state.dedicated.remove(&number) {
@@ -582,6 +625,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
+    /// Changes the record of a range.
     pub fn change_info(&self, allocation: &BlockAllocation, change: &dyn Fn(&mut RangeInfo)) {
         if let Some(block) = self.state.lock().blocks.heap_mut(allocation.block()) {
             change(block.infos.entry(allocation.range().slot()).or_default());
@@ -601,12 +645,14 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         self.slots.free(class, slot);
     }
 
+    /// Changes the record of dedicated memory.
     pub fn change_dedicated_info(&self, number: u64, change: &dyn Fn(&mut RangeInfo)) {
         if let Some(Dedicated { info, .. }) = self.state.lock().dedicated.get_mut(&number) {
             change(info);
         }
     }
 
+    /// Returns the statistics of the arena.
     pub fn statistics(&self) -> TypeStatistics {
         let mut counts =
             self.state.look(|state| TypeStatistics { range_bytes_high_water: state.high_water(), ..state.counts });
@@ -616,6 +662,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         counts
     }
 
+    /// Appends the blocks and dedicated memory to a snapshot. `is_free` returns `true` for memory of recycled objects,
+    /// which is shown as free.
     pub fn snapshot(&self, pool: &str, is_free: &dyn Fn(Recycled) -> bool, into: &mut Vec<BlockSnapshot>) {
         let mut chunks = HashMap::new();
         let infos = self.slot_infos.lock();
@@ -658,6 +706,9 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
     }
 
     /// Checks the blocks and the counts against each other.
+    ///
+    /// # Errors
+    /// The first violated invariant.
     pub fn validate(&self) -> Result<(), Invalid> {
         self.slots.validate()?;
         let state = self.state.lock();

@@ -15,6 +15,7 @@ pub struct Memory<D: Device> {
     pub object: D::Memory,
     /// Memory type, an index.
     pub memory_type: u32,
+    /// Size in bytes.
     pub size: u64,
     /// The memory object's number in a trace.
     pub block: u64,
@@ -24,6 +25,7 @@ pub struct Memory<D: Device> {
     pub guards: Option<Mapped>,
     /// Kind of the handles by which the memory can be shared, if it was created as shared.
     pub share: Option<ShareKind>,
+    /// `true` if another process or allocator created the memory.
     pub is_imported: bool,
     /// The residency state; `Some` if the memory can be evicted.
     pub residence: Option<Arc<ResidencyState<D>>>,
@@ -35,16 +37,21 @@ impl<D: Device> Memory<D> {
         self.residence.iter().for_each(|residence| residence.pin());
     }
 
+    /// Removes a range that must stay resident.
     pub fn unpin(&self) {
         self.residence.iter().for_each(|residence| residence.unpin());
     }
 
+    /// Returns `true` if the memory is evicted.
     pub fn is_evicted(&self) -> bool {
         self.residence.as_ref().is_some_and(|residence| residence.is_evicted())
     }
 
     /// Makes host writes to bytes `start..end` visible to the device. Makes a driver call only if the memory type needs
     /// flushes.
+    ///
+    /// # Errors
+    /// The driver's error.
     pub fn flush(&self, device: &D, start: u64, end: u64) -> Result<(), DeviceError> {
         let capabilities = device.capabilities();
         if !capabilities.needs_flush(self.memory_type) {
@@ -100,6 +107,7 @@ pub enum RawObject<D: Device> {
 }
 
 impl<D: Device> RawObject<D> {
+    /// Informs the device that the owner has released the object.
     pub fn note_retired(&self, device: &D) {
         match self {
             Self::Buffer(buffer) => Create::<Buffers>::note_retired(device, buffer),

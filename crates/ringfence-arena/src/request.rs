@@ -6,16 +6,22 @@ use ringfence_decision::{AllocationDesc, Location};
 use ringfence_lockfree::ticket::{Moves, Ticket};
 use ringfence_trace::RangeSnapshot;
 
+/// The part of a request that an arena needs.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Request<'a> {
+    /// Size in bytes.
     pub size: u64,
+    /// Alignment of the offset, in bytes.
     pub alignment: u64,
     /// `true` to allocate from the high end, if the algorithm has one.
     pub high: bool,
+    /// The moves that are allowed.
     pub moves: Moves,
     /// `true` if each submission declares its uses of the memory, so its block may be evicted.
     pub evictable: bool,
+    /// Name for reports.
     pub name: &'a str,
+    /// The program's own number.
     pub user_data: u64,
 }
 
@@ -35,8 +41,11 @@ impl<'a> Request<'a> {
 /// The record of a range that has a name or user data, or that may be moved or evicted.
 #[derive(Clone, Default, Debug)]
 pub struct RangeInfo {
+    /// Name for reports.
     pub name: Box<str>,
+    /// The program's own number.
     pub user_data: u64,
+    /// `true` if each submission declares its uses of the range.
     pub evictable: bool,
     /// `Some` if the range may be moved.
     pub ticket: Option<Arc<Ticket>>,

@@ -23,9 +23,13 @@ use ringfence_timeline::Passed;
 
 use crate::device::{Device, Priority};
 
+/// The state of a memory object that can be evicted.
 pub struct ResidencyState<D: Device> {
+    /// The driver's object to evict.
     pub pageable: D::Pageable,
+    /// Size in bytes.
     pub bytes: u64,
+    /// Heap of the memory, an index.
     pub heap: u32,
     priority: AtomicU8,
     /// Number of ranges in the memory object that are not evictable.
@@ -42,6 +46,7 @@ pub struct ResidencyState<D: Device> {
 }
 
 impl<D: Device> ResidencyState<D> {
+    /// Creates the state of resident memory without uses.
     pub fn new(pageable: D::Pageable, bytes: u64, heap: u32, priority: Priority, tick: u64) -> Self {
         Self {
             pageable,
@@ -62,14 +67,17 @@ impl<D: Device> ResidencyState<D> {
         self.pins.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// Removes a range that must stay resident.
     pub fn unpin(&self) {
         self.pins.fetch_sub(1, Ordering::SeqCst);
     }
 
+    /// Returns `true` if a range must stay resident.
     pub fn is_pinned(&self) -> bool {
         self.pins.load(Ordering::SeqCst) != 0
     }
 
+    /// Returns `true` if the memory is evicted.
     pub fn is_evicted(&self) -> bool {
         self.evicted.load(Ordering::SeqCst)
     }
@@ -90,6 +98,7 @@ impl<D: Device> ResidencyState<D> {
         self.pin();
     }
 
+    /// Returns `true` if the memory was freed, or is about to be.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::SeqCst)
     }
@@ -120,6 +129,7 @@ impl<D: Device> ResidencyState<D> {
         is_over
     }
 
+    /// Sets the priority, which decides first which memory is evicted.
     pub fn set_priority(&self, priority: Priority) {
         self.priority.store(priority as u8, Ordering::Relaxed);
     }
@@ -134,7 +144,9 @@ impl<D: Device> ResidencyState<D> {
 /// Number of memory objects, and their total size in bytes.
 #[derive(Default)]
 pub struct Tally {
+    /// Number of memory objects.
     pub count: AtomicU64,
+    /// Total size, in bytes.
     pub bytes: AtomicU64,
 }
 
@@ -142,22 +154,28 @@ pub struct Tally {
 pub struct Residents<D: Device> {
     /// `true` if the program has promised to declare its uses of evictable memory.
     pub is_managed: AtomicBool,
+    /// The memory objects; freed ones are removed by a later insertion.
     pub all: Lock<Vec<Weak<ResidencyState<D>>>>,
     /// Held while the driver evicts memory or makes it resident.
     pub calls: Lock<Scratch<D>>,
+    /// Number of commits, the clock of the last uses.
     pub tick: AtomicU64,
+    /// Evictions.
     pub evicted: Tally,
+    /// Memory objects that were made resident again.
     pub returned: Tally,
 }
 
 /// Buffers that are kept so that a steady frame allocates no host memory.
 pub struct Scratch<D: Device> {
+    /// Progress of the timelines.
     pub passed: Passed,
+    /// Memory objects that a commit makes resident.
     pub missing: Vec<Arc<ResidencyState<D>>>,
 }
 
-impl<D: Device> Residents<D> {
-    pub fn new() -> Self {
+impl<D: Device> Default for Residents<D> {
+    fn default() -> Self {
         Self {
             is_managed: AtomicBool::new(false),
             all: Lock::new(Vec::new()),
@@ -167,7 +185,9 @@ impl<D: Device> Residents<D> {
             returned: Tally::default(),
         }
     }
+}
 
+impl<D: Device> Residents<D> {
     /// Adds new memory.
     pub fn enlist(&self, residence: &Arc<ResidencyState<D>>) {
         let mut all = self.all.lock();
@@ -177,6 +197,7 @@ impl<D: Device> Residents<D> {
         all.push(Arc::downgrade(residence));
     }
 
+    /// Returns the memory objects that are not freed.
     pub fn each(&self) -> Vec<Arc<ResidencyState<D>>> {
         self.all.lock().iter().filter_map(Weak::upgrade).filter(|held| !held.is_gone()).collect()
     }

@@ -28,6 +28,7 @@ use crate::request::{RangeInfo, Request};
 use crate::residence::ResidencyState;
 use ringfence_lockfree::ticket::{Moves, Standing, Ticket};
 
+/// Number of bytes and moves that a pass may still plan.
 #[derive(Clone, Copy, Debug)]
 pub struct PassLimits {
     bytes: u64,
@@ -36,33 +37,45 @@ pub struct PassLimits {
 }
 
 impl PassLimits {
+    /// Creates the limits of a pass: at most `bytes`, but at least one move of any size, and at most `moves`.
     pub fn new(bytes: u64, moves: usize) -> Self {
         Self { bytes, moves: moves.max(1), is_untouched: true }
     }
 
+    /// Returns `true` if a move of `bytes` is within the limits.
     pub fn allow(&self, bytes: u64) -> bool {
         self.moves > 0 && (bytes <= self.bytes || self.is_untouched)
     }
 
+    /// Subtracts a move of `bytes`.
     pub fn take(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_sub(bytes);
         self.moves -= 1;
         self.is_untouched = false;
     }
 
+    /// Returns `true` if no further move is possible.
     pub fn is_over(&self) -> bool {
         self.moves == 0 || (self.bytes == 0 && !self.is_untouched)
     }
 }
 
+/// Figures of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockFacts {
+    /// The block.
     pub id: BlockId,
+    /// Size in bytes.
     pub bytes: u64,
+    /// Number of free bytes.
     pub free: u64,
+    /// Size of the largest free range, in bytes.
     pub largest_free: u64,
+    /// Number of ranges in use.
     pub live_count: usize,
+    /// Number of ranges that have a ticket.
     pub movable_count: usize,
+    /// `true` if the memory is evicted.
     pub is_evicted: bool,
 }
 
@@ -70,9 +83,13 @@ pub struct BlockFacts {
 pub struct Reserved<D: Device> {
     /// The ticket of the range to move.
     pub ticket: Arc<Ticket>,
+    /// Name of the range to move.
     pub name: Box<str>,
+    /// Residency state of its present memory, if this can be evicted.
     pub from_residence: Option<Arc<ResidencyState<D>>>,
+    /// Memory of the destination.
     pub memory: BlockMemory<D>,
+    /// The reserved range.
     pub allocation: BlockAllocation,
 }
 
@@ -102,10 +119,13 @@ impl Destinations {
 
 /// An arena, independent of its algorithm. See the [module](self).
 pub trait Compact<D: Device> {
+    /// Returns the figures of all blocks.
     fn facts(&self) -> Vec<BlockFacts>;
 
+    /// Returns the figures of a block. Returns `None` if the block was removed.
     fn fact(&self, block: BlockId) -> Option<BlockFacts>;
 
+    /// Returns `true` if the algorithm can move ranges within a block.
     fn moves_inside(&self) -> bool;
 
     /// Returns `true` if the order of ranges has a meaning in the algorithm. Ranges must then not be moved.
@@ -135,6 +155,7 @@ pub trait Compact<D: Device> {
     /// Creates a ticket for the reserved range `allocation`, which from now on replaces the range of `ticket`.
     fn renew(&self, ticket: &Ticket, allocation: BlockAllocation) -> Arc<Ticket>;
 
+    /// Returns `true` if the range is in use.
     fn is_live(&self, allocation: &BlockAllocation) -> bool;
 
     /// Takes out a block, if it exists and is empty.

@@ -139,7 +139,7 @@ impl<D: Device> Shared<D> {
             lost: AtomicBool::new(false),
             memory_objects: AtomicU64::new(0),
             observers: Observers::new(desc.debug),
-            residents: Residents::new(),
+            residents: Residents::default(),
             #[cfg(test)]
             between_evictions: Lock::new(None),
             losses: Arc::default(),
