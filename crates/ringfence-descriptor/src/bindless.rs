@@ -380,8 +380,9 @@ impl<D: Descriptors> BindlessTable<D> {
     /// The slot is written by the first [`Allocator::reclaim`] after every submission that has begun by now is
     /// complete; if no submission is pending, by the next call. Submissions that begin before
     /// [`BindlessTable::is_settled`] returns `true` must not use the entry. If an entry has several pending updates,
-    /// the last one wins. If the device binds snapshots of heaps, the slot is written immediately, and the next bind
-    /// has the new view.
+    /// the last one wins. If the device binds snapshots of heaps
+    /// ([`is_snapshot`](crate::device::descriptors::DescriptorSupport::is_snapshot)), the slot is written immediately,
+    /// and the next bind has the new view.
     ///
     /// To change an entry that every frame uses, call [`BindlessEntry::replace`].
     ///

@@ -7,7 +7,8 @@
 //!   frame 7   pool: sets of (B, 64) ── frame 7 is complete ──▶ reset, idle ──▶ a later frame
 //! ```
 //!
-//! A set lives for one frame, like the constants: the buffer of the constants may be destroyed after it.
+//! A set lives for one frame, like the constants, because the buffer of the constants may be destroyed after that
+//! frame.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -47,11 +48,11 @@ pub struct ConstantSets {
     shared: Arc<Shared<Device>>,
     state: Arc<State>,
     frame: Option<OpenFrame>,
-    /// The pools of the frame. The last one has free sets.
+    /// The pools of the frame. Only the last one can have free sets.
     pools: Vec<SetPool>,
 }
 
-/// Pools that are not used by a frame that is open, and the set layout.
+/// The set layout, and the pools of earlier frames: retired until their frame is complete, then idle.
 struct State {
     layout: vk::DescriptorSetLayout,
     pools: Lock<Pools>,
@@ -77,8 +78,8 @@ struct KnownSet {
 }
 
 impl ConstantSets {
-    /// Creates the set layout: binding 0 is a dynamic uniform buffer for shaders of these stages. The pools of the sets are
-    /// created by the first frames.
+    /// Creates the set layout: binding 0 is a dynamic uniform buffer for shaders of these stages. The pools of the sets
+    /// are created by the first frames.
     ///
     /// # Errors
     /// The device is out of memory.
@@ -95,8 +96,8 @@ impl ConstantSets {
         Ok(Self { shared, state, frame: None, pools: Vec::new() })
     }
 
-    /// Returns the set layout, for pipeline layouts. It is alive until this value is dropped and the frames with its sets are
-    /// complete. Pipeline layouts that were created with it stay valid.
+    /// Returns the set layout, for pipeline layouts. It is alive until this value is dropped and the frames with its
+    /// sets are complete. Pipeline layouts that were created with it stay valid after that.
     #[must_use]
     pub fn layout(&self) -> vk::DescriptorSetLayout {
         self.state.layout
@@ -117,14 +118,15 @@ impl ConstantSets {
         Ok(())
     }
 
-    /// Returns the descriptor set and the dynamic offset for constants of the frame. The set is alive until the frame is
-    /// complete.
+    /// Returns the descriptor set and the dynamic offset for constants of the frame. The set is alive until the frame
+    /// is complete.
     ///
     /// # Errors
-    /// - [`DescriptorError::BadView`]: no frame was begun, the frame is over, or the constants were not written for this
-    ///   frame (for instance they are bytes of the program's own buffer); the buffer lacks the usage `CONSTANT`.
-    /// - [`DescriptorError::BadRange`]: the offset breaks the device's alignment for constants, or the size exceeds the
-    ///   device's limit.
+    /// - [`DescriptorError::BadView`]: no frame was begun, the frame is over, or the constants were not written for
+    ///   this frame (for instance they are bytes of the program's own buffer); the buffer lacks the usage `CONSTANT`;
+    ///   or the offset exceeds 32 bits.
+    /// - [`DescriptorError::BadRange`]: the offset breaks the device's alignment for constants, the size is not a
+    ///   multiple of 4, or the size exceeds the device's limit.
     /// - [`DescriptorError::Device`]: the device is out of memory. Nothing has changed then.
     pub fn set(&mut self, constants: &Staged<Device>) -> Result<(vk::DescriptorSet, u32), DescriptorError> {
         let is_open = self.frame.as_mut().is_some_and(OpenFrame::is_open);
@@ -184,8 +186,8 @@ impl ConstantSets {
             .map_err(|result| device_error(result, "vkAllocateDescriptorSets"))?[0];
         let range = [vk::DescriptorBufferInfo { buffer, offset: 0, range: size }];
         let write = vk::WriteDescriptorSet::default().dst_set(set).descriptor_type(KIND).buffer_info(&range);
-        // SAFETY: the set is new. The frame of the constants is open, so their buffer is alive; it has the usage, and the
-        // size is within the limit.
+        // SAFETY: the set is new. The frame of the constants is open, so their buffer is alive; it has the usage, and
+        // the size is within the limit.
         unsafe { device.update_descriptor_sets(&[write], &[]) };
         pool.sets.push(KnownSet { buffer, size, set });
         Ok(set)

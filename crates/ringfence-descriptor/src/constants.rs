@@ -7,10 +7,11 @@
 //!                                        └ ConstantView ── source() ──▶ FrameDescriptors::table, Persistent::copy
 //! ```
 //!
-//! Pass the heap, or a clone of it, to [`ConstantBuffers::new`](ringfence_upload::ConstantBuffers::new). Bound
-//! constants then have a [`ConstantView`]. The views are released with their pool, or later if a [`ConstantView`] is
-//! still alive. The view of dynamic constants is valid for the frame that bound them: the pool's buffer lives until
-//! that frame is complete, even if the pool grows or shrinks.
+//! Pass the [`CpuDescriptorHeap`], or a clone of it, to
+//! [`ConstantBuffers::new`](ringfence_upload::ConstantBuffers::new). Bound constants then have a [`ConstantView`]. The
+//! views are released with their pool, or later if a [`ConstantView`] is still alive. The view of dynamic constants is
+//! valid for the frame that bound them: the pool's buffer lives until that frame is complete, even if the pool grows or
+//! shrinks.
 //!
 //! | operation | cost |
 //! |---|---|

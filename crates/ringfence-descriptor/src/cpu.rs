@@ -48,7 +48,7 @@ pub struct CpuHeapDesc<'a> {
     /// View types of a heap of resources. They must equal those of the shader-visible heap that the descriptors are
     /// copied to.
     pub types: ViewTypes,
-    /// Number of slots of a block. A larger request gets a block of the request's size.
+    /// Number of slots of a block, which is a heap of the driver. A larger request gets a block of the request's size.
     pub block_slots: u32,
     /// Algorithm that divides the slots of each block.
     pub algorithm: SlotAlgorithm,

@@ -83,7 +83,7 @@ impl<D: Descriptors> FrameDescriptors<'_, D> {
     /// - The kind, the view types or the allocator of a source differ from those of the heap.
     /// - A descriptor of a source was never written.
     /// - The frame region is full. Wait until frames are complete, or create the heap with a larger region
-    ///   ([`VisibleStatistics`](super::VisibleStatistics)).
+    ///   ([`frame_high_water`](super::VisibleStatistics::frame_high_water) is the size that it needs).
     /// - The device is lost.
     pub fn table(&mut self, sources: &[TableSource<'_, D>]) -> Result<Table, DescriptorError> {
         let heap_owner = Arc::clone(&self.heap_owner);

@@ -105,7 +105,7 @@ pub(super) struct HeapVersion<D: Descriptors> {
 
 pub(super) struct Epochs<D: Descriptors> {
     pub(super) current: Arc<HeapVersion<D>>,
-    /// Older versions, oldest first, each with the last frames that use it.
+    /// Older versions, oldest first, each with the last frame on each timeline that uses the version.
     pub(super) old: SmallVec<[(SyncSet, Arc<HeapVersion<D>>); 1]>,
 }
 
@@ -201,8 +201,8 @@ impl<D: Descriptors> State<D> {
     /// Writes a view into a persistent slot.
     ///
     /// # Safety
-    /// Only the caller uses the slot, and no pending work reads it. On a device that binds snapshots of heaps, pending
-    /// work never reads it.
+    /// Only the caller uses the slot, and no pending work reads it. The second condition always holds on a device that
+    /// binds snapshots of heaps.
     pub(super) unsafe fn write_slot(
         &self,
         shared: &Shared<D>,
@@ -373,7 +373,7 @@ impl<D: Descriptors> State<D> {
         None
     }
 
-    /// Destroys the heaps of all versions, and allows another heap of this kind.
+    /// Destroys the heaps of all versions. The allocator may then have another heap of this kind.
     ///
     /// # Safety
     /// No pending work uses the heaps, and all handles are dropped.

@@ -11,8 +11,8 @@ use super::heap_state::{HeapOwner, Retired};
 use super::{DescriptorError, TableSource, View};
 use crate::device::descriptors::Descriptors;
 
-/// A run of persistent slots. Each slot is written once; to change a slot, allocate another run. Dropping the run
-/// releases the slots, which are freed once every submission that had begun at the drop is complete.
+/// A run of persistent slots. Each slot can be written only once; to change a slot, allocate another run. Dropping the
+/// run releases the slots, which are freed once every submission that had begun at the drop is complete.
 pub struct Persistent<D: Descriptors> {
     pub(super) heap_owner: Arc<HeapOwner<D>>,
     pub(super) allocation: BlockAllocation,

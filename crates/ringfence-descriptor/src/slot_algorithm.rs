@@ -21,8 +21,9 @@ pub enum SlotAlgorithm {
 }
 
 impl SlotAlgorithm {
-    /// Creates an allocator of `slots` slots; `slots` must be at least 1. Its ranges are inside `0..slots` and
-    /// disjoint, because descriptors are written to them without checks. `validate` and the fuzz targets check this.
+    /// Creates an allocator of `slots` slots; `slots` must be at least 1. Its ranges must be inside `0..slots` and
+    /// disjoint, because descriptors are written to the ranges without further checks. `validate` and the fuzz targets
+    /// check this rule.
     pub(crate) fn slots(self, slots: u32) -> AnyAllocator {
         match self {
             Self::Buddy => AnyAllocator::Buddy(Buddy::new(slots.into(), 1)),

@@ -52,7 +52,7 @@ impl TableCache {
     }
 }
 
-/// The tables that all threads of a frame share, for the frames in progress.
+/// The tables that all threads of a frame share, for at most eight frames.
 #[derive(Default)]
 pub(super) struct FrameTables(SmallVec<[SharedTables; 4]>);
 

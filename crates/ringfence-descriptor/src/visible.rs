@@ -266,7 +266,8 @@ impl<D: Descriptors> ShaderVisibleHeap<D> {
         self.heap_owner.state.kind
     }
 
-    /// Returns the view types of a heap of resources. CPU-only heaps that are copied to it must have the same types.
+    /// Returns the view types of a heap of resources. CPU-only descriptors that are copied to this heap must have the
+    /// same types.
     #[must_use]
     pub fn types(&self) -> ViewTypes {
         self.heap_owner.state.types

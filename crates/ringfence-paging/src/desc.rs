@@ -17,7 +17,7 @@ pub struct PagingDesc {
     /// separate limit of the same size. Default: 32 MiB.
     pub bytes_per_commit_max: u64,
     /// Maximum number of bytes that a commit copies to the host, for resources that the device has written. The first
-    /// resource may exceed it. Default: 16 MiB.
+    /// resource of a commit may exceed this number. Default: 16 MiB.
     pub write_back_bytes_max: u64,
     /// `true` if [`Paging::move_resource`](crate::Paging::move_resource) may move resources between blocks, so that
     /// blocks become empty. Movable resources are not recycled: they are created anew each time that they come back.
@@ -63,7 +63,8 @@ pub enum WhenAway {
     UseFromHost,
     /// The commit brings the resource back if the [bytes of a commit](PagingDesc::bytes_per_commit_max) and the room on
     /// the device allow it. If a texture has no room for all used mip levels, the commit brings the finest levels that
-    /// have room. Until then, [`Paging::texture`](crate::Paging::texture) returns fewer mip levels or `None`.
+    /// have room. Until all used levels are on the device, [`Paging::texture`](crate::Paging::texture) returns fewer
+    /// mip levels or `None`.
     MayBeAway {
         /// Number of mip levels of a texture, the smallest ones, that stay on the device when the texture leaves. 0
         /// keeps no level. Not used for buffers.

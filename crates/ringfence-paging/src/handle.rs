@@ -137,7 +137,8 @@ impl PageUses {
     }
 
     /// Adds a resource that a later frame may read. The commit treats it as one that [may be
-    /// away](crate::WhenAway::MayBeAway): it is brought if the bytes of a commit and the room on the device allow it.
+    /// away](crate::WhenAway::MayBeAway): the commit brings it if
+    /// [`bytes_per_commit_max`](crate::PagingDesc::bytes_per_commit_max) and the room on the device allow this.
     pub fn prefetch(&mut self, resource: &impl Paged) {
         self.0.push(Use { key: resource.key(), first_mip: 0, kind: UseKind::Soon });
     }

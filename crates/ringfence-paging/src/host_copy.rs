@@ -104,8 +104,8 @@ pub(crate) enum HostState {
 
 /// The contents of a resource in host memory.
 pub(crate) struct HostCopy<D: Device> {
-    /// `None` before the first copy to the host if the resource was added without contents, and if its memory is
-    /// evicted instead (Direct3D 12).
+    /// `None` before the first copy to the host if the resource was added without contents. On Direct3D 12, also `None`
+    /// once the contents are on the device, because their memory is evicted instead.
     pub(crate) buffer: Option<Buffer<D>>,
     pub(crate) state: HostState,
     /// `true` if the device can write the buffer. The buffer with the first contents is in upload memory, which the

@@ -75,7 +75,7 @@ impl<D: Device> Body<D> {
     }
 }
 
-/// A resource on the device, or in host memory where the device uses it.
+/// The object of a resource: on the device, or in host memory, where the device uses it.
 pub(crate) struct Present<D: Device> {
     pub(crate) body: Body<D>,
     /// The finest mip level that it has; 0 for a buffer.
@@ -132,7 +132,7 @@ pub(crate) struct Item<D: Device> {
     pub(crate) extra_bytes: u64,
     /// The last frame in which paging copies from or to its object.
     pub(crate) copied_at: Option<SyncPoint>,
-    /// Number of times that the resource got or lost an object.
+    /// Incremented when the resource gets, loses or exchanges its object.
     pub(crate) generation: u64,
     /// `true` if the resource is in the list of changed resources.
     pub(crate) is_changed: bool,
@@ -199,7 +199,7 @@ impl<D: Device> Item<D> {
         self.host.state == HostState::Current
     }
 
-    /// Returns `true` if the resource has an object with the mip level.
+    /// Returns `true` if the resource has an object with mip level `first_mip`.
     pub(crate) fn has(&self, first_mip: u32) -> bool {
         self.present.as_ref().is_some_and(|present| present.first_mip <= first_mip)
     }

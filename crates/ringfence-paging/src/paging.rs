@@ -115,7 +115,7 @@ pub struct PagingStep {
     pub limit_bytes: u64,
 }
 
-/// Totals of all commits.
+/// Current sizes, and totals of all commits.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PagingTotals {
     /// Number of resources.
@@ -316,9 +316,9 @@ impl<D: Device> Paging<D> {
         Ok(buffer)
     }
 
-    /// Returns the texture that is present, and a mip level of the description: this level is mip level 0 of the
-    /// returned texture. Returns `None` while the paged texture is away. Commands may use the returned texture in the
-    /// frame of the last commit, if the uses of that commit contain the paged texture.
+    /// Returns the texture that has the contents of the paged texture at present, and a mip level: this level of the
+    /// description is mip level 0 of the returned texture. Returns `None` while the paged texture is away. Commands may
+    /// use the returned texture in the frame of the last commit, if the uses of that commit contain the paged texture.
     ///
     /// # Panics
     /// If the texture belongs to another `Paging`.
@@ -331,8 +331,9 @@ impl<D: Device> Paging<D> {
         }
     }
 
-    /// Returns the buffer that is present. Returns `None` while the paged buffer is away. Commands may use the returned
-    /// buffer in the frame of the last commit, if the uses of that commit contain the paged buffer.
+    /// Returns the buffer that has the contents of the paged buffer at present, or `None` while the paged buffer is
+    /// away. Commands may use the returned buffer in the frame of the last commit, if the uses of that commit contain
+    /// the paged buffer.
     ///
     /// # Panics
     /// If the buffer belongs to another `Paging`.
@@ -344,8 +345,8 @@ impl<D: Device> Paging<D> {
         }
     }
 
-    /// Returns a number that changes when the resource gets or loses an object. After a change, views and descriptors
-    /// of the resource must be created again.
+    /// Returns a number that changes when the resource gets, loses or exchanges its object. After a change, views and
+    /// descriptors of the resource must be created again.
     ///
     /// # Panics
     /// If the resource belongs to another `Paging`.
@@ -406,21 +407,23 @@ impl<D: Device> Paging<D> {
         }
     }
 
-    /// Returns the points of other timelines that the submission of the last committed frame must wait for, because its
-    /// resources are filled or used there.
+    /// Returns the points that the submission of the last committed frame must wait for: submissions on other timelines
+    /// that fill resources of the frame, or use resources that the commit copies.
     #[must_use]
     pub fn waits(&self) -> &SyncSet {
         &self.waits
     }
 
-    /// Returns the totals of all commits.
+    /// Returns the current sizes, and the totals of all commits.
     #[must_use]
     pub fn totals(&self) -> PagingTotals {
         PagingTotals { device_bytes: self.device_bytes, ..self.totals }
     }
 
     /// Returns the bytes of paged resources that fit on the device at present, at most
-    /// [`PagingDesc::device_bytes_max`]. The value is this sum, less the reserve and the bytes beyond the budget:
+    /// [`PagingDesc::device_bytes_max`]. The value is this sum, less the reserve, the bytes beyond the budget or the
+    /// allocator's limit, and the bytes by which earlier commits have lowered the limit because the heap stayed beyond
+    /// it:
     ///
     /// - the rest of the heap's budget,
     /// - the free bytes of the allocator's blocks,

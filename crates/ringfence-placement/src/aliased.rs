@@ -1,4 +1,4 @@
-//! Aliased memory of textures: the fourth kind of location.
+//! Aliased memory of textures: locations of the kind [`HeapAliased`](super::LocationKind::HeapAliased).
 //!
 //! ```text
 //!   heap   │────────── gbuffer ──────────│── depth ──│
@@ -7,8 +7,8 @@
 //!
 //! The caller chooses the offset of each texture. The caller must ensure that uses of overlapping textures do not
 //! overlap in time and have a barrier between them; otherwise their contents are undefined. The host never accesses
-//! this memory, so wrong texels are the only consequence. A texture's object is released like any other. The heap is
-//! released after its last texture.
+//! this memory, so wrong texels are the only consequence. A texture's object is released like any other. The memory is
+//! freed after the heap and its last texture are released.
 
 use std::fmt;
 use std::mem::ManuallyDrop;

@@ -67,7 +67,8 @@ impl<D: Device> Inner<D> {
         Ok((keep_bytes > 0).then_some(copy))
     }
 
-    /// Creates an upload buffer: a range of a buddy if it is small, a range of the pool if it is big, otherwise a
+    /// Creates an upload buffer: a range of a buddy or of the pool, by [`PlacementDesc::upload_route`]. If the request
+    /// is larger than `big_upload_bytes_max`, has a usage that shared buffers lack, or finds no room there, it gets a
     /// stand-alone buffer.
     #[track_caller]
     fn create_upload(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
@@ -88,7 +89,8 @@ impl<D: Device> Inner<D> {
         }
     }
 
-    /// Creates a default buffer in the first pool that supports its usage and strategy, or in a new pool.
+    /// Creates a default buffer in the first pool that supports its usage and strategy, or in a new pool. If the
+    /// request is larger than `default_buffer_bytes_max`, or the pool cannot grow, it gets a stand-alone buffer.
     #[track_caller]
     fn create_default(&self, request: &BufferRequest<'_>) -> Result<BufferLocation<D>, Error> {
         if request.size > self.desc.default_buffer_bytes_max {

@@ -36,12 +36,14 @@ pub struct CompactorDesc {
     /// Host time for the moves of a frame. After it, the remaining moves are planned again in a later frame. At least
     /// one move is tried. Default: 1 ms.
     pub time_max: Duration,
-    /// Smallest waste of a memory type at which resources are moved, as a part of its blocks (0 to 1). Default: 0.1.
+    /// Smallest waste of a memory type at which resources are moved, as a fraction of the bytes of its blocks (0 to 1).
+    /// The waste is the free part of the blocks, less the size of one average block. Default: 0.1.
     pub waste_min: f64,
     /// Smallest waste of a memory type at which resources are moved, in bytes. Both limits must be reached. Default: 32
     /// MiB.
     pub waste_bytes_min: u64,
-    /// Number of steps after a run before the next one begins. Each run that frees no block doubles this number, at
+    /// Number of steps ([`Compactor::step`]) from the end of a run to the begin of the next run. A run is a
+    /// defragmentation until it is done ([`DefragState::Done`]). Each run that frees no block doubles this number, at
     /// most to its 16-fold. A run that frees a block resets the number. Default: 10.
     pub rest_steps: u32,
 }
@@ -100,10 +102,11 @@ impl<D: Device> Compactor<D> {
         Self { memory: memory.clone(), desc, run: None, rest: 0, doublings: 0, finished }
     }
 
-    /// If a memory type wastes too much, moves some resources. Until the time is over, calls `move_one` for each move,
-    /// with the pass and the index of the move. The function finds the resource by the move's `user_data`, and passes
-    /// it to [`DefragPass::copy_buffer`] or [`DefragPass::copy_texture`], or leaves it in place. Then records the
-    /// copies, even if the function panics. Does nothing while the device has to complete earlier moves first.
+    /// Moves some resources if a run of moves is under way, or if a memory type wastes more than [`CompactorDesc`]
+    /// allows. Until the time is over, calls `move_one` for each move, with the pass and the index of the move.
+    /// `move_one` finds the resource by the move's `user_data`, and passes it to [`DefragPass::copy_buffer`] or
+    /// [`DefragPass::copy_texture`], or leaves it in place. Then `step` records the copies, even if `move_one` panics.
+    /// Does nothing while the device has to complete earlier moves first.
     ///
     /// # Errors
     /// The frame belongs to another allocator. Nothing has changed.

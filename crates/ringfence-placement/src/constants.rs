@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a draw, or a frame ── fast constants: a copy into the writer's page, which is released as a whole
-//!   several frames ────── a separate upload buffer, released like every other buffer
+//!   several frames ────── an upload buffer, released like every other buffer
 //! ```
 //!
 //! Constants of a graph live for a frame, so they are fast constants.

@@ -105,8 +105,8 @@ pub struct BufferRequest<'a> {
     pub usage: BufferUsage,
     /// Writer of the buffer.
     pub dynamism: Dynamism,
-    /// Alignment of the first byte, in the driver's buffer and, up to 64 KiB, in memory. In bytes: a power of two, or 0
-    /// for the alignment that the usage needs.
+    /// Alignment of the first byte, in bytes: a power of two, or 0 for the alignment that the usage needs. It is the
+    /// alignment of the offset in the driver's buffer and, up to 64 KiB, of the location in memory.
     pub alignment: u64,
     /// Strategy for a static buffer. `None` selects the strategy that [`PlacementDesc`] sets for the usage.
     pub strategy: Option<Strategy>,
@@ -201,7 +201,7 @@ pub enum Route {
     Textures(TextureKind),
     /// A driver object with dedicated memory.
     StandAlone,
-    /// Memory that textures alias.
+    /// The memory of an [`AliasedHeap`](super::AliasedHeap).
     Aliased,
 }
 
@@ -214,8 +214,8 @@ pub enum LocationKind {
     Suballocated,
     /// Range of a page. The range is not released alone; the page is released as a whole.
     Fast,
-    /// Aliased memory. Once the device no longer uses the location, the driver's object is destroyed, and the memory is
-    /// kept.
+    /// Aliased memory. Once the device no longer uses the location, the driver's object is destroyed, and the memory
+    /// stays with its heap.
     HeapAliased,
 }
 
@@ -235,7 +235,8 @@ impl Route {
 }
 
 impl PlacementDesc {
-    /// Returns the route of an upload with this size and alignment, in bytes. O(1).
+    /// Returns the route of an upload with this size and alignment, in bytes. An upload with a usage that shared
+    /// buffers lack gets [`Route::StandAlone`] instead. O(1).
     #[must_use]
     pub fn upload_route(&self, size: u64, alignment: u64) -> Route {
         if size <= self.small_upload_bytes_max && alignment <= self.small_block_bytes {

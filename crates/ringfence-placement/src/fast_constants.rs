@@ -122,9 +122,11 @@ struct State<D: Device> {
     written_bytes: AtomicU64,
 }
 
-/// Pages for constants that live for one frame. All threads share it; each writes through its own [`FastWriter`].
+/// Pages for constants that live for one frame. All threads share one value; each thread writes through its own
+/// [`FastWriter`].
 ///
-/// Dropping it and its writers releases the pages, which live until the submissions that use them are complete.
+/// When the value and its writers are dropped, the pages are retired: they live until the submissions that use them are
+/// complete.
 ///
 /// # Examples
 ///
@@ -475,7 +477,7 @@ impl<D: Device> FastWriter<D> {
     /// No bytes are written if:
     ///
     /// - `bytes` is empty or larger than a page;
-    /// - the frame was submitted or dropped;
+    /// - the frame was submitted, discarded or dropped;
     /// - all pages are in use, or there is no memory for another page;
     /// - the device is lost.
     #[inline]
@@ -532,7 +534,8 @@ impl<D: Device> FastWriter<D> {
         Ok(offset)
     }
 
-    /// Returns the offset for a write in the page, and the state of the page's allocator after it.
+    /// Returns the offset in the page for a write, and the state of the page's allocator after the write. If the page
+    /// has no room, takes a new page.
     fn place(&mut self, size: u64, alignment: u64) -> Result<(u64, Linear), UploadError> {
         if let Some(own) = &self.page {
             let mut bump = own.bump.clone();

@@ -17,7 +17,7 @@ use ringfence_transient::{TransientBuffer, TransientTexture};
 pub enum Provided<P, T> {
     /// Created by the policy: lives until it is dropped.
     Placed(P),
-    /// Created by the graph's transient allocator: a handle that is valid until the end of the execution.
+    /// Created by the graph's transient allocator: a handle that is valid until the next execution begins.
     Transient(T),
 }
 

@@ -15,8 +15,8 @@
 //! A *buddy* is a driver buffer that a buddy allocator divides into ranges. The thresholds are the defaults of
 //! [`PlacementDesc`]. A location records the part of the policy that serves it ([`Route`]), and its [`LocationKind`]
 //! determines how it is released. A release is deferred by sync points, not by a number of frames: the location is kept
-//! until all submissions that had begun are complete. [`Placement::end_frame`] reclaims, and destroys blocks that were
-//! empty for [`PlacementDesc::idle_frames`].
+//! until all submissions that had begun at the release are complete. [`Placement::end_frame`] reclaims, and destroys
+//! blocks that were empty for [`PlacementDesc::idle_frames`].
 //!
 //! [`Allocator::create_buffer`](ringfence_memory::Allocator::create_buffer) chooses the memory itself and requires
 //! fewer decisions of the caller. This policy is for programs that separate resources by use, as engines do, or that
@@ -29,7 +29,8 @@
 //!   aligned to 4 KiB. On other APIs, the gain is that blocks do not mix sizes.
 //! - Blocks of ranges are driver buffers that the allocator places like any buffer, so a buddy of 4 MiB needs no memory
 //!   object of its own.
-//! - If a pool is full and cannot grow, the request gets dedicated memory. It fails only if there is none.
+//! - If a pool is full and cannot grow, the request gets dedicated memory. The request fails only if there is no
+//!   dedicated memory either.
 #![warn(missing_docs)]
 
 mod aliased;

@@ -152,7 +152,7 @@ impl<D: Device> BufferLocation<D> {
         self.buffer.mapped_base().filter(|_| !capabilities.needs_flush(self.memory_type()))
     }
 
-    /// As [`Buffer::write`]; `offset` is relative to the location's first byte, in bytes.
+    /// Writes bytes as [`Buffer::write`] does; `offset` is relative to the location's first byte, in bytes.
     ///
     /// # Errors
     /// As [`Buffer::write`].
@@ -161,7 +161,7 @@ impl<D: Device> BufferLocation<D> {
         self.buffer.write(offset, bytes)
     }
 
-    /// As [`Buffer::read`]; `offset` is relative to the location's first byte, in bytes.
+    /// Reads bytes as [`Buffer::read`] does; `offset` is relative to the location's first byte, in bytes.
     ///
     /// # Errors
     /// As [`Buffer::read`].
@@ -260,7 +260,8 @@ impl<D: Device> TextureLocation<D> {
         unsafe { self.texture.destroy_now() };
     }
 
-    /// Returns the kind of the texture, which depends on its measured size.
+    /// Returns the kind of the texture, which depends on its usage and, except in an aliased heap, on its measured
+    /// size.
     #[must_use]
     pub fn texture_kind(&self) -> TextureKind {
         self.texture_kind

@@ -29,7 +29,7 @@ use ringfence_memory::{Allocator, Error};
 use ringfence_transient::{Execution, Pass, TransientError};
 use ringfence_upload::UploadError;
 
-/// The placement policy of an engine. See the [module](super) for its rules.
+/// The placement policy of an engine. See the [crate](super) for its rules.
 ///
 /// Cheap to clone; clones refer to the same policy. All threads may call all methods.
 pub struct Placement<D: Device> {
@@ -110,7 +110,8 @@ impl<D: Device> Placement<D> {
         self.inner.memory.shared()
     }
 
-    /// Creates a buffer: a dynamic one in upload memory, a static one in device memory. O(1) if a pool has space.
+    /// Creates a buffer: a dynamic one in upload memory, a static one in device memory. If the request is served by a
+    /// shared buffer that has space, makes no driver call.
     ///
     /// # Errors
     /// The size is 0, the alignment is not a power of two, there is no memory, or the driver failed. After an error,
@@ -148,7 +149,8 @@ impl<D: Device> Placement<D> {
         self.inner.plan_texture(desc)
     }
 
-    /// Creates a texture in the pool of its kind.
+    /// Creates a texture in the pool of its kind. If the texture is larger than [`PlacementDesc::texture_bytes_max`],
+    /// requires dedicated memory, or finds no room in the pool, it gets dedicated memory.
     ///
     /// # Errors
     /// The description is invalid or not supported, there is no memory, or the driver failed. After an error, nothing
@@ -158,7 +160,8 @@ impl<D: Device> Placement<D> {
         self.inner.create_texture(desc, name)
     }
 
-    /// As [`Placement::create_texture`], from the API's own description (which may have a clear value).
+    /// Creates a texture as [`Placement::create_texture`] does, from the API's own description (which may have a clear
+    /// value).
     ///
     /// # Errors
     /// As [`Placement::create_texture`].
@@ -209,7 +212,7 @@ impl<D: Device> Placement<D> {
     }
 
     /// Creates a buffer, inside or outside of a graph. `graph` is an execution, and the first pass that uses the
-    /// buffer. If it is given and the buffer is static, the execution's transient allocator creates the buffer.
+    /// buffer. If `graph` is given and the buffer is static, the execution's transient allocator creates the buffer.
     /// Otherwise the policy does.
     ///
     /// # Errors
@@ -229,7 +232,8 @@ impl<D: Device> Placement<D> {
     }
 
     /// Creates a texture, inside or outside of a graph. `graph` is an execution, and the first pass that uses the
-    /// texture. If it is given, the execution's transient allocator creates the texture. Otherwise the policy does.
+    /// texture. If `graph` is given, the execution's transient allocator creates the texture. Otherwise the policy
+    /// does.
     ///
     /// # Errors
     /// As `Execution::acquire_texture` or [`Placement::create_texture`]. After an error, nothing has changed.

@@ -115,9 +115,9 @@ impl<D: Device> TransientAllocator<D> {
     }
 
     /// Begins an execution whose resources are all known up front. Plans their offsets, or reuses the plan of an
-    /// earlier frame of the same shape, and acquires the resources. [`TransientAllocator::planned`] returns the
-    /// handles, [`TransientAllocator::frame_pass`] the passes. Do not discard these resources: their bytes are free
-    /// after their last passes.
+    /// earlier frame of the same shape (equal passes, waits and descriptions of resources), and acquires the resources.
+    /// [`TransientAllocator::planned`] returns the handles, [`TransientAllocator::frame_pass`] the passes. Do not
+    /// discard these resources: their bytes are free after their last passes.
     ///
     /// While a new shape is planned and its plan is not proven to be optimal, `go_on` is called as in
     /// [`plan`](ringfence_alias::plan). If the shape is known, and the heaps and objects of its plan are cached and
@@ -317,8 +317,8 @@ impl<D: Device> TransientAllocator<D> {
     }
 
     /// Ends a frame: releases heaps that were in the cache for too long, and returns their number. Call this function
-    /// once a frame, in addition to [`Allocator::reclaim`](ringfence_memory::Allocator::reclaim): the age of objects is
-    /// counted in these calls.
+    /// once a frame, in addition to [`Allocator::reclaim`](ringfence_memory::Allocator::reclaim): the ages of objects
+    /// and heaps are counted in these calls.
     pub fn end_frame(&mut self) -> usize {
         self.0.end_frame()
     }
@@ -411,9 +411,9 @@ impl<'a, D: Device> Execution<'a, D> {
         self.acquire(info, pass, name)
     }
 
-    /// Acquires a texture. `pass` is the first pass that uses it; all other uses must come after `pass`. Its initial
-    /// contents are undefined. [`TransientAllocator::barriers`] returns the barriers to record at the beginning of the
-    /// pass.
+    /// Acquires a texture. `pass` is the first pass that uses it; all other uses must come after `pass`. The initial
+    /// contents of the texture are undefined. [`TransientAllocator::barriers`] returns the barriers to record at the
+    /// beginning of the pass.
     ///
     /// A new driver object gets the name, and keeps it when the object is reused. The passes of a queue must acquire in
     /// the order of the passes. O(spans of the existing heaps). Creates an object or a heap only if no existing one can

@@ -92,7 +92,7 @@ impl Barrier {
 #[derive(Default)]
 pub(super) struct Barriers {
     list: Vec<Barrier>,
-    /// For each queue, the pass before which the latest dependency is recorded.
+    /// For each queue, the number of the pass that begins with the latest dependency.
     last_dependency: [u64; QUEUES_MAX],
     /// `last_dependency` at the begin of this execution.
     last_at_begin: [u64; QUEUES_MAX],
@@ -122,9 +122,9 @@ impl Barriers {
         if pass.number < latest { Err(TransientError::OutOfOrder { pass, latest }) } else { Ok(()) }
     }
 
-    /// Records that the use of `object` begins in `pass`. `generations` are those of all object numbers. `past`
-    /// contains the previous owners of the object's bytes, and the passes that used them. `is_forgotten` must be `true`
-    /// if other objects, which `past` does not show, used the bytes since `object` was last active.
+    /// Records that the use of `object` begins in `pass`. `generations` contains the generation of every object number.
+    /// `past` contains the previous owners of the object's bytes, and the passes that used them. `is_forgotten` must be
+    /// `true` if other objects, which `past` does not show, used the bytes since `object` was last active.
     pub(super) fn acquire<'a>(
         &mut self,
         pass: Pass,

@@ -13,7 +13,7 @@ impl TransientAllocator<Device> {
     /// Records the barriers of a pass ([`Barrier::on_direct3d_12`]) in one driver call. Call it at the beginning of the
     /// pass, after all its resources were acquired. An [`Execution`] has this method too.
     ///
-    /// This call records no state transition and no discard: the program records them after it.
+    /// This call records no state transition and no discard: the program records them after this call.
     ///
     /// On a list for copy queues, nothing is recorded, because the API allows only transitions there. On such a list
     /// the program's own transitions order the copies. After the last use of the previous resource, record a transition

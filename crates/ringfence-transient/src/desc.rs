@@ -13,10 +13,12 @@ pub struct TransientDesc<'a> {
     pub latency_frames: u64,
     /// Number of frames for which an empty heap is kept.
     pub heap_idle_frames: u64,
-    /// Maximum number of steps, of some nanoseconds each, of the search for a layout that needs the same memory and
-    /// fewer aliasing barriers. The search runs once for each new shape of planned frames. 0 disables the search. With
-    /// the default, a frame of 55 resources is still planned in less than 0.1 ms (`planner/docs/measured.md` of the
-    /// repository). For a frame that never changes, a million steps may be worth the time.
+    /// After a layout is planned, a search tries to lower the number of its aliasing barriers without more memory. This
+    /// is the maximum number of steps of the search; a step takes some nanoseconds. The search runs once for each new
+    /// shape of planned frames and each group of at most 2,000 resources ([`TransientFigures::group_count`]). 0
+    /// disables the search. With the default, a frame of 55 resources is still planned in less than 0.1 ms
+    /// (`planner/docs/measured.md` of the repository). For a frame that never changes, a million steps may be worth the
+    /// time.
     pub transition_steps: u64,
     /// Name of the heaps in reports.
     pub name: &'a str,

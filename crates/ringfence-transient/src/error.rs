@@ -65,8 +65,8 @@ pub enum TransientError {
         /// Object that uses the bytes now or has used them; the same object if it was acquired again.
         by: TransientId,
     },
-    /// The index is out of range for the lists of the planned frame, or the resource at that index is not of the
-    /// requested kind.
+    /// The index is out of range for the lists of the planned frame, or the pass or resource at that index breaks a
+    /// rule of the function that returned the error (for example the resource is not of the requested kind).
     #[error("the planned frame has no such pass or resource at index {place} of its list")]
     NotPlanned {
         /// The given index.

@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use super::pass::TransientId;
 use crate::device::{Buffers, Textures};
 
-/// A transient resource of the execution that acquired it. The handle is stale after the next execution begins, and
-/// after [`TransientAllocator::trim`](super::TransientAllocator::trim).
+/// Handle of a transient resource, for the execution that acquired the resource. The handle is stale after the next
+/// execution begins, and after [`TransientAllocator::trim`](super::TransientAllocator::trim).
 pub struct Transient<K> {
     pub(super) owner: u32,
     pub(super) object: u32,

@@ -86,10 +86,10 @@ pub(super) struct Object<D: Device> {
     pub(super) traced: u64,
     /// `Some` if and only if the object is in use.
     pub(super) tenancy: Option<Tenancy>,
-    /// Clock at which the last use of the object is over. Read only for dedicated memory.
+    /// Clock at which the last use of the object is over. Used only if the object has dedicated memory.
     pub(super) users: Clock,
     /// `true` if other objects may have used the object's bytes since the object was last active, and the spans do not
-    /// show this. The reason is that its activation was not recorded, or that the other objects were released.
+    /// show this. The reason is that the object's activation was not recorded, or that the other objects were released.
     pub(super) is_forgotten: bool,
     /// Number of the object's last acquire.
     pub(super) last_acquire: u32,

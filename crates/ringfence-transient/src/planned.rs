@@ -10,14 +10,14 @@
 //! ```
 //!
 //! Resources are in one group if they have the same best memory type and, on devices that separate classes (heap tier
-//! 1), the same class. A resource that requires dedicated memory is in no group. The heap of a group has the size of
-//! its plan, or is larger. If a resource of a new frame needs a range of the heap that a pass of an earlier frame may
-//! still use, the new frame gets another heap. So each group has as many heaps as there are overlapping frames.
+//! 1), the same class. A resource that requires dedicated memory is in no group. The heap of a group has at least the
+//! size of the group's layout. If a resource of a new frame needs a range of the heap that a pass of an earlier frame
+//! may still use, the new frame gets another heap.
 //!
 //! If a shape is new, its plan keeps offsets of the previous frame, so that cached objects can be reused. The heap is
-//! then no larger than that of the previous frame, or that of a plan without these offsets. After
-//! `TransientAllocator::trim` no objects are cached, so a new shape is planned without previous offsets. Kept plans
-//! stay valid.
+//! then no larger than the larger of two heaps: the heap of the previous frame, and the heap of a plan without these
+//! offsets. After `TransientAllocator::trim` no objects are cached, so a new shape is planned without previous offsets.
+//! Cached plans stay valid after `trim`.
 //!
 //! For a new shape, the planner also searches the plans of the same height for one with few aliasing barriers. It does
 //! not search again for a known shape: a better plan that is found later would create all objects again. Therefore the
@@ -258,7 +258,7 @@ impl<D: Device> State<D> {
     }
 
     /// Chooses a heap for each group: one in which every resource's bytes are free when its first pass begins,
-    /// preferably one that this plan has laid out before.
+    /// preferably one that this plan was the last to lay out.
     fn choose_heaps(&mut self, index: usize, resources: &[FrameResource<'_, '_, D>]) -> Result<(), TransientError> {
         let mut chosen = std::mem::take(&mut self.plans.heaps);
         chosen.clear();

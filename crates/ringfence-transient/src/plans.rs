@@ -21,7 +21,7 @@ pub(super) const OWN_MEMORY: u32 = u32::MAX;
 pub(super) struct Planned {
     pub(super) key: Option<ObjectKey>,
     pub(super) needs: Requirements,
-    /// [`OWN_MEMORY`] if it shares memory with no other resource.
+    /// [`OWN_MEMORY`] if the resource requires dedicated memory.
     pub(super) group: u32,
     pub(super) offset: u64,
     /// Object of the last use of this resource. It may have been released after that.

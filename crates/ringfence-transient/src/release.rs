@@ -46,8 +46,9 @@ impl<D: Device> State<D> {
         self.figures.left_in_use = left_in_use;
     }
 
-    /// Releases unused objects beyond the number that is kept, oldest first, if they are older than the latency. Also
-    /// releases unused objects without a key. Returns the number of released objects.
+    /// For each heap, releases unused buffers and unused textures beyond `objects_kept`, oldest first, if they were not
+    /// used for more than `latency_frames` frames. Also releases unused objects without a key. Returns the number of
+    /// released objects.
     fn release_unused(&mut self) -> usize {
         let mut scratch = std::mem::take(&mut self.scratch);
         let before = self.figures.released;

@@ -38,7 +38,7 @@ pub(super) struct State<D: Device> {
     pub(super) owner: u32,
     pub(super) order: Order,
     pub(super) barriers: Barriers,
-    /// Heaps by number; `None` for a released heap.
+    /// Heaps by number; `None` if the heap was moved to the cache.
     pub(super) heaps: Vec<Option<Heap<D>>>,
     /// Cache of empty heaps.
     pub(super) idle_heaps: Vec<Heap<D>>,
@@ -132,7 +132,7 @@ impl<D: Device> State<D> {
     }
 
     /// Returns the object as [`State::object_of`] does. Fails if the object was acquired again, or if it was discarded
-    /// and another resource was acquired over its bytes. In a planned frame, does not fail for this reason: every
+    /// and another resource was acquired over its bytes. In a planned frame, does not fail for these reasons: every
     /// resource has its bytes during its passes, whenever they are recorded.
     pub(super) fn own_object_of<K: TransientKind>(&self, handle: Transient<K>) -> Result<&Object<D>, TransientError> {
         let object = self.object_of(handle)?;

@@ -17,8 +17,9 @@ pub struct VulkanFirstUse {
 }
 
 impl TransientAllocator<Device> {
-    /// Records the barriers of a pass ([`Barrier`]) in one driver call, if it has any. Call it at the beginning of the
-    /// pass, outside of a render pass, after all its resources were acquired. An [`Execution`] has this method too.
+    /// Records the barriers of a pass ([`Barrier`]) in one driver call, if the pass has any. Call this function at the
+    /// beginning of the pass, outside of a render pass, after all its resources were acquired. An [`Execution`] has
+    /// this method too.
     ///
     /// `first_use` is called with the id of each texture that the pass acquires. After the barriers, the texture is in
     /// the layout that `first_use` returned, and its contents are undefined. The barriers are for all commands and all

@@ -8,10 +8,10 @@
 //!                                                             end_copies [B, D]         1 call, 1 barrier each
 //! ```
 //!
-//! If the sources of two copies are adjacent and their destinations too, the copies become one region. If copies of a
-//! batch overlap, the later one wins, as if they had been recorded one after the other: the overwritten parts of the
-//! earlier one are not copied. A buffer that a batch copies to cannot be a source of the same batch, because the device
-//! may execute the copies of a batch in any order.
+//! If the sources of two copies are adjacent and their destinations too, the copies become one region. If copies to a
+//! buffer overlap, the later copy wins, as if the copies had been recorded one after the other: the overwritten parts
+//! of the earlier copy are not copied. A buffer that a batch copies to cannot be a source of the same batch, because
+//! the device may execute the copies of a batch in any order.
 //!
 //! | operation | cost |
 //! |---|---|
@@ -37,22 +37,23 @@ use ringfence_memory::extend::{OpenFrame, Shared};
 use ringfence_memory::lifetime::Frame;
 use ringfence_memory::{Buffer, Texture};
 
-/// A batch of copies from rings to buffers and textures. The copies are recorded together: adjacent copies are merged
-/// and barriers are grouped. If copies to a buffer overlap, the later one wins. Copies to a texture must not overlap.
+/// A batch of copies from rings, or from the program's own buffers, to buffers and textures. The copies are recorded
+/// together: adjacent copies are merged and barriers are grouped. If copies to a buffer overlap, the later one wins.
+/// Copies to a texture must not overlap.
 ///
 /// In one batch, a buffer is a source or a destination, not both, because the device may execute the copies of a batch
 /// in any order. The batch refuses a copy that breaks this rule. Add the copy to a second batch, and record the second
 /// batch after the first.
 ///
-/// A batch belongs to the frame that its sources were staged for. It stores the drivers' objects, not the resources. If
-/// a destination is dropped before the batch is recorded, its object lives until the frame is complete.
+/// A batch belongs to the frame that its sources were staged for. The batch stores the drivers' objects, not the
+/// resources. If a destination is dropped while the frame is open, its object lives until the frame is complete.
 ///
 /// [`Defrag`](ringfence_memory::defrag::Defrag) does not move a destination while copies to it are not recorded. If the
 /// destination gets another object (`resize`, `replace`, `swap_mips`), recording fails with [`BatchError::Exchanged`],
 /// because the copies would write to the old object. Record the batch before the exchange, or add the copies after it.
 ///
 /// Copies are lost if their frame is not submitted, or if the batch is cleared or dropped without being recorded. The
-/// batch cannot stage them again, because the ring reuses the bytes after the frame. The program must check
+/// batch cannot stage their bytes again, because the ring reuses the bytes after the frame. The program must check
 /// [`Resource::take_content_lost`](ringfence_memory::Resource::take_content_lost) and stage lost content again.
 ///
 /// # Examples
@@ -172,7 +173,8 @@ pub struct TexelTarget {
     /// First slice of a three-dimensional texture.
     pub z: u32,
     /// `true` if the previous contents of the mip level may be discarded, in these layers and in all aspects (for
-    /// example at the first use of the texture). Not needed if the copy writes all of them.
+    /// example at the first use of the texture). Not needed if the copy writes all texels of the mip level in all
+    /// aspects.
     pub discard: bool,
 }
 
@@ -249,8 +251,8 @@ impl<D: Device> UploadBatch<D> {
     }
 
     /// Sets the granularity of texel copies on the queue, in blocks (width, height, depth): on Vulkan, the
-    /// `minImageTransferGranularity` of its queue family, where 0 means whole mip levels. A region may also end at the
-    /// end of a mip level. The default is 1, as on graphics and compute queues. The batch refuses copies that break
+    /// `minImageTransferGranularity` of the queue's family, where 0 means whole mip levels. A region may also end at
+    /// the end of a mip level. The default is 1, as on graphics and compute queues. The batch refuses copies that break
     /// this granularity. On Vulkan, depth and stencil need a graphics queue, which is not checked.
     #[must_use]
     pub const fn transfer_granularity(mut self, blocks: [u32; 3]) -> Self {
@@ -258,9 +260,9 @@ impl<D: Device> UploadBatch<D> {
         self
     }
 
-    /// Adds a copy of the staged bytes to `offset` of a buffer or of a range of one ([`CopyTarget`]), which must have
-    /// the usage `COPY_DST`. A range of a shared buffer does not report lost content. O(1) expected for a [`Buffer`];
-    /// O(buffers of the batch) for other ranges.
+    /// Adds a copy of the staged bytes to `offset` of the destination: a buffer, or a range of a buffer
+    /// ([`CopyTarget`]). The buffer must have the usage `COPY_DST`. A range of a shared buffer does not report lost
+    /// content. O(1) expected for a [`Buffer`]; O(buffers of the batch) for a range of a shared buffer.
     ///
     /// # Errors
     /// - [`BatchError::ZeroSize`], or [`BatchError::OutOfRange`] if the copy writes outside the destination.
@@ -357,9 +359,9 @@ impl<D: Device> UploadBatch<D> {
     /// Adds a copy of texels to a texture: one region per layer. The texture must have the usage for copies to it.
     /// O(layers · texture destinations of the batch).
     ///
-    /// Within a batch, texels of the same mip level and layer must not overlap, and all or none of them must set
-    /// `discard`. A copy of a whole mip level, in all aspects, discards the previous contents without `discard`. The
-    /// first copy to a part of a mip level whose contents are undefined needs `discard`.
+    /// Within a batch, the copies to one mip level of a layer must not overlap in the same aspect, and either all or
+    /// none of these copies set `discard`. A copy of a whole mip level, in all aspects, discards the previous contents
+    /// without `discard`. If the contents of a mip level are undefined, copies to a part of it need `discard`.
     ///
     /// # Errors
     /// - The texture does not have the mip level, the layers, the aspect or the texels.
@@ -519,7 +521,7 @@ impl<D: Device> UploadBatch<D> {
     }
 
     /// Returns the number of the allocator that the source, the destination and the batch belong to. Fails if they
-    /// differ.
+    /// belong to different allocators.
     fn check_owners(&self, from: &Staged<D>, target_owner: u32) -> Result<u32, BatchError> {
         let source_owner = from.owner;
         let batch_owner = if self.owner == 0 { source_owner } else { self.owner };
@@ -529,8 +531,8 @@ impl<D: Device> UploadBatch<D> {
         Err(BatchError::Foreign { source_owner, target_owner, batch_owner })
     }
 
-    /// Fails if every frame that may use the bytes has ended. If the frame is known to the batch and no frame has ended
-    /// since the last call, this costs a comparison and a read.
+    /// Fails if the frames that may use the bytes are known and all of them have ended. If the batch already has a
+    /// handle of the frame, and no frame has ended since the last call, the check costs a comparison and a read.
     fn check_frames(&mut self, from: &Staged<D>, shared: &Shared<D>) -> Result<(), BatchError> {
         let (mut over, mut is_any_open) = (None, false);
         for frame in from.frames.points(from.owner) {
@@ -552,7 +554,7 @@ impl<D: Device> UploadBatch<D> {
         }
     }
 
-    /// Fails if the frames of a source have ended, or if a destination was given another object.
+    /// Fails if all frames of a source have ended, or if a destination was given another object.
     fn check_record(&mut self) -> Result<(), BatchError> {
         let Self { frames, open, owner, .. } = self;
         for frames in frames.iter() {
@@ -622,8 +624,9 @@ impl<D: Device> UploadBatch<D> {
         index
     }
 
-    /// Returns `true` if another batch has copies to `buffer` that are not recorded. A library that moves contents by
-    /// this batch must then wait: the other copies would write to the old place.
+    /// Returns `true` if another batch has copies to `buffer` that are not recorded. A library that moves the contents
+    /// of `buffer` with this batch must wait until the other batch is recorded, because its copies write to the old
+    /// place.
     #[must_use]
     pub fn others_write(&self, buffer: &Buffer<D>) -> bool {
         self.arrivals.others_write(buffer)
@@ -641,7 +644,8 @@ impl<D: Device> UploadBatch<D> {
         self.figures
     }
 
-    /// Returns the merged copies between buffers: source, destination, regions. O(copies · log copies) the first time.
+    /// Returns the merged copies between buffers: source, destination, regions. O(copies · log copies) in the first
+    /// call after a copy was added.
     pub fn merged(&mut self) -> impl Iterator<Item = (&RawBuffer<D>, &RawBuffer<D>, &[CopyRegion])> {
         self.merge();
         let this = &*self;
@@ -660,13 +664,13 @@ impl<D: Device> UploadBatch<D> {
     /// # Errors
     /// No command is recorded, and the batch is unchanged:
     ///
-    /// - [`BatchError::FrameOver`] if the sources were staged for a frame that has ended;
+    /// - [`BatchError::FrameOver`] if all frames that a source was staged for have ended;
     /// - [`BatchError::Exchanged`] if a destination was resized, replaced or moved.
     ///
     /// # Safety
     /// - The frame that the sources were staged for is still open, and these commands are submitted as that frame.
-    /// - No destination was dropped before that frame began. Each was created with the usage for copies to it. Copies
-    ///   are inside the size that it was described with.
+    /// - No destination was dropped before that frame began. Each destination was created with the usage for copies to
+    ///   it. No copy writes beyond the size that its destination was described with.
     /// - The [`Staged`] values are unchanged since the ring or [`Staged::of`] returned them. Offsets and pitches of
     ///   texels meet the device's alignments.
     /// - Texels do not overlap. On Direct3D 12, texels of `D24UnormS8Uint` have zeros in the byte next to the depth.
@@ -694,14 +698,15 @@ impl<D: Device> UploadBatch<D> {
         Ok(())
     }
 
-    /// Returns the destinations: buffers, and mip levels of texture layers. A consumer on another queue family must
-    /// acquire each of them.
+    /// Returns the destinations: buffers, and mip levels of texture layers. On Vulkan, a queue of another family must
+    /// acquire each destination that has exclusive sharing mode.
     #[must_use]
     pub fn targets(&self) -> (&[RawBuffer<D>], &[TextureTarget<RawTexture<D>>]) {
         (&self.targets, &self.textures)
     }
 
-    /// Removes all copies and keeps the host memory for later copies. Copies that were not recorded are lost.
+    /// Removes all copies and keeps the host memory for later copies. Copies that were not recorded are lost, unless a
+    /// clone of the batch is recorded.
     pub fn clear(&mut self) {
         self.sources.clear();
         self.targets.clear();

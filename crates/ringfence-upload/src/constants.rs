@@ -9,18 +9,19 @@
 //!                └─ slot 0 │ slot 1 │ …   one view for each slot, created with the pool ([`ConstantViews`])
 //! ```
 //!
-//! - A *dynamic* buffer ([`DynamicConstants`]) keeps its content in host memory. [`ConstantWriter::bind`] copies it to
-//!   the ring of its size class, unless the same content was copied in the same frame and the ring still has the same
-//!   buffer. Equal contents of one writer and frame share one copy ([`ConstantsDesc::share_equal`]).
+//! - A *dynamic* buffer ([`DynamicConstants`]) keeps its content in host memory. [`ConstantWriter::bind`] copies the
+//!   content to the ring of its size class, unless the same content was copied in the same frame and the ring still has
+//!   the same buffer. Equal contents of one writer and frame share one copy ([`ConstantsDesc::share_equal`]).
 //! - A *static* buffer ([`StaticConstants`]) keeps its location. New content is collected and staged once a frame
 //!   ([`ConstantBuffers::upload_statics`]), with two barriers for each affected pool.
 //! - The rings are in device memory that the host writes, if the device has such memory, otherwise in upload memory
 //!   ([`ConstantsDesc::location`]).
-//! - [`ConstantsDesc::promote_reads`] is a number of binds per copy; `None` by default. If a buffer was bound at least
-//!   that often in the previous frame, its content is *promoted*: copied to a mirror in device memory, where shaders
-//!   read it. The offset in the mirror is that in the pool. Promotion helps if the host cannot write to device memory.
+//! - [`ConstantsDesc::promote_reads`] is a number of binds per copy; `None` by default. If a dynamic buffer had at
+//!   least this many binds per copy in the previous frame in which it was bound, its content is *promoted*: copied to a
+//!   mirror in device memory, where shaders read the content. The content has the same offset in the mirror as in the
+//!   pool. Promotion helps if the host cannot write to device memory.
 //! - Constants above 1024 bytes have their own pools. They have no views, because they are rare. Put data above
-//!   [`ConstantBuffers::BYTES_MAX`] into a storage buffer: Direct3D 12 and many Vulkan devices cannot bind it as
+//!   [`ConstantBuffers::BYTES_MAX`] into a storage buffer: Direct3D 12 and many Vulkan devices cannot bind such data as
 //!   constants.
 //!
 //! | operation | cost |
@@ -77,7 +78,7 @@ pub trait ConstantViews<D: Device>: Send + Sync + 'static {
     type View: Clone + PartialEq + fmt::Debug + Send + Sync + 'static;
 
     /// Creates the views of a new pool: a buffer that is divided into `slot_count` slots of `slot_bytes` each (256, 512
-    /// or 1024).
+    /// or 1024). Also called for the mirror of a dynamic pool, if [`ConstantsDesc::promote_reads`] is set.
     ///
     /// # Errors
     /// If this function returns an error, the pool is not created.
@@ -229,7 +230,7 @@ struct Paired<D: Device, H> {
 }
 
 /// A buffer in device memory that has the size of the pool. Promoted content has the same offset in the mirror as its
-/// slot in the pool, and lives as long as the slot. So it needs no allocation of its own.
+/// slot in the pool, and lives as long as the slot. So promoted content needs no allocation of its own.
 struct Mirror<D: Device, H> {
     buffer: Buffer<D>,
     address: Option<u64>,
@@ -306,8 +307,8 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
     /// Largest size of constants, in bytes: the limit of Direct3D 12, and of many Vulkan devices.
     pub const BYTES_MAX: u64 = 64 << 10;
 
-    /// Creates the pools of constant buffers, static and dynamic. `views` creates the views of their slots; `()`
-    /// creates none.
+    /// Creates the dynamic pools. A static pool is created when a static buffer finds no free slot. `views` creates the
+    /// views of the slots; `()` creates no views.
     ///
     /// # Errors
     /// As `UploadRing::new`, and the errors of `views`.
@@ -339,8 +340,8 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
         DynamicConstants::new(self, size)
     }
 
-    /// Creates a static buffer with this content. The device has the content after the next
-    /// [`ConstantBuffers::upload_statics`].
+    /// Creates a static buffer with this content. The next [`ConstantBuffers::upload_statics`] stages the content, and
+    /// adds the copy to its batch.
     ///
     /// # Errors
     /// [`UploadError::ZeroSize`]; [`UploadError::TooLarge`] above [`ConstantBuffers::BYTES_MAX`]; or there is no memory
@@ -351,7 +352,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantBuffers<D, V> {
 
     /// Stages all contents of static buffers that were set since the last call, adds the copies to `batch`, and returns
     /// the number of staged contents. The contents are staged in the dynamic pools. Record the batch in the frame of
-    /// `writer`, before any use of the buffers. If that frame is discarded or dropped, the next call stages its
+    /// `writer`, before any use of the buffers. If that frame is discarded or dropped, the next call stages the
     /// contents again.
     ///
     /// # Errors

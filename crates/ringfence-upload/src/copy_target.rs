@@ -6,14 +6,14 @@ use ringfence_memory::memory::Location;
 use ringfence_memory::resource::AsBufferSlice;
 use ringfence_memory::{Buffer, SmallBuffer};
 
-/// A buffer or a range of one: the destination of [`UploadBatch::copy`](super::UploadBatch::copy), and the source or
-/// destination of commands on data. A [`Buffer`], a [`SmallBuffer`], a buffer of the placement policy, or a part of a
-/// mesh.
+/// A buffer or a range of a buffer: a [`Buffer`], a [`SmallBuffer`], a buffer of the placement policy, or a part of a
+/// mesh. It is the destination of [`UploadBatch::copy`](super::UploadBatch::copy), and the source or destination of the
+/// commands of `ringfence-commands`.
 ///
 /// # Safety
-/// - [`AsBufferSlice::as_slice`] returns a range of a live driver's buffer, which the allocator named by `owner` has
-///   created, with its description. `shared` is `Some`. The range belongs to this value.
-/// - If the value is dropped, the driver's buffer is alive until every frame that had begun is complete.
+/// - [`AsBufferSlice::as_slice`] returns a range of a live driver's buffer and the description of this buffer. The
+///   allocator with the number `owner` has created the buffer. `shared` is `Some`. The range belongs to this value.
+/// - If the value is dropped, the driver's buffer stays alive until every frame that had begun at the drop is complete.
 pub unsafe trait CopyTarget<D: Device>: AsBufferSlice<D> {
     /// Returns the buffer that reports lost content and is not moved before the copies are recorded. Returns `None` for
     /// a range of a buffer that other ranges share; such a buffer is never moved.

@@ -74,7 +74,8 @@ pub enum UploadError {
         /// Number of the texture's allocator.
         texture_owner: u32,
     },
-    /// There are too few bytes for the texels, or the given pitches make rows or slices overlap.
+    /// There are too few bytes for the texels (for a whole texture: too few or too many), or the given pitches make
+    /// rows or slices overlap.
     #[error("{given} bytes for {width} × {height} × {depth} texels in {layers} layers ({format}) that need {needed}")]
     TexelSize {
         /// Width in texels.
@@ -181,7 +182,7 @@ pub enum BatchError {
         size: u64,
     },
     /// The source was staged for a frame that was submitted, discarded or dropped. Its bytes are reused once that frame
-    /// is complete. Stage it again for the frame that is being recorded.
+    /// is complete. Stage the bytes again for the frame that is being recorded.
     #[error("{size} bytes were staged for the frame with {frame}, which has ended: stage them again")]
     FrameOver {
         /// The point that the frame signals.

@@ -2,8 +2,8 @@
 
 use ringfence_core::sync::{SyncPoint, SyncSet, TimelineId};
 
-/// Frames that may use staged bytes: the frame given by the caller, or all frames that were open at the write. The type
-/// is small, because each write of constants returns a value of it; therefore it records at most `MAX` frames.
+/// Frames that may use staged bytes: the frame given by the caller, or all frames that were open at the write. Each
+/// write of constants returns a `Frames`, so the type is small and records at most `MAX` frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Frames {
     values: [u64; Self::MAX],

@@ -200,8 +200,9 @@ impl<D: Device> Staged<D> {
 }
 
 impl<D: Device> Staged<D> {
-    /// Returns `true` if the bytes are known to be alive until the frame of `point` is complete. Returns `false` for bytes
-    /// of the program's own buffer, and for bytes that were written while more than two frames were open.
+    /// Returns `true` if the bytes are known to be alive until the frame that signals `point` is complete. Returns
+    /// `false` for bytes of the program's own buffer, and for bytes that were written while more than two frames were
+    /// open.
     #[must_use]
     pub fn is_for(&self, point: SyncPoint) -> bool {
         self.frames.points(self.owner).any(|frame| frame == point)

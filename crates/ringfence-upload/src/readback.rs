@@ -64,7 +64,7 @@ impl Default for ReadbackDesc<'_> {
     }
 }
 
-/// Error of a read or of a wait. No bytes were read.
+/// Error of a read or of a wait. After [`ReadbackError::Device`], a part of the result may have been copied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadbackError {
@@ -383,8 +383,8 @@ impl<D: Device> Readback<D> {
     /// Waits until the frame is complete, for at most `timeout`.
     ///
     /// # Errors
-    /// [`ReadbackError::NotReady`] if the frame is not complete by then or not submitted yet;
-    /// [`ReadbackError::NotSubmitted`] if it was discarded or dropped; or the driver failed.
+    /// [`ReadbackError::NotReady`] if the frame is not complete after `timeout`, or immediately if it is not submitted
+    /// yet; [`ReadbackError::NotSubmitted`] if it was discarded or dropped; or the driver failed.
     pub fn wait(&self, timeout: Duration) -> Result<(), ReadbackError> {
         self.check_submission()?;
         let deadline = Instant::now().checked_add(timeout);

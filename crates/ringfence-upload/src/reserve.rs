@@ -1,5 +1,5 @@
 //! Reservation of bytes in a ring. If the ring is full, a reservation reads the timelines, then waits or grows the
-//! ring. A ring shrinks after many frames of little use.
+//! ring. A ring shrinks after many calls of `reclaim` with little use.
 //!
 //! ```text
 //!   try ──fits──▶ reserved
@@ -18,8 +18,9 @@
 //!                 └─────────────────┘   after `shrink_after` calls of reclaim with at most a quarter in use
 //! ```
 //!
-//! A ring grows when it is full, and is halved when at most a quarter was in use. The factor of two between these
-//! limits keeps a steady load from alternating between growth and shrinking.
+//! A ring grows when it is full, and is halved when at most a quarter was in use. A steady load does not alternate
+//! between growth and shrinking: a load that fills a ring takes more than a quarter of the larger ring, and a load of
+//! at most a quarter takes at most half of the smaller ring.
 //!
 //! A replaced buffer is kept until the frames that were open at its replacement are complete, because tables of these
 //! frames may have views of it. After that, it is released as soon as no thread writes to it. Each growth at least

@@ -29,7 +29,8 @@ pub(super) fn divided_buffer<D: Device>(
     create_buffer_at(memory, &info, AllocationDesc { name, location, alignment, ..Default::default() }, at)
 }
 
-/// Returns a hash of the memory that a resource is bound to. Two resources may have the same hash. Never 0.
+/// Returns a hash of the memory and of the offset that a resource is bound to. Two resources may have the same hash.
+/// Never 0.
 pub(super) fn place_hash<D: Create<K> + Device, K: ResourceKind>(resource: &Resource<D, K>) -> u32 {
     let memory = std::ptr::from_ref(resource.memory()) as u64;
     let mixed = (memory ^ resource.offset().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -64,7 +65,8 @@ impl<D: Device> Config<D> {
     }
 }
 
-/// One buffer of a ring, from its creation until the ring replaces it with a larger or smaller one.
+/// One buffer of a ring. Lives until the ring has replaced the buffer with a larger or smaller one and no thread uses
+/// it.
 pub(crate) struct Segment<D: Device> {
     pub(crate) buffer: Buffer<D>,
     /// Number of the buffer in its ring: 0 for the first one, and 1 more at each replacement.
@@ -113,8 +115,8 @@ impl<D: Device> Segment<D> {
 }
 
 /// Replaced buffers. Each is kept until the frames that were open at its replacement are complete. Until then, the
-/// program may create or bind tables with views of the buffer, and the device may clear these views as soon as the
-/// buffer is retired.
+/// program may create or bind tables with views of the buffer, and descriptor heaps may clear these views as soon as
+/// the buffer is retired.
 pub(super) struct Exchanged<D: Device>(Option<Box<Kept<D>>>);
 
 /// A replaced buffer: an element of a linked list.

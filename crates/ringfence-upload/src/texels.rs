@@ -9,7 +9,7 @@
 //! | | offset alignment, in bytes | row alignment, in bytes |
 //! |---|---|---|
 //! | Direct3D 12 | 512 | 256; for depth and stencil 512 if the driver requires it |
-//! | Vulkan | the optimal offset alignment, at least 4 and a block | the optimal row pitch alignment, in whole blocks |
+//! | Vulkan | `optimalBufferCopyOffsetAlignment`, but at least 4 | `optimalBufferCopyRowPitchAlignment` |
 //!
 //! Sizes are in texels for every format, also for block-compressed ones. A partial block at the edge of a mip level
 //! takes the bytes of a whole block.
@@ -225,7 +225,7 @@ impl Layout {
     }
 
     /// Returns two offsets for each row of blocks, in bytes. The first is relative to the first texel in the ring; the
-    /// second is the offset in memory with the given row and slice pitches.
+    /// second is the offset in the caller's bytes, which have the given row and slice pitches.
     pub(super) fn rows(&self, [row_pitch, slice_pitch]: [u64; 2]) -> impl Iterator<Item = (u64, u64)> {
         let Self { row_bytes, rows, slices, layers, layer_bytes, .. } = *self;
         (0..layers * slices).flat_map(move |slice| {

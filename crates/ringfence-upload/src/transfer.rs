@@ -7,9 +7,9 @@
 //! ```
 //!
 //! On Vulkan, the copy queue may belong to another queue family. If it does, resources with exclusive sharing mode need
-//! a queue family ownership transfer; see `vulkan::CopyRecorder::release_to` and `acquire`. Before a part of such a
+//! a queue family ownership transfer; see `release_to` and `acquire` of `vulkan::CopyRecorder`. Before a part of such a
 //! resource is uploaded again, the resource must be transferred back, with `release` on its present queue and `acquire`
-//! on the copy queue. A resource that is overwritten completely need not be transferred back.
+//! on the copy queue (both of `CopyRecorder`). A resource that is overwritten completely need not be transferred back.
 
 use std::fmt;
 

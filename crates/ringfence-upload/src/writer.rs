@@ -1,4 +1,4 @@
-//! A thread's writer of a ring: it takes a page at a time and allocates linearly in it.
+//! A writer of a ring for one thread. It takes a page of the ring at a time, and allocates linearly in the page.
 //!
 //! ```text
 //!   page     ┌────────┬──┬───────────┬─────────────────┐
@@ -164,7 +164,7 @@ impl<D: Device> UploadWriter<D> {
     }
 
     /// Reserves `size` bytes, calls `filling` with their offset in the buffer and with the bytes, then calls `of` with
-    /// the segment and the offset. Also returns the result of `of`.
+    /// the segment and the offset. Returns the staged bytes and the result of `of`.
     pub(super) fn write_at<T>(
         &mut self,
         size: u64,

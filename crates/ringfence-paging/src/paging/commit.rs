@@ -42,7 +42,8 @@ const SPARE_PART: u64 = 8;
 /// While the heap is beyond its limit, empty blocks are freed once in this number of commits.
 const COMMITS_PER_TRIM: u64 = 8;
 
-/// A used resource that is away: urgency, priority, bytes, index. The most urgent is the largest one.
+/// A used resource that is away or in host memory: urgency, priority, bytes, index. The largest value is the most
+/// urgent.
 pub(super) type Missing = (Urgency, Priority, u64, Reverse<u32>);
 
 impl<D: Device> Paging<D> {
@@ -259,8 +260,8 @@ enum Brought {
 
 impl<D: TransferSupport> Paging<D> {
     /// Prepares the resources that a frame uses: records copies for those that are away into the frame's command list,
-    /// and lets others leave if the device has no room. Call it before the frame's commands that use paged resources,
-    /// and before each submission. Then look up the objects with [`Paging::texture`] and [`Paging::buffer`].
+    /// and lets others leave if the device has no room. Call this function before the frame's commands that use paged
+    /// resources, and before each submission. Then look up the objects with [`Paging::texture`] and [`Paging::buffer`].
     ///
     /// If the frame is not submitted, its copies are made again by a later commit.
     ///
@@ -277,7 +278,8 @@ impl<D: TransferSupport> Paging<D> {
     /// - The recorder's command list is submitted as `frame`, or never, before all other lists of the frame that use
     ///   paged resources. It is in the recording state, and its queue supports copies of the formats.
     /// - The commands of the frame use only paged resources that are in the `uses` of its last commit, and write only
-    ///   those that were added as written. Textures are in the layout or state of the recorder, before and after them.
+    ///   those that were added as written. Textures are in the layout or state of the recorder, before and after these
+    ///   commands.
     /// - Frames of a timeline are committed in the order of their submission. If a frame is committed again, commands
     ///   that were recorded before use only paged resources that are present after the second commit, with the same
     ///   generation.
@@ -325,7 +327,10 @@ impl<D: TransferSupport> Paging<D> {
     }
 
     /// While the heap is beyond its limit, frees empty blocks and recycled objects once in `COMMITS_PER_TRIM` commits.
-    /// If that is not enough, lowers the limit of paged resources, as long as that helps.
+    /// If the heap is still beyond its limit afterwards, lowers the limit of paged resources by the larger of the
+    /// largest resource and 1 / `COMMITS_PER_TRIM` of the excess, to at most half of `device_bytes` in total. Once the
+    /// limit is lowered by 4 × the largest resource, it is lowered further only if the excess has shrunk since the last
+    /// time. Does nothing on devices with residency control (Direct3D 12).
     fn follow_excess(&mut self) {
         let excess = self.excess_bytes();
         if self.residency.is_some() || excess == 0 {
@@ -534,8 +539,8 @@ impl<D: TransferSupport> Paging<D> {
         Ok(())
     }
 
-    /// Lets resources leave until `bytes` more have room on the device. Returns `false` if they have no room. No
-    /// resource leaves then, unless `bytes` is 0.
+    /// Lets resources leave until `bytes` more have room on the device. Returns `false` if there is no room for them;
+    /// in this case, no resource leaves, unless `bytes` is 0.
     fn make_room<R: Transfer<D>>(&mut self, work: &mut Work<'_, '_, D, R>, bytes: u64) -> bool {
         if self.residency.is_some() {
             return true;
@@ -611,8 +616,9 @@ impl<D: TransferSupport> Paging<D> {
         Ok(())
     }
 
-    /// Records copies of written resources that no work uses to the host. If the device is nearly full or a resource
-    /// had no room, copies all of them. Otherwise copies those in host memory, so that they can move to the device.
+    /// Records copies to the host, for written resources that neither this frame nor pending work uses. If the device
+    /// is nearly full or a resource had no room, copies all of these, up to `write_back_bytes_max`. Otherwise copies
+    /// only those that are in host memory, so that they can move to the device.
     fn write_back<R: Transfer<D>>(&mut self, work: &mut Work<'_, '_, D, R>) -> Result<(), PagingError> {
         if self.residency.is_some() || self.stale.is_empty() {
             return Ok(());

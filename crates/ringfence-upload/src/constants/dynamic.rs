@@ -235,8 +235,9 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
         self.figures
     }
 
-    /// Binds `constants` for the writer's frame: copies the content unless it was copied already, and returns its
-    /// location for shaders. Later changes of the content do not affect the bound bytes.
+    /// Binds `constants` for the writer's frame: copies the content, unless this frame already has a copy that can be
+    /// used, and returns the location of the copy for shaders. Later changes of the content do not affect the bound
+    /// bytes.
     ///
     /// # Errors
     /// As [`UploadWriter::write`]; or [`UploadError::ForeignConstants`] if the buffer was created by other
@@ -271,7 +272,7 @@ impl<D: Device, V: ConstantViews<D>> ConstantWriter<D, V> {
         Ok(bound)
     }
 
-    /// Returns the location of equal content that was copied already, or copies the content.
+    /// Returns the location of equal content that this writer has copied in this frame, or copies the content.
     fn place(&mut self, class: usize, content: &[u8], promote: bool) -> Result<Place<D, V::View>, UploadError> {
         if !self.shared.desc.share_equal {
             return self.copy(class, content, promote);

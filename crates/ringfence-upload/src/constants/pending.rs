@@ -97,8 +97,8 @@ impl<P: Clone> Gathered<P> {
     }
 }
 
-/// Contents of slots, from their update until the frame that staged them is submitted. Every slot in the lists is in
-/// use, so dropping an entry never drops the last reference to a pool.
+/// Contents of slots, from the update of the slot until the frame that staged them is submitted. Every slot in the
+/// lists is in use, so dropping an entry never drops the last reference to a pool.
 pub(super) struct Contents<P> {
     pub(super) pending: Gathered<P>,
     /// Lists that were staged in frames that are not known to be submitted. A slot is in at most one of these lists,

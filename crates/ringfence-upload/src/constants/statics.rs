@@ -275,9 +275,9 @@ impl<D: Device, V: ConstantViews<D>> StaticConstants<D, V> {
         &self.bound
     }
 
-    /// Sets new content; the rest of the slot becomes 0. The device has the content after the next
-    /// [`ConstantBuffers::upload_statics`]; if several updates precede this call, only the last one is uploaded. The
-    /// frame of the upload, and later frames on the same queue, read the new content.
+    /// Sets new content; the rest of the slot becomes 0. The next [`ConstantBuffers::upload_statics`] stages the
+    /// content, and adds the copy to its batch. If several updates precede that call, only the last one is uploaded.
+    /// The frame of the upload, and later frames on the same queue, read the new content.
     ///
     /// # Errors
     /// [`UploadError::ZeroSize`]; or [`UploadError::TooLarge`] if the content does not fit into its slot. After an
