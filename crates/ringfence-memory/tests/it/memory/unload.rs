@@ -51,6 +51,22 @@ fn one_reclaim_after_an_unload_frees_most_blocks_and_sixty_the_rest() {
     world.finish();
 }
 
+/// The last empty block stays after its grace only if it is small.
+#[test]
+fn a_large_block_is_freed_once_it_was_empty_for_long() {
+    let world = on_card(16 << 30, 16 << 30);
+    let mut buffers: Vec<_> = (0..100).map(|_| world.buffer(MIB, on_device()).expect("room")).collect();
+    // The small blocks are emptied first, so that one large block is left.
+    buffers.drain(..80);
+    (0..200).for_each(|_| _ = world.memory.reclaim());
+    drop(buffers);
+    world.memory.reclaim();
+    assert!(held(&world) > 16 * MIB, "{} MiB: a block waits for its grace", held(&world) / MIB);
+    (0..200).for_each(|_| _ = world.memory.reclaim());
+    assert!(held(&world) <= 16 * MIB, "{} MiB", held(&world) / MIB);
+    world.finish();
+}
+
 #[test]
 fn a_part_that_stays_keeps_an_eighth_of_its_bytes() {
     let desc = AllocatorDesc { recycled_bytes_max: 0, ..Default::default() };
