@@ -30,7 +30,8 @@ const FILL_BYTES_MAX: u64 = 64 << 10;
 /// Records commands on data into a command list, each with its barriers. The [crate] documentation lists the commands.
 ///
 /// A resource that is dropped after its command was recorded lives until the frame is complete. If the frame is not
-/// submitted, the commands do not run, and the resources keep their contents.
+/// submitted, the commands do not run. Resources then keep their contents, unless [`Commands::resize_buffer`] or
+/// [`Commands::swap_mips`] has replaced them.
 pub struct Commands<'a, D: TransferSupport, R: Transfer<D>> {
     memory: &'a Allocator<D>,
     recorder: &'a mut R,
@@ -40,8 +41,8 @@ pub struct Commands<'a, D: TransferSupport, R: Transfer<D>> {
 }
 
 impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
-    /// Records into `recorder` for `frame`, which must belong to a timeline of `memory`. All resources of the commands
-    /// must belong to `memory` too.
+    /// Begins to record commands into `recorder`. Its command list is submitted as `frame`. The frame must belong to a
+    /// timeline of `memory`, and all resources of the commands must belong to `memory`.
     ///
     /// # Errors
     /// [`CommandError::ForeignFrame`].
@@ -120,7 +121,7 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     /// or `[u32; 4]` for integers. All depth slices of a three-dimensional texture are cleared.
     ///
     /// # Errors
-    /// - The usage is missing.
+    /// - The usage is missing: see the table of the [crate](crate).
     /// - The format has no colour, is block-compressed, or has channels of another type than `color`.
     /// - The range is empty or outside the texture.
     /// - The texture belongs to another allocator.
@@ -140,7 +141,7 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     /// Clears the depth, the stencil or both in subresources of a texture. Needs a graphics queue.
     ///
     /// # Errors
-    /// - The usage is missing, or the texture lacks an aspect.
+    /// - The usage is missing (see the table of the [crate](crate)), or the texture lacks an aspect.
     /// - The depth is not from 0 to 1.
     /// - The range is empty or outside the texture.
     /// - The texture belongs to another allocator.
@@ -159,10 +160,10 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     /// Copies `size` bytes from one buffer to another one.
     ///
     /// # Errors
-    /// - A usage is missing.
+    /// - A usage is missing: see the table of the [crate](crate).
     /// - A range is empty or outside its buffer.
     /// - The source is in readback memory, or the destination in upload memory.
-    /// - Both are in the same driver's buffer, which small buffers and meshes can share.
+    /// - Both ranges are in one buffer of the driver. Small buffers, and meshes, can share a buffer of the driver.
     /// - A buffer belongs to another allocator.
     pub fn copy_buffer(
         &mut self,
@@ -182,8 +183,9 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
         Ok(())
     }
 
-    /// Replaces a buffer with one of another size, and copies its first `keep_bytes` bytes ([`Buffer::resize`]). The
-    /// old buffer lives until the frame is complete. If the frame is not submitted, the bytes are lost.
+    /// Replaces a buffer with one of another size, and copies the first `keep_bytes` bytes of the old buffer
+    /// ([`Buffer::resize`]). The old buffer lives until the frame is complete. If the frame is not submitted, the bytes
+    /// are lost.
     ///
     /// # Errors
     /// After an error, nothing has changed.
@@ -243,9 +245,10 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     /// channels.
     ///
     /// # Errors
-    /// - A usage is missing.
+    /// - A usage is missing: see the table of the [crate](crate).
     /// - The box is not inside a texture, or cuts a block.
-    /// - The texels have different sizes, or the textures different dimensions.
+    /// - The texels have different sizes, the textures have different dimensions, or the device does not support copies
+    ///   between the two formats.
     /// - Source and destination have a subresource in common.
     /// - A texture is multisampled or belongs to another allocator.
     pub fn copy_box(
@@ -266,7 +269,7 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     /// Copies texels from a buffer to a box of a texture.
     ///
     /// # Errors
-    /// - A usage is missing.
+    /// - A usage is missing: see the table of the [crate](crate).
     /// - The box is not inside the texture or cuts a block, or the texture is multisampled.
     /// - The texels are not inside the buffer.
     /// - An offset or pitch is unaligned, or a pitch is too small.
@@ -358,7 +361,7 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     /// graphics queue.
     ///
     /// # Errors
-    /// - A usage is missing.
+    /// - A usage is missing: see the table of the [crate](crate).
     /// - The samples, formats or sizes do not fit.
     /// - The format has depth or stencil, or the destination is three-dimensional.
     /// - A layer or mip level is outside its texture.
@@ -372,11 +375,11 @@ impl<'a, D: TransferSupport, R: Transfer<D>> Commands<'a, D, R> {
     }
 
     /// Makes all mip levels of all layers from the first mip level, each from the previous level by linear filtering.
-    /// The first level must be in the layout of the recorder. Does nothing if the texture has one mip level. Needs a
-    /// graphics queue.
+    /// The first level must be in the layout of the recorder. Records nothing if the texture has one mip level, but
+    /// checks the texture all the same. Needs a graphics queue.
     ///
     /// # Errors
-    /// - A usage is missing.
+    /// - A usage is missing: see the table of the [crate](crate).
     /// - The format has depth, stencil or integers, or is block-compressed.
     /// - The texture belongs to another allocator.
     /// - [`CommandError::NoMips`], which names the feature that the device lacks.

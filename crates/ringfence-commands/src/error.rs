@@ -84,7 +84,7 @@ pub enum CommandError {
     Unaligned {
         /// The offset, size or pitch.
         what: &'static str,
-        /// Its value, in bytes.
+        /// The value, in bytes.
         given: u64,
         /// The alignment, in bytes.
         alignment: u64,
@@ -94,7 +94,7 @@ pub enum CommandError {
     Pitch {
         /// The row pitch or layer pitch.
         what: &'static str,
-        /// Its value, in bytes.
+        /// The value, in bytes.
         given: u64,
         /// The smallest value, in bytes.
         needed: u64,
@@ -107,7 +107,8 @@ pub enum CommandError {
         /// The largest row pitch, in bytes.
         max: u64,
     },
-    /// Source and destination are ranges of the same driver's buffer. Two small buffers or meshes can share one.
+    /// Source and destination are ranges of one buffer of the driver. Two small buffers or meshes can share such a
+    /// buffer.
     #[error(
         "a copy of {size} bytes within one driver's buffer, which has one state at a time: copy through another one"
     )]

@@ -25,7 +25,7 @@
 //! If a command writes all texels of a subresource, the previous contents and layout of the subresource do not matter.
 //! These commands can therefore be the first use of a texture:
 //!
-//! - a clear of all aspects, a resolve, or a copy of a whole mip level,
+//! - a clear of all aspects, a resolve, or a copy to a whole mip level of a format with one aspect,
 //! - [`generate_mips`](Commands::generate_mips), for all levels except the first.
 //!
 //! Other commands need a texture in the layout or state of the recorder.

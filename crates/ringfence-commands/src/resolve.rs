@@ -20,7 +20,7 @@ pub struct ResolvedLayers {
     pub layers: u32,
 }
 
-/// The first layer, and the first mip level.
+/// Selects one layer: layer 0 of both textures, and mip level 0 of the destination.
 impl Default for ResolvedLayers {
     fn default() -> Self {
         Self { src_layer: 0, dst_mip: 0, dst_layer: 0, layers: 1 }

@@ -13,7 +13,7 @@
 //! | `insert` | O(blocks), two copies; two driver buffers if no block has room |
 //! | drop of a mesh | O(timelines), a short lock |
 //! | `draw` | O(1) |
-//! | `compact` | O(meshes), two copies for each moved mesh |
+//! | `compact` | O(meshes), and O(blocks) for each mesh of the emptied block; two copies for each moved mesh |
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -70,7 +70,7 @@ pub struct Mesh<D: Device> {
     alive: Option<Arc<()>>,
 }
 
-/// The part of an arena that draws a mesh: the arguments of an indexed draw, and the block whose buffers it needs.
+/// The arguments of an indexed draw of a mesh, and the block of the arena that has the buffers for this draw.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MeshDraw {
     /// Index of the block, for [`MeshArena::block`].
@@ -285,8 +285,8 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
         Ok(())
     }
 
-    /// Returns the arguments to draw a mesh. They change when the mesh was moved by [`MeshArena::compact`], so call
-    /// this function in each frame.
+    /// Returns the arguments to draw a mesh. If [`MeshArena::compact`] has moved the mesh, they change in the
+    /// [`MeshArena::reclaim`] that finds the copies complete, so call this function in each frame.
     ///
     /// # Errors
     /// [`ContentsError::ForeignMesh`].
@@ -300,8 +300,8 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
         Ok(MeshDraw { block, index_count, first_index, vertex_offset })
     }
 
-    /// Returns the draws of meshes, sorted by block, so that each block is bound once. Each draw has the index of its
-    /// mesh in `meshes`. Within a block, the meshes keep their order.
+    /// Returns the draws of meshes, sorted by block, so that each block is bound once. Each draw is paired with the
+    /// index of its mesh in `meshes`. Within a block, the meshes keep their order.
     ///
     /// # Errors
     /// As [`MeshArena::draw`].
@@ -358,7 +358,7 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
     }
 
     /// Completes the moves for which the copies are done, and frees the ranges and blocks that no submission uses. Call
-    /// it once a frame. `insert` calls it before it creates a block.
+    /// this function once a frame. `compact` calls it too, and `insert` before it creates a block.
     ///
     /// # Errors
     /// The device is lost, or a timeline could not be read. Ranges that are known to be unused are freed anyway.
@@ -386,10 +386,10 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
     }
 
     /// Moves meshes out of the block with the fewest vertices in use, if the other blocks have room for them: at most
-    /// `bytes_max`. Adds the copies to `batch`, which must be recorded in `frame`. The meshes are drawn from their old
-    /// place until the frame is complete, and a later [`MeshArena::reclaim`] has noticed it. If the frame is discarded,
-    /// the meshes stay in their old place. [`MeshArena::reclaim`] frees the block once it is empty. Returns the number
-    /// of bytes that are copied.
+    /// `bytes_max` bytes. Adds the copies to `batch`, which must be recorded in `frame`. The meshes are drawn from
+    /// their old place until a [`MeshArena::reclaim`] finds the frame complete. If the frame is discarded, the meshes
+    /// stay in their old place. [`MeshArena::reclaim`] frees the block once it is empty. Returns the number of bytes
+    /// that are copied.
     ///
     /// If another batch has copies to that block that are not recorded, no mesh is moved: the copies would write to the
     /// old places.
@@ -447,7 +447,8 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
         Ok(())
     }
 
-    /// Ends the moves of frames that are complete or were discarded.
+    /// Completes the moves of frames that are complete. Cancels all moves to a block that has lost copies with a
+    /// discarded frame.
     fn settle(&mut self, passed: &Passed) {
         let lost: Vec<u32> = (0..)
             .zip(&self.blocks)

@@ -12,8 +12,7 @@
 //! | an image of the crate `image` | 8 and 16 bits per channel, and 32 bits of floating point | |
 //!
 //! Each constructor checks that the file has exactly the bytes of its texture, O(bytes). The bytes of an uncompressed
-//! KTX 2 file with one mip level are borrowed, and those of an image that needs no conversion. All other bytes are
-//! copied.
+//! KTX 2 file with one mip level, and of an image that needs no conversion, are borrowed. All other bytes are copied.
 
 #[cfg(feature = "dds")]
 mod dds;

@@ -238,8 +238,8 @@ impl<D: Device, T: NoUninit> GpuVec<D, T> {
     ///
     /// # Errors
     /// - A buffer could not be created. Nothing has changed then.
-    /// - The ring has no room, or no frame is open: ranges that were staged before are in the batch, the others are
-    ///   still changed.
+    /// - The ring has no room, or no frame is open: ranges that were staged before are in the batch, and the others
+    ///   still count as changed.
     /// - The frame or the batch belongs to another allocator.
     pub fn update(
         &mut self,

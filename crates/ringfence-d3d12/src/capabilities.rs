@@ -63,7 +63,8 @@ const MAX_VIEW_DESCRIPTOR_HEAP_SIZE: usize = 8;
 /// Returns the maximum number of slots of a shader-visible heap of views, and of a shader-visible heap of samplers. If
 /// the device reports no numbers, returns those that its tier guarantees.
 ///
-/// Tier 3 guarantees no exact number ("1,000,000+"). The driver refuses heaps that do not fit into its memory.
+/// Tier 3 guarantees no exact number of views ("1,000,000+"). The result is then `i32::MAX`, and the driver refuses
+/// heaps that do not fit into its memory.
 fn heap_limits(tier: u32, said: Option<Options19>) -> (u32, u32) {
     let views = if tier >= 3 { i32::MAX as u32 } else { D3D12_MAX_SHADER_VISIBLE_DESCRIPTOR_HEAP_SIZE_TIER_1 };
     let samplers = D3D12_MAX_SHADER_VISIBLE_SAMPLER_HEAP_SIZE;

@@ -76,8 +76,8 @@ pub trait NativeKind: Kind + sealed::Sealed {
         let _ = (desc, formats);
     }
 
-    /// Returns the extent, layers, mips and aspects of a whole texture. Returns `None` for buffers, and if the format
-    /// has none.
+    /// Returns the extent, layers, mips and aspects of a whole texture. Returns `None` for buffers, and for formats
+    /// that [`texel_format`] does not know.
     fn all_parts(desc: &D3D12_RESOURCE_DESC) -> Option<TextureParts> {
         let _ = desc;
         None
@@ -392,9 +392,9 @@ pub(super) const fn depth_format(format: Format) -> Result<DXGI_FORMAT, DeviceEr
     }
 }
 
-/// Returns the format in a texture's description. If a depth format is used only for depth-stencil views, the format is
-/// typed. Otherwise a depth format becomes typeless, because depth-stencil views and shader views have different
-/// formats.
+/// Returns the format in a texture's description. A depth format stays typed if the texture has depth-stencil usage and
+/// is not sampled. Otherwise a depth format becomes typeless, because depth-stencil views and shader views have
+/// different formats.
 ///
 /// # Errors
 /// [`DeviceError::Unsupported`] if Direct3D 12 does not have the format, or not with this usage.

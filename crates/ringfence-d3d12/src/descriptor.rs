@@ -3,7 +3,7 @@
 //! ```text
 //!   HeapKind        ID3D12DescriptorHeap      null descriptor
 //!   Resources       CBV_SRV_UAV               of the slot's last kind: reads as zeros
-//!   Samplers        SAMPLER                   there is none: nearest, clamped
+//!   Samplers        SAMPLER                   none in the API; instead, a sampler with nearest filters, clamped
 //!   RenderTargets   RTV, CPU-only             RTV of no texture: what is drawn is lost
 //!   DepthStencils   DSV, CPU-only             DSV of no texture
 //! ```

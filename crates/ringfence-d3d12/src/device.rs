@@ -85,7 +85,7 @@ impl Device {
         &self.0.raw
     }
 
-    /// Returns the adapter. Returns `None` if no adapter was found, or if it cannot report budgets.
+    /// Returns the adapter. Returns `None` if no adapter was found, or if the adapter cannot report budgets.
     #[must_use]
     pub fn adapter(&self) -> Option<&IDXGIAdapter3> {
         self.0.adapter.as_ref()

@@ -11,7 +11,7 @@ use ringfence_hal::{
     Capabilities, DeviceError, Driver, Format, FormatSupport, HeapBudgets, Mapped, MemoryDesc, Priority,
 };
 
-/// Time for which a queried budget is used again. It is shorter than a frame; the query is a system call.
+/// Time for which a queried budget may be reused: shorter than a frame. A query is a system call.
 const BUDGETS_HOLD_FOR: Duration = Duration::from_millis(1);
 
 // SAFETY: a buffer in a host-visible heap is mapped when it is created. This crate never unmaps it, so it stays mapped

@@ -12,9 +12,9 @@ pub struct ResourceInfo {
     /// The driver's description.
     ///
     /// If its alignment is 0, the library uses the smallest alignment that the driver allows; for buffers at least 256
-    /// bytes, which suffices for every kind of view. Any other alignment of a buffer is a minimum. For instance, 16
-    /// bytes are enough with tight alignment if the buffer has only raw and structured views; constant-buffer views and
-    /// acceleration structures need 256 bytes.
+    /// bytes, which suffices for every kind of view. Any other alignment is a minimum for a buffer, and is used as it
+    /// is for a texture. For instance, 16 bytes are enough with tight alignment if the buffer has only raw and
+    /// structured views; constant-buffer views and acceleration structures need 256 bytes.
     pub desc: D3D12_RESOURCE_DESC,
     /// The initial state of a texture. Buffers, and textures for simultaneous access, start in the common state and
     /// ignore this field, as in the API. Exception: a buffer with `RAYTRACING_ACCELERATION_STRUCTURE` is permanently in

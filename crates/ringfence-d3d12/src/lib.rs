@@ -13,8 +13,8 @@
 //!   Fence               ID3D12Fence
 //! ```
 //!
-//! The features of newer runtimes are queried once, in `Features`, and used if they are available. Required are only
-//! `ID3D12Device` and feature level 11.0.
+//! The features of newer runtimes are queried once, in `Features`, and used if they are available. Only `ID3D12Device`
+//! and feature level 11.0 are required.
 //!
 //! Objects in this crate's interface are types of the `windows` crate. This crate accepts a range of versions of the
 //! `windows` crate, so a program can use its own version.

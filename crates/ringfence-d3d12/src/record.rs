@@ -8,11 +8,11 @@
 //!   CopyResource …        whole textures, between separate barriers
 //! ```
 //!
-//! A copy promotes its buffers from the common state to `COPY_DEST` and `COPY_SOURCE` without a barrier. A buffer decays
-//! to the common state when its call of `ExecuteCommandLists` is complete, but not between the commands and the lists of
-//! one call. A buffer in `COPY_DEST` is not promoted again, and a buffer in `COPY_SOURCE` is not promoted to a state for
-//! writes. Therefore a transition returns each buffer to the common state, so that later commands can use it. Earlier
-//! commands in the same call must also leave the buffers in the common state.
+//! A copy promotes its buffers from the common state to `COPY_DEST` and `COPY_SOURCE` without a barrier. A buffer
+//! decays to the common state when its call of `ExecuteCommandLists` is complete, but not between the commands and the
+//! lists of one call. A buffer in `COPY_DEST` is not promoted again, and a buffer in `COPY_SOURCE` is not promoted to a
+//! state for writes. Therefore a transition returns each buffer to the common state, so that later commands can use it.
+//! Earlier commands in the same call must also leave the buffers in the common state.
 //!
 //! Buffers in upload heaps and in readback heaps are permanently in one state and get no transition.
 
@@ -32,8 +32,8 @@ use ringfence_hal::record::{
     CopyRegion, Record, TexelRead, TexelRegion, TextureAspects, TextureCopy, TextureParts, TextureTarget,
 };
 
-/// Recorder of copies into a command list. Except for buffers in upload and readback heaps, all sources and destinations
-/// must be in the common state before the copies, and are in the common state after them.
+/// Recorder of copies into a command list. Except for buffers in upload and readback heaps, all sources and
+/// destinations must be in the common state before the copies, and are in the common state after them.
 pub struct CopyRecorder<'a> {
     device: &'a Device,
     list: &'a ID3D12GraphicsCommandList,
@@ -101,7 +101,7 @@ fn touched(textures: &[TextureTarget<ID3D12Resource>]) -> impl Iterator<Item = (
 }
 
 /// Returns the textures whose subresources are all discarded. An aliasing barrier discards the contents of a whole
-/// texture, so a texture that keeps a subresource gets none.
+/// texture, so a texture that keeps a subresource gets no such barrier.
 fn overwritten(textures: &[TextureTarget<ID3D12Resource>]) -> impl Iterator<Item = &ID3D12Resource> {
     let discarded = textures.iter().filter(|target| target.discard).map(|target| &target.texture);
     let counts = counts(discarded).into_iter();
@@ -219,7 +219,8 @@ fn sides<'b>(
     copies.iter().map(move |copy| (side(copy), D3D12_RESOURCE_BARRIER_ALL_SUBRESOURCES))
 }
 
-/// Returns each plane that is read once, even if several boxes of it are read.
+/// Returns all planes of each mip level of a layer that is read. Returns each plane once, even if several boxes are
+/// read.
 fn read_from(reads: &[TexelRead<ID3D12Resource, ID3D12Resource>]) -> impl Iterator<Item = (&ID3D12Resource, u32)> {
     let place = |read: &TexelRead<ID3D12Resource, _>| (read.region.mip, read.region.layer);
     let is_first = move |index: usize| {

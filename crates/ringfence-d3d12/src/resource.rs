@@ -8,6 +8,8 @@
 //!   GPU_UPLOAD     buffers                                  COMMON
 //! ```
 //!
+//! Custom heaps ([`Device::with_custom_heaps`]) prescribe no state, so their buffers start in COMMON.
+//!
 //! Textures are not offered in GPU_UPLOAD heaps: the host could write them only with `WriteToSubresource`, for which
 //! the traits have no function.
 

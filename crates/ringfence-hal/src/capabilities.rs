@@ -27,8 +27,8 @@ bitflags::bitflags! {
         /// For special purposes (device-coherent, RDMA and others). The library selects such a type only if the user
         /// requires or prefers this flag.
         const SPECIAL = 1 << 6;
-        /// The device does not allocate memory of this type, because it needs a feature that was not enabled or has
-        /// rules that the device does not implement. The library selects such a type only if the user requires this
+        /// The device does not allocate memory of this type, because the type needs a feature that was not enabled, or
+        /// has rules that the device does not implement. The library selects such a type only if the user requires this
         /// flag and no other type matches. The allocation then fails with an error that names the reason.
         const REFUSED = 1 << 7;
     }
@@ -109,8 +109,8 @@ pub struct Capabilities {
     /// Group number of each class, indexed by [`ResourceClass`]. Resources may share a block if their classes have
     /// equal numbers. On Vulkan, buffers and textures have different numbers if `bufferImageGranularity` is above 1. On
     /// Direct3D 12 with heap tier 1, all three classes have different numbers. If
-    /// [`class_granularity_bytes`](Self::class_granularity_bytes) is above 1, a buffer may also share a block with
-    /// textures of another number, if it shares no page of that size with them.
+    /// [`class_granularity_bytes`](Self::class_granularity_bytes) is above 1, buffers and textures with different
+    /// numbers may also share a block, as long as no page of `class_granularity_bytes` contains parts of both.
     pub class_groups: [u8; 3],
     /// Alignment in bytes that a memory object needs if any render target may be placed in it: 4 MiB on Direct3D 12,
     /// for multisampled targets; 1 if the driver aligns memory objects itself.

@@ -164,9 +164,9 @@ pub struct DescriptorSupport {
 }
 
 impl DescriptorSupport {
-    /// Returns `true` if a command list sees the slots as they were when the heap was bound. If so, a write never
-    /// affects pending work, and is visible only after the next bind. If `false`, pending work must not read a slot
-    /// that is written.
+    /// Returns `true` if a command list sees the slots as they were when the heap was bound. Writes then never affect
+    /// pending work, and are visible only after the next bind. If the result is `false`, a slot must not be written
+    /// while pending work may read it.
     #[must_use]
     pub const fn is_snapshot(&self) -> bool {
         matches!(self.model, DescriptorModel::PlainSets)
@@ -189,7 +189,7 @@ pub struct BufferView {
 pub enum BufferViewKind {
     /// Constants (CBV, uniform buffer).
     Constants,
-    /// Words, or structures of `stride` bytes if that is not 0 (SRV or UAV, storage buffer).
+    /// Words if `stride` is 0, otherwise structures of `stride` bytes (SRV or UAV, storage buffer).
     Storage {
         /// Size of a structure in bytes, a multiple of 4; 0 for words.
         stride: u32,
@@ -206,8 +206,8 @@ pub enum BufferViewKind {
 }
 
 impl BufferViewKind {
-    /// Returns the usage that the buffer needs. For read-only words and structures, [`BufferUsage::STORAGE`] also
-    /// suffices.
+    /// Returns the usage that the buffer needs. For read-only words and structures, this is
+    /// [`BufferUsage::STORAGE_READ`]; [`BufferUsage::STORAGE`] suffices too.
     #[must_use]
     pub const fn usage(self) -> BufferUsage {
         match self {

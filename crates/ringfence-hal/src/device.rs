@@ -20,9 +20,8 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     type Memory: Send + Sync + 'static;
     /// A fence with a monotonically increasing value (timeline semaphore, `ID3D12Fence`).
     type Fence: Clone + Send + Sync + 'static;
-    /// The object that makes a memory object resident or evicts it, if the program controls residency
-    /// (`ID3D12Pageable`). It may outlive the memory object, and then has no effect. `()` if the system controls
-    /// residency.
+    /// The object that [`Driver::make_resident`] and [`Driver::evict`] take for a memory object (`ID3D12Pageable`);
+    /// `()` if the system controls residency. If it outlives the memory object, these calls have no effect on it.
     type Pageable: Clone + Send + Sync + 'static;
 
     /// Returns the properties and limits of the device. They never change.
@@ -31,7 +30,8 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// Returns the uses of a format that the device supports. The device refuses textures and views for other uses.
     fn format_support(&self, format: Format) -> FormatSupport;
 
-    /// Allocates a memory object. If its type is host-visible, the memory is mapped until it is freed.
+    /// Allocates a memory object. If its type is host-visible and the API maps memory objects ([`Driver::mapped`]), the
+    /// memory object is mapped until it is freed.
     ///
     /// # Errors
     /// Out of memory, too many objects, map failed, device lost. A failed call leaves no object behind.
@@ -59,8 +59,8 @@ pub unsafe trait Driver: Sized + Send + Sync + 'static {
     /// memory is coherent, the range is exactly the written bytes.
     unsafe fn flush(&self, memory: &Self::Memory, offset: u64, size: u64) -> Result<(), DeviceError>;
 
-    /// Copies the bytes of the memory from `offset` on into `into`. If the memory is non-coherent, invalidates the
-    /// host's caches first.
+    /// Copies `into.len()` bytes of the memory, from `offset` on, into `into`. If the memory is non-coherent,
+    /// invalidates the host's caches first.
     ///
     /// # Errors
     /// Device lost or out of memory.
@@ -326,8 +326,8 @@ pub unsafe trait Create<K: Kind>: Driver {
         desc: &MemoryDesc<'_>,
     ) -> Result<(Placed<Self::Object>, Self::Memory), DeviceError>;
 
-    /// Allocates dedicated memory for this resource. The caller binds the resource to it afterwards. If the API has no
-    /// dedicated memory, calls [`Driver::allocate_memory`]; this is the default.
+    /// Allocates dedicated memory for this resource. The caller then binds the resource to this memory. Calls
+    /// [`Driver::allocate_memory`] by default, for APIs without dedicated memory.
     ///
     /// # Errors
     /// Those of [`Driver::allocate_memory`].

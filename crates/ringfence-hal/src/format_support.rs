@@ -48,13 +48,14 @@ const USAGES: [(FormatUses, TextureUsage, DeviceError); 6] = [
 pub struct FormatSupport {
     /// The uses.
     pub uses: FormatUses,
-    /// The numbers of samples of a target, added up: each is a power of two. 0 if the format has no targets.
+    /// The supported numbers of samples of a target, as flags: 4 stands for 4 samples. 0 if the format cannot be a
+    /// target.
     pub sample_counts: u32,
 }
 
 impl FormatSupport {
-    /// Calls `is_supported` for each usage of textures, and for each number of samples of targets. Devices call this
-    /// function and add the other uses.
+    /// Returns the usages of textures, and the numbers of samples of targets (1 to 64), for which `is_supported`
+    /// returns `true`. Devices call this function and add the other uses.
     pub fn of_textures(format: Format, mut is_supported: impl FnMut(TextureUsage, u32) -> bool) -> Self {
         let mut found = Self::default();
         for (use_of, usage, _) in USAGES {

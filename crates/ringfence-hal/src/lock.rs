@@ -1,4 +1,5 @@
-//! Locks that are counted per thread, so that the library never runs the program's code on a thread that holds one.
+//! Locks that are counted per thread, so that the library never calls back into the program from a thread that holds
+//! one.
 //!
 //! The program's code (a subscriber of `tracing`, an eviction callback, a `Drop` or a `Write`) may call the library
 //! again, wait for another thread that calls the library, or panic. The program's global allocator may drop objects of
@@ -51,8 +52,8 @@ pub fn is_locked() -> bool {
     STATE.get() >= ONE
 }
 
-/// A guard that counts as one held lock of its thread until it is dropped. For locks of other types, and for calls into
-/// code with its own locks.
+/// A guard that counts as one held lock of its thread until it is dropped. Use it around locks of other types, and
+/// around calls into code with its own locks.
 #[must_use = "the thread counts as locked as long as this lives"]
 pub struct Holding(());
 
@@ -208,8 +209,8 @@ impl<T: ?Sized> DerefMut for WriteGuard<'_, T> {
     }
 }
 
-/// Runs code of the program. Returns `None` if the code panics, because a panic must not unwind into the library. The
-/// panic hook has then already reported the panic.
+/// Runs code of the program and catches its panics, because a panic must not unwind into the library. Returns `None` if
+/// the code panicked; the panic hook has then already reported the panic.
 pub fn contain<T>(work: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(value) => Some(value),

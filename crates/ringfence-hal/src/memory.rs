@@ -106,7 +106,7 @@ pub enum ShareKind {
 impl ShareKind {
     const ALL: [Self; 5] = [Self::OpaqueFd, Self::DmaBuf, Self::OpaqueWin32, Self::D3d12Heap, Self::Simulated];
 
-    /// Returns a number that identifies the kind, for sending it to another process.
+    /// Returns a number that identifies the kind, so that the kind can be sent to another process.
     #[must_use]
     pub const fn number(self) -> u8 {
         self as u8

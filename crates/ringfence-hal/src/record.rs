@@ -122,9 +122,9 @@ pub struct TextureCopy<T> {
 
 /// Records copies into a command list.
 pub trait Record<D: Device> {
-    /// Records barriers, so that earlier uses of these resources on this queue happen before the following copies to
-    /// them, and earlier writes of any buffer before the copies read it. Each buffer, and each mip level of a layer of
-    /// a texture, is listed once.
+    /// Records barriers: earlier uses of these resources on this queue happen before the following copies write to
+    /// them, and earlier writes to any buffer happen before the copies read that buffer. Each buffer, and each mip
+    /// level of a layer of a texture, is listed once.
     ///
     /// # Safety
     /// The resources belong to the device and are alive until the commands are complete. The command list is in the

@@ -95,8 +95,8 @@ pub enum TexelError {
         /// The aspects of the texture.
         has: TextureAspects,
     },
-    /// The layout of the texels that were passed for the copy differs from the layout of the texture's format in this
-    /// aspect.
+    /// The layout of the texels that were passed for the copy differs from the layout of the texture's format in the
+    /// copied aspect.
     #[error("the given layout ({given}) does not match the texture's ({has})")]
     OtherFormat {
         /// The layout of the passed texels.
@@ -189,8 +189,8 @@ fn is_whole(first: [u32; 3], extent: [u32; 3], size: [u32; 3], unit: [u32; 3]) -
     })
 }
 
-/// Checks a box of texels against a texture and the rules of copies, and returns the parts of the texture. Backends
-/// call this.
+/// Checks a box of texels against a texture and the rules of copies. Returns `parts`: the size, subresources and format
+/// of the texture.
 ///
 /// `parts` is `None` if the format has several planes or is unknown. `given` is the layout of the caller's texels; if
 /// it is `None`, the layout is not checked. Two rules depend on the queue and the device:

@@ -55,7 +55,7 @@ pub unsafe trait Sparse: Device {
     unsafe fn make_sparse(&self, info: &BufferInfo<'_, Self>) -> Result<(RawBuffer<Self>, Requirements), DeviceError>;
 
     /// Submits a bind to the queue. The queue waits until its earlier work is complete and all fences in `waits` have
-    /// reached their values. Then it binds the pages, and sets the fence in `signal` to its value.
+    /// reached their values. Then it binds the pages, and sets the fence in `signal` to the value in `signal`.
     ///
     /// # Errors
     /// Device lost or out of memory. No page is then bound.

@@ -129,7 +129,7 @@ impl SubresourceRange {
 pub struct TextureClear<T> {
     /// The texture.
     pub texture: T,
-    /// Its format.
+    /// The format of the texture.
     pub format: Format,
     /// All aspects of the texture, not only the cleared ones.
     pub aspects: TextureAspects,
@@ -196,7 +196,7 @@ pub struct TextureResolve<T> {
     pub dst_layer: u32,
     /// Number of layers.
     pub layers: u32,
-    /// Width and height, in texels: those of the source, and of the mip level of the destination.
+    /// Width and height in texels, which are equal in the source and in the mip level of the destination.
     pub extent: [u32; 2],
     /// Format of both textures.
     pub format: Format,
@@ -222,7 +222,8 @@ pub struct TexelAlignment {
 
 impl TexelAlignment {
     /// Returns the alignment that a device requires if it can address texels in a buffer only by whole blocks, as
-    /// Vulkan does: offsets are multiples of a block and of 4 bytes, rows are multiples of a block.
+    /// Vulkan does: offsets are multiples of the bytes of a block and of 4 bytes, and the distance between rows is a
+    /// multiple of the bytes of a block.
     #[must_use]
     pub fn of_blocks(format: TexelFormat, aspect: TextureAspect) -> Self {
         let block = u64::from(format.block_bytes(aspect).unwrap_or(1));
@@ -242,7 +243,7 @@ impl TexelAlignment {
 }
 
 /// The transfer commands that a device has. Each `check_…` function returns [`DeviceError::Unsupported`] if the device
-/// lacks the command for this format, and names the missing feature.
+/// lacks the command for this format; the error names what is missing.
 pub trait TransferSupport: Device {
     /// Returns `true` if [`Transfer::fill_buffer`] is a command of the API. If not, fills are copies from a buffer.
     fn has_fill(&self) -> bool;
@@ -251,7 +252,7 @@ pub trait TransferSupport: Device {
     /// target.
     fn clear_usage(&self, format: Format) -> TextureUsage;
 
-    /// Checks a clear of the texture to this value. The value has the type of the format.
+    /// Checks that a texture of this description can be cleared to this value. The value has the type of the format.
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`].
@@ -281,8 +282,8 @@ pub trait TransferSupport: Device {
 
 /// Records transfer commands, each with its barriers: earlier uses of the resources on this queue happen before the
 /// command, later uses after it. Called outside of [`Record::begin_copies`] and [`Record::end_copies`]. Before and
-/// after a command, textures are in the layout or state that is set on the recorder, or its default. Before a command
-/// that may discard the contents of a subresource, the subresource may be in any layout.
+/// after a command, textures are in the layout or state that is set on the recorder, or in the recorder's default.
+/// Before a command that may discard the contents of a subresource, the subresource may be in any layout.
 ///
 /// The commands need the support of the device: see [`TransferSupport`]. A command that fails records nothing.
 ///

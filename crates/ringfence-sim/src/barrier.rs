@@ -31,10 +31,10 @@ pub(super) enum How {
 struct Past {
     access: Access,
     how: How,
-    /// `true` if it is separated from later kernels that use the same resource. Has an effect only if this use is by a
-    /// kernel.
+    /// `true` if this use is separated from later kernels that use the same resource. Has an effect only if this use is
+    /// by a kernel.
     is_flushed: bool,
-    /// `true` if it is separated from every later use of the same resource.
+    /// `true` if this use is separated from every later use of the same resource.
     is_changed: bool,
     /// Numbers of the resources that an aliasing barrier has named as the next owners of the bytes. This use is
     /// separated from their later uses.

@@ -140,8 +140,8 @@ pub enum Command {
     Kernel(Kernel),
     /// Orders the commands before it and after it. Without
     /// [`SimOptions::watches_barriers`](super::SimOptions::watches_barriers), only an aliasing barrier has an effect:
-    /// its `after` resource counts as written, and if this is a target on a strict device, it must be initialised
-    /// again.
+    /// its `after` resource counts as written, and if that resource is a target on a strict device, it must be
+    /// initialised again.
     Barrier(Barrier),
     /// Releases resources to another queue family. They keep their contents.
     Release {

@@ -7,8 +7,12 @@
 //!                  ▲ write_view                     ▲ write_view
 //! ```
 //!
-//! The device checks three rules of Direct3D 12: descriptors must not be copied out of shader-visible heaps, kernels
-//! must not use CPU-only heaps, and descriptors may be copied only between heaps of the same kind.
+//! The device checks these rules of Direct3D 12, among others:
+//!
+//! - Descriptors must not be copied out of shader-visible heaps.
+//! - Descriptors may be copied only between heaps of the same [`HeapKind`], for example samplers.
+//! - Kernels must not use CPU-only heaps.
+//! - The offset of a view in the memory must be aligned.
 
 use super::command::BufferRange;
 use super::device::Device;
@@ -24,7 +28,7 @@ use ringfence_hal::descriptors::{
 };
 use ringfence_hal::{Capabilities, DeviceError, Driver};
 
-/// Number of slots of a shader-visible heap of resources that every Direct3D 12 device supports.
+/// Maximum number of slots of a shader-visible heap of resources. Every Direct3D 12 device supports this number.
 const VISIBLE_RESOURCES_MAX: u32 = 1_000_000;
 /// Maximum number of slots of a shader-visible heap of samplers on Direct3D 12.
 const VISIBLE_SAMPLERS_MAX: u32 = 2_048;

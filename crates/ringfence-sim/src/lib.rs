@@ -1,5 +1,5 @@
-//! A simulated GPU. Each queue runs its work in order but late, so work of different queues may run in any order. The
-//! GPU reports mistakes of the program that uses it.
+//! A simulated GPU. Each queue runs its work in order but late, so work of different queues may run in any order that
+//! the fences allow. The GPU reports mistakes of the program that uses it.
 //!
 //! ```text
 //!   your program ──▶ ringfence ──▶ Device ──▶ hazards(): the object that was reused too early, the work that uses
@@ -10,8 +10,8 @@
 //!   (mapped memory)      (GPU bytes)  ◀─────────────────────────── queue 1   and calls give the same bytes and hazards
 //! ```
 //!
-//! - *Late execution*: at each submission, poll or wait, the seeded clock decides which work runs. If memory is reused
-//!   too early, it therefore contains wrong bytes, as on a real GPU.
+//! - *Late execution*: at each submission, read of a fence or wait, the seeded clock decides which work runs. If memory
+//!   is reused too early, it therefore contains wrong bytes, as on a real GPU.
 //! - *Simulated time*: a wait advances simulated time until its fence is reached. If no more work can run, the wait
 //!   ends early, so a wait for a value that is never signalled does not hang. Calls take real time only with
 //!   [`SimOptions::spends_time`].

@@ -22,7 +22,7 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | bind | an allocation for each page (O(1), lock-free when pages of 64 KiB are common) |
+//! | bind | for each page, an allocation: O(1), and lock-free if pages are slots of a pool, as common sizes are |
 //! | unbind | O(log batch) for each page |
 //! | submit | O(batch), one driver call; on Direct3D 12, one for each run of pages, wait and signal |
 //!

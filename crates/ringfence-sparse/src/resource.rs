@@ -60,7 +60,7 @@ pub trait SparseKind: ResourceKind {
     /// Returns the pages of a region, by number.
     ///
     /// # Errors
-    /// The region is outside of the resource.
+    /// The region is outside of the resource, or the region of a texture is empty.
     fn pages(layout: &Self::Layout, region: Self::Region) -> Result<impl Iterator<Item = u64>, SparseError>;
     /// Binds pages on the device.
     ///
@@ -218,7 +218,7 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
         &self.object
     }
 
-    /// Returns the number of its pages.
+    /// Returns the number of pages of the resource.
     #[must_use]
     pub fn page_count(&self) -> u64 {
         K::page_count(&self.layout)
@@ -269,7 +269,7 @@ impl<D: Device + Create<K>, K: SparseKind> SparseResource<D, K> {
 }
 
 impl<D: Sparse> SparseBuffer<D> {
-    /// Creates a sparse buffer without memory. Of `desc`, only the name and the fields that choose the memory of its
+    /// Creates a sparse buffer without memory. Of `desc`, only the name and the fields that choose the memory of the
     /// pages are used. Pages are neither moved nor evicted.
     ///
     /// # Errors
@@ -314,7 +314,7 @@ impl<D: Device> SparseBuffer<D> {
 }
 
 impl<D: Sparse> SparseTexture<D> {
-    /// Creates a sparse texture without memory. Of `desc`, only the name and the fields that choose the memory of its
+    /// Creates a sparse texture without memory. Of `desc`, only the name and the fields that choose the memory of the
     /// pages are used. Pages are neither moved nor evicted.
     ///
     /// # Errors
@@ -332,7 +332,7 @@ impl<D: Sparse> SparseTexture<D> {
 }
 
 impl<D: Device> SparseTexture<D> {
-    /// Returns its division into pages.
+    /// Returns the division of the texture into pages.
     #[must_use]
     pub fn tiling(&self) -> &TextureTiling {
         &self.layout

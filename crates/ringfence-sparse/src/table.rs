@@ -168,7 +168,7 @@ impl<D: Device> PageTable<D> {
         self.shared.check_lost()
     }
 
-    /// Retires the object of the table, with the memory of its pages, pending changes included.
+    /// Retires `object`, with the memory of all its pages, including pages with pending binds.
     ///
     /// # Safety
     /// The object belongs to the allocator of the pages, and has no other owner.

@@ -186,7 +186,7 @@ unsafe impl Create<Buffers> for Device {
 }
 
 impl Device {
-    /// Refuses descriptions that would cause undefined behaviour.
+    /// Refuses descriptions that would cause undefined behaviour, and those that this crate does not support.
     pub(super) fn check_buffer(&self, info: &BufferInfo<'_>) -> Result<(), DeviceError> {
         if info.needs_check() {
             valid::buffer(info.raw(), self.0.desc.features)?;
@@ -212,9 +212,9 @@ impl Device {
     }
 }
 
-/// Size up to which the dedicated requirements of a plain buffer are not queried, in bytes. Vulkan never requires
-/// dedicated memory for a plain buffer, and for small buffers a driver's preference does not justify a memory object.
-/// The query of dedicated requirements takes three times as long as the plain query.
+/// Size up to which the dedicated requirements of a plain buffer (without chained structures) are not queried, in
+/// bytes. Vulkan never requires dedicated memory for a plain buffer, and for small buffers a driver's preference does
+/// not justify a memory object. The query of dedicated requirements takes three times as long as the plain query.
 const NEVER_DEDICATED_BYTES_MAX: u64 = 64 << 10;
 
 /// Portable usages, and Vulkan's flags for them. Texel usages can have two flags: see [`texel_usage`]. `STORAGE_READ`

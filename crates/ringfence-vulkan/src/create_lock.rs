@@ -6,8 +6,9 @@
 //! ```
 //!
 //! NVIDIA's driver accepts calls from several threads at once, but such calls slow one another down. Therefore threads
-//! take turns: a thread holds a lock during its call. Until a second thread makes a call, no lock is taken. Objects
-//! that are created and destroyed per second on an H200, as a multiple of the number without turns:
+//! take turns: a thread holds a lock during its call, unless it has waited 10 ms for the lock in vain. Until a second
+//! thread makes a call, no lock is taken. Objects that are created and destroyed per second on an H200, as a multiple
+//! of the number without turns:
 //!
 //! | threads | buffers | images |
 //! |---|---|---|
@@ -26,9 +27,9 @@ use super::device::Device;
 use super::error::failed;
 use ringfence_hal::DeviceError;
 
-/// Longest wait of a thread for its turn. A thread that has waited this long calls the driver without a turn. This is
-/// valid, because turns only affect speed, and it prevents a deadlock if a layer calls the program from inside a driver
-/// call.
+/// Longest wait of a thread for its turn. A thread that has waited this long calls the driver without a turn. Such a
+/// call is valid, because turns only affect speed. The limit prevents a deadlock if a layer calls the program from
+/// inside a driver call.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// Lock that threads take before they create or destroy a buffer or image. Only devices with NVIDIA's driver have one.
@@ -62,7 +63,8 @@ impl CreateLock {
         if self.is_sole() { None } else { turn.try_lock_for(PATIENCE) }
     }
 
-    /// Returns `true` if no other thread has made a call. Relaxed ordering suffices, because turns only affect speed.
+    /// Records this thread as a caller. Returns `true` if no other thread has made a call. Relaxed ordering suffices,
+    /// because turns only affect speed.
     #[inline]
     fn is_sole(&self) -> bool {
         let sole = self.sole.load(Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use super::descriptor::kinds::PlainViews;
 use super::features::Features;
 
-/// Enabled features, and settings, which Vulkan does not report for a device.
+/// The enabled features of a device, which Vulkan does not report, and the settings of this crate.
 ///
 /// ```
 /// use ringfence_vulkan::{DeviceDesc, Features};

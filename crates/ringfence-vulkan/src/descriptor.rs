@@ -8,7 +8,7 @@
 //!                                                       writes a set from a pool
 //! ```
 //!
-//! In the first two models, a heap of resources is one set layout. It has a binding for each type of view, in the order
+//! In the first two models, a heap of resources has one set layout, with a binding for each type of view, in the order
 //! of [`ViewTypes`]. Each binding is an array over all slots: slot 7 as a storage buffer is element 7 of binding 1. A
 //! slot contains one view of one type at a time. A heap of samplers has one binding. Heaps of render targets and
 //! depth-stencil targets contain image views and have no layout.

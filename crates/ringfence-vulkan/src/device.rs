@@ -28,7 +28,7 @@ pub(super) struct Inner {
     pub(super) device: ash::Device,
     pub(super) desc: DeviceDesc,
     pub(super) found: capabilities::Found,
-    /// `true` if only Vulkan 1.0 may be called.
+    /// `true` if only commands of Vulkan 1.0 may be called ([`Device::for_memory`]).
     pub(super) memory_only: bool,
     /// `true` if `VkMemoryDedicatedAllocateInfo` may be used.
     pub(super) has_dedicated: bool,
@@ -164,7 +164,7 @@ impl Device {
         let _ = unsafe { debug_utils.set_debug_utils_object_name(&info) };
     }
 
-    /// Clears every slot that refers to a buffer or image. Called when the owner of the resource releases it, and
+    /// Clears every descriptor slot that refers to `resource`. Called when the owner of the resource releases it, and
     /// before the resource is destroyed. Only plain sets need this; in the other models, does nothing.
     #[inline]
     pub(super) fn clear_slots_of(&self, resource: Resource) {

@@ -12,7 +12,7 @@ use ringfence_hal::{
     Capabilities, DeviceError, Driver, Format, FormatSupport, HeapBudgets, Mapped, MemoryDesc, Priority,
 };
 
-/// Time for which a queried budget is used again. It is shorter than a frame; the query takes 6 µs on one driver.
+/// Time for which a queried budget may be reused: shorter than a frame. A query takes 6 µs on one driver.
 const BUDGETS_HOLD_FOR: Duration = Duration::from_millis(1);
 
 // SAFETY: memory is mapped once, when it is allocated, and stays mapped until it is freed (`memory.rs`). All objects

@@ -21,16 +21,17 @@ bitflags::bitflags! {
         /// `VK_EXT_descriptor_buffer` with its feature `descriptorBuffer`. Needs [`Features::BUFFER_DEVICE_ADDRESS`],
         /// and is ignored without it. Descriptors are then bytes in buffers.
         const DESCRIPTOR_BUFFER = 1 << 2;
-        /// The features `descriptorBindingPartiallyBound`, `descriptorBindingUpdateUnusedWhilePending` and
-        /// `descriptorBinding…UpdateAfterBind`, the last for every type of view that the program's heaps contain. A
-        /// heap is then one descriptor set, which is written while it is bound.
+        /// The features `descriptorBindingPartiallyBound` and `descriptorBindingUpdateUnusedWhilePending`, and
+        /// `descriptorBinding…UpdateAfterBind` for every type of view that the program's heaps contain. Unless
+        /// [`Features::DESCRIPTOR_BUFFER`] is set too, a heap is then one descriptor set, which is written while it is
+        /// bound.
         const UPDATE_AFTER_BIND = 1 << 3;
         /// The feature `nullDescriptor` of `VK_EXT_robustness2`. Empty slots are then null descriptors, except in heaps
         /// of samplers.
         ///
         /// Without this flag, an empty slot contains:
         ///
-        /// - with [`Features::UPDATE_AFTER_BIND`]: its last descriptor;
+        /// - with [`Features::UPDATE_AFTER_BIND`]: its last descriptor, if it had one;
         /// - with [`Features::DESCRIPTOR_BUFFER`]: zeros;
         /// - in plain sets: no descriptor with [`Features::PARTIALLY_BOUND`], otherwise the descriptor of another slot
         ///   or a placeholder.

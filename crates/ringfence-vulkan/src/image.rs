@@ -234,7 +234,7 @@ impl Device {
     }
 }
 
-/// Refuses view formats with another texel size than the format of the image.
+/// Refuses view formats that the format of the image does not permit (`Format::can_be_viewed_as`).
 fn check_view_formats(info: &TextureInfo<'_>) -> Result<(), DeviceError> {
     let own = portable_format(info.raw().format);
     let is_wrong = |view: &Format| !own.is_some_and(|own| own.can_be_viewed_as(*view));

@@ -1,5 +1,6 @@
 //! Cache of the device's support of images. The device's answers never change. A kind of image is queried again only if
-//! its four slots are taken, if the query failed, or if several threads query it at the same time.
+//! other kinds have taken its four slots, if the query failed with another error than `FORMAT_NOT_SUPPORTED`, or if
+//! several threads query the kind at the same time.
 //!
 //! ```text
 //!   format, type, tiling, usage, flags ── hash ──▶ one of four slots in a row    written once, then only read

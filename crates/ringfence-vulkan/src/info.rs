@@ -10,7 +10,7 @@ use ringfence_hal::{Buffers, Describe, DeviceError, FormatSet, Textures};
 ///
 /// `vk::BufferCreateInfo` can contain invalid pointers, so creating a buffer from one is `unsafe`
 /// ([`BufferInfo::from_raw`]). Most buffers need only a size and usage flags. [`BufferInfo::new`] is safe for these:
-/// the device checks the rules of valid usage before it calls the driver, and its error names the broken rule.
+/// the device checks the rules of valid usage before it calls the driver, and the error names the broken rule.
 #[derive(Clone, Copy)]
 pub struct BufferInfo<'a> {
     raw: vk::BufferCreateInfo<'a>,
@@ -21,9 +21,9 @@ pub struct BufferInfo<'a> {
 impl BufferInfo<'static> {
     /// Describes a buffer of `size` bytes with exclusive sharing mode.
     ///
-    /// Accepts the usage flags of Vulkan 1.0 and those of the features and extensions that
-    /// [`DeviceDesc`](super::DeviceDesc) lists as enabled. Other flags are refused with
-    /// [`DeviceError::InvalidInfo`] when the buffer is created.
+    /// Usage flags may be those of Vulkan 1.0, and those of device addresses, acceleration structures, ray tracing
+    /// pipelines, transform feedback and conditional rendering if [`DeviceDesc`](super::DeviceDesc) lists that feature
+    /// as enabled. With other flags, the creation of the buffer fails with [`DeviceError::InvalidInfo`].
     #[must_use]
     pub fn new(size: u64, usage: vk::BufferUsageFlags) -> Self {
         Self { raw: vk::BufferCreateInfo::default().size(size).usage(usage), check: true }
@@ -81,11 +81,12 @@ pub struct TextureInfo<'a> {
 impl TextureInfo<'static> {
     /// Describes a two-dimensional image with one mip level, one layer, one sample, and optimal tiling.
     ///
-    /// Accepts the formats of Vulkan 1.0, the Y'CbCr formats of Vulkan 1.1, and the usage flags of Vulkan 1.0.
+    /// The format may be one of Vulkan 1.0 or a Y'CbCr format of Vulkan 1.1; the usage flags may be those of Vulkan
+    /// 1.0.
     ///
-    /// The creation of the image fails with [`DeviceError::InvalidInfo`] for
-    /// other formats or flags, or if the description breaks a rule of valid usage. It fails with
-    /// [`DeviceError::Unsupported`] if the device does not support the image.
+    /// The creation of the image fails with [`DeviceError::InvalidInfo`] for other formats or flags, or if the
+    /// description breaks a rule of valid usage. It fails with [`DeviceError::Unsupported`] if the device does not
+    /// support the image.
     #[must_use]
     pub fn new(format: vk::Format, width: u32, height: u32, usage: vk::ImageUsageFlags) -> Self {
         let raw = vk::ImageCreateInfo::default()

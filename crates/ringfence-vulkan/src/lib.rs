@@ -8,12 +8,13 @@
 //! ```
 //!
 //! The program creates the instance and the device. This crate submits only the binding of sparse memory, and contains
-//! no policy. It needs Vulkan 1.2, for timeline semaphores. It has two kinds of locks: those of its descriptor heaps,
-//! and one for NVIDIA's driver, which is slower if several threads create and destroy buffers and images at once. With
-//! that driver, threads take turns, and a thread waits at most 10 ms for its turn.
+//! no policy. Resources need Vulkan 1.2, for timeline semaphores. The crate has locks for its descriptor heaps, and one
+//! lock for NVIDIA's driver: that driver is slower if several threads create or destroy buffers and images at once.
+//! With that driver, threads make these calls one after the other; a thread that has waited 10 ms makes its call
+//! without waiting longer.
 //!
-//! [`DeviceDesc`] describes everything that Vulkan does not report. [`Device::for_memory`] works with any version of
-//! Vulkan, for programs that create and bind their resources themselves.
+//! [`DeviceDesc`] lists the enabled features, which Vulkan does not report. [`Device::for_memory`] works with any
+//! version of Vulkan, for programs that create and bind their resources themselves.
 //!
 //! ```no_run
 //! use ringfence_vulkan::{Device, DeviceDesc, Features};

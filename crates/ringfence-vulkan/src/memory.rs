@@ -38,7 +38,7 @@ impl Memory {
         self.size
     }
 
-    /// Returns the index of the memory type of the device.
+    /// Returns the index of the memory type in the device's list.
     #[must_use]
     pub fn memory_type(&self) -> u32 {
         self.memory_type
@@ -78,7 +78,8 @@ pub(super) enum Owner {
 impl Device {
     /// Returns `true` if memory must be allocated with `VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT`: the feature is enabled,
     /// and the memory may contain buffers. The usages of the buffers are unknown when a block is allocated. On a device
-    /// for memory only, all memory may contain buffers, because the program may bind any resource.
+    /// for memory only, memory without an owner may always contain buffers, because the program may bind any resource
+    /// to it.
     fn needs_address(&self, class: ResourceClass, owner: Option<Owner>) -> bool {
         let groups = self.capabilities().class_groups;
         let beside_buffers = groups[class as usize] == groups[ResourceClass::Buffer as usize];
@@ -217,8 +218,7 @@ impl Device {
         self.0.counts.memory_objects.remove(1);
     }
 
-    /// Returns a dedicated resource with its memory. If the resource was not bound, frees the memory and returns the
-    /// error.
+    /// Returns a dedicated resource with its memory. If `placed` is an error, frees the memory and returns the error.
     ///
     /// # Safety
     /// The memory belongs to this device and contains only this resource.

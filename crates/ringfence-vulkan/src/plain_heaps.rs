@@ -1,5 +1,5 @@
-//! The heaps of plain sets of a device. Before a buffer or image is destroyed, all slots that refer to it must be
-//! cleared.
+//! The descriptor heaps of a device that are plain sets: sets that are not updated while they are bound. Before a
+//! buffer or image is destroyed, all slots that refer to it must be cleared.
 //!
 //! ```text
 //!   a resource is released ──▶ Counts: does a slot refer to it, by its hash? ── no ──▶ nothing to do, no lock
@@ -54,7 +54,8 @@ impl PlainHeaps {
         }
     }
 
-    /// Returns a guard. While it exists, no slot is cleared, so a copy from one heap to another is consistent.
+    /// Returns a guard. While the guard exists, no slot is cleared because of a released resource, so a copy from one
+    /// heap to another is consistent.
     pub(super) fn hold(&self) -> impl Sized + '_ {
         self.heaps.lock()
     }

@@ -44,7 +44,8 @@ pub struct CopyRecorder<'a> {
 
 impl<'a> CopyRecorder<'a> {
     /// Returns a recorder for a command buffer. Unless [`texture_layout`](Self::texture_layout) is called, textures
-    /// must be in the layout `GENERAL` before the copies, and they are in `GENERAL` afterwards.
+    /// must be in the layout `GENERAL` before the copies (unless their contents are discarded), and they are in
+    /// `GENERAL` afterwards.
     ///
     /// # Safety
     /// The command buffer must belong to the device. While the recorder exists, only the calling thread may record the
@@ -62,9 +63,11 @@ impl<'a> CopyRecorder<'a> {
         self
     }
 
-    /// Releases the destinations of the copies from queue family `from` to family `to`. Does nothing if both are equal.
+    /// Sets an ownership transfer: [`Record::end_copies`] releases the destinations of the copies from queue family
+    /// `from` to family `to`. Sets none if both families are equal. Transfer commands and copies of whole textures
+    /// release nothing.
     ///
-    /// The command buffer must be submitted to a queue of `from`. Before the consumer uses the resources, it must
+    /// The command buffer must be submitted to a queue of `from`. Before a queue of `to` uses the resources, it must
     /// record [`CopyRecorder::acquire`] with the batch's targets (`UploadBatch::targets`). The resources must have
     /// exclusive sharing mode, and `from` must own them: it is the first family to use them, or it has acquired them.
     #[must_use]
@@ -77,8 +80,8 @@ impl<'a> CopyRecorder<'a> {
     /// `from`. Family `to` can then [acquire](CopyRecorder::acquire) the resources with their contents. Textures keep
     /// their layout. Records nothing if both families are equal.
     ///
-    /// This is needed before an upload to a part of a resource that another queue has used. That queue releases the
-    /// resource, and the copy queue acquires it before the copies.
+    /// A release is needed before an upload to part of a resource if a queue of another family has used the resource.
+    /// That queue releases the resource, and the copy queue acquires the resource before the copies.
     ///
     /// # Safety
     /// The rules of [`Record::end_copies`].

@@ -100,7 +100,9 @@ const EXTENSIONS: [(Features, &CStr); 8] = [
 impl DeviceSetup {
     /// Finds the features among `wanted` that the physical device supports.
     ///
-    /// Also enables, if they are supported, the features with which shaders index arrays of descriptors.
+    /// The result also contains, if they are supported, the features with which shaders index arrays of descriptors
+    /// (`shader…ArrayDynamicIndexing`, `shader…ArrayNonUniformIndexing`, `runtimeDescriptorArray`), even if `wanted` is
+    /// empty.
     ///
     /// [`Features::DEBUG_UTILS`] belongs to the instance: pass it if the extension is enabled there. The flags from
     /// [`Features::ACCELERATION_STRUCTURE`] to [`Features::DEVICE_COHERENT_MEMORY`] are ignored: a program that enables
@@ -172,7 +174,7 @@ impl DeviceSetup {
         })
     }
 
-    /// Returns the features to enable.
+    /// Returns the flags of the features to enable: the supported flags of those that were wanted.
     #[must_use]
     pub fn features(&self) -> Features {
         self.features

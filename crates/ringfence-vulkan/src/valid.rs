@@ -16,11 +16,11 @@
 //! | attachments within `maxFramebufferWidth`, `maxFramebufferHeight`: 00964, 00965 | [`image`] |
 //! | what the device supports: 02251 to 02254, 02258, and its largest resource | [`within`] |
 //! | sparse: 00915 to 00918, 01924, 01925, and the address space | `sparse.rs` |
-//! | external memory: 00920, 00990, 01443, 02395 | `sharing.rs` |
+//! | external memory: 00920, 00990, 01443, 02395 | `prepare_shared` in `buffer.rs` and `image.rs` |
 //!
-//! All other rules concern flags, tilings, dimensions, queue families and chained structures. Safe code cannot set
-//! these: they come from `from_raw`, which is `unsafe`. If safe code then changes a description that has any of them,
-//! the description is refused.
+//! All other rules concern other flags, tilings, queue families and chained structures. Safe code cannot set these:
+//! they come from `from_raw`, which is `unsafe`. If safe code then changes a description that has any of them, the
+//! description is refused.
 
 use ash::vk;
 

@@ -12,7 +12,7 @@ impl TextureData<'static> {
     ///
     /// # Errors
     /// [`TextureDataError::Damaged`], [`TextureDataError::Format`], [`TextureDataError::Size`], or
-    /// [`TextureDataError::Unsupported`] for a cube map without all of its faces.
+    /// [`TextureDataError::Unsupported`], for instance for a cube map without all of its faces.
     pub fn from_dds(file: &[u8]) -> Result<Self, TextureDataError> {
         let dds = Dds::read(file).map_err(|error| TextureDataError::Damaged(error.to_string()))?;
         let desc = describe(&dds)?;

@@ -11,7 +11,7 @@ use super::{TextureData, TextureDataError, check, mip_bytes};
 use crate::device::{Dimension, Format, TextureDesc};
 
 impl<'a> TextureData<'a> {
-    /// Reads a KTX 2 file. A file that asks for the generation of its mip levels has only the first one.
+    /// Reads a KTX 2 file. If the file asks for generated mip levels, the result has only the first level.
     ///
     /// # Errors
     /// [`TextureDataError::Damaged`], [`TextureDataError::Format`], [`TextureDataError::Size`], or

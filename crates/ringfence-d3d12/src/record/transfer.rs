@@ -34,7 +34,7 @@ impl TransferSupport for Device {
         if format.is_depth_stencil() { TextureUsage::DEPTH_STENCIL } else { TextureUsage::RENDER_TARGET }
     }
 
-    /// Refuses integers above 2²⁴, because the API takes colours as floating-point numbers.
+    /// Refuses integers above 2²⁴ or below −2²⁴, because the API takes colours as floating-point numbers.
     fn check_clear(&self, _: &TextureDesc, value: &ClearTexel) -> Result<(), DeviceError> {
         let is_exact = match *value {
             ClearTexel::Color(ClearColor::Uint(color)) => color.iter().all(|&value| value <= 1 << 24),

@@ -198,9 +198,9 @@ impl Facts {
         7 * self.buffer.descriptor_buffer_offset_alignment.max(256)
     }
 
-    /// Returns the maximum size of one descriptor buffer, in bytes. The address space then fits a heap of each kind and
-    /// the replacements of both, so both can grow at once. A sampler heap gets at most a quarter of the common address
-    /// space, and no more than it can use.
+    /// Returns the maximum size of one descriptor buffer, in bytes. If no buffer is larger, the address space fits a
+    /// heap of each kind and the replacements of both, so both can grow at once. A sampler heap gets at most a quarter
+    /// of the common address space, and no more than it can use.
     fn heap_bytes_max(&self, kind: HeapKind) -> u64 {
         let (whole, slot) = (self.whole_address_space(), self.buffer.sampler_descriptor_size as u64);
         let usable = u64::from(self.plain_limits().samplers).saturating_mul(slot).saturating_add(self.spare_bytes());

@@ -1,4 +1,5 @@
-//! Kinds of view. Plain sets have a separate array for each kind.
+//! Kinds of view. Plain sets (descriptor sets that are not updated while they are bound) have a separate array for each
+//! kind.
 //!
 //! If a device has no partially bound arrays, every element of an array must match the shader's declaration, even
 //! elements that the shader does not read. A cube view in an array of two-dimensional images is invalid, and so is an

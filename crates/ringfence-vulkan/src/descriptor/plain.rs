@@ -15,7 +15,8 @@
 //!
 //! A set has an array for each kind of view ([`super::kinds`]). Empty elements are written with null descriptors if the
 //! device has them (not for samplers). Otherwise, if arrays may be partially bound, empty elements stay unwritten.
-//! Otherwise they are written with the descriptor of another slot in the same array, or with a placeholder.
+//! Otherwise, an empty element of an array of images or samplers repeats the first written descriptor of the array; if
+//! there is none, and in arrays of buffers, it is a placeholder.
 
 use std::sync::Arc;
 

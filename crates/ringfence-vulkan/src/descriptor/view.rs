@@ -378,8 +378,8 @@ fn check_view_format(device: &Device, format: Format, kind: TextureViewKind) -> 
     Err(DeviceError::unsupported(refused).with(Numbers::Given(formats::format(format).as_raw() as u32 as u64)))
 }
 
-/// Returns the sources of the channels. Without `VK_KHR_maintenance5`, a channel of one is undefined in views of depth
-/// and stencil.
+/// Returns the sources of the channels. Refuses the constant one in views of depth and stencil, because Vulkan leaves
+/// its value undefined there without `VK_KHR_maintenance5`.
 fn components(desc: &TextureDesc, view: &TextureView) -> Result<vk::ComponentMapping, DeviceError> {
     if desc.format.is_depth_stencil() && view.swizzle.contains(&Component::One) {
         return Err(DeviceError::unsupported("a view of depth or stencil with a channel of one"));
