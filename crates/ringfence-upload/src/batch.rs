@@ -795,12 +795,12 @@ impl<D: Device> UploadBatch<D> {
     }
 }
 
-/// Appends a copy to the regions. If it is adjacent to the last region in both buffers, extends that region instead.
 /// Returns a key of a mip level of a layer. Different parts may have the same key.
 fn part_key(hash: u32, mip: u32, layer: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(layer << 5 | mip)
 }
 
+/// Appends a copy to the regions. If it is adjacent to the last region in both buffers, extends that region instead.
 fn append(groups: &mut Vec<Group>, regions: &mut Vec<CopyRegion>, copy: &Copy) {
     let Copy { target, source, region } = *copy;
     if let Some(group) = groups.last_mut()

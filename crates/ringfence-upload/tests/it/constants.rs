@@ -285,6 +285,23 @@ fn contents_that_come_back_are_those_of_their_slots() {
     assert_eq!(world.upload(&constants), (0, 0));
 }
 
+/// An update may be larger or smaller than the content that was not staged yet, and changes no other content.
+#[test]
+fn an_update_before_the_staging_changes_its_own_content_only() {
+    let world = World::new();
+    let constants = world.constants(ConstantsDesc { static_slots: 4, usage: READ, ..Default::default() });
+    let mut held: Vec<_> = (1..=3).map(|value| constants.create_static(&[value; 64]).expect("room")).collect();
+    for (nth, value, size) in [(0, 11, 200), (1, 12, 10), (0, 13, 256), (2, 14, 65)] {
+        held[nth].update(&vec![value; size]).expect("it fits");
+    }
+    assert_eq!(world.upload(&constants), (3, 1));
+    for (held, value, size) in [(&held[0], 13, 256), (&held[1], 12, 10), (&held[2], 14, 65)] {
+        let mut expected = vec![value; size];
+        expected.resize(256, 0);
+        assert_eq!(world.read(held.bound()), expected, "{value}");
+    }
+}
+
 /// Adjacent slots are staged together: at most 8 KiB with one copy.
 #[test]
 fn a_run_of_static_contents_is_limited() {
