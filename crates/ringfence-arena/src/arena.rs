@@ -82,7 +82,7 @@ pub struct ArenaDesc {
     pub memory_type: u32,
     /// Heap of the memory type, an index.
     pub heap: u32,
-    /// The first class that the blocks are for.
+    /// Class whose group the blocks are for.
     pub class: ResourceClass,
     /// Group of each class. The blocks are for all classes in the group of `class`.
     pub groups: [u8; 3],
@@ -97,7 +97,7 @@ pub struct ArenaDesc {
     pub block_count_max: usize,
     /// Algorithm that divides the blocks.
     pub algorithm: Algorithm,
-    /// Alignment of the blocks, in bytes.
+    /// Minimum alignment of the blocks, in bytes.
     pub block_alignment: u64,
     /// Priority of the blocks.
     pub priority: Priority,
@@ -127,7 +127,7 @@ impl ArenaDesc {
     }
 }
 
-/// Blocks of one memory type and class. See the [module](self).
+/// Blocks of one memory type and class.
 ///
 /// An arena never calls the driver: it returns a range, or the sizes to request from the driver for a new block, in
 /// order. `O` is the type of the owners that its thread caches keep: an owner keeps the allocator alive.
@@ -166,7 +166,7 @@ pub struct Wake {
 }
 
 impl Wake {
-    /// Returns `true` if blocks were ever created before they were needed.
+    /// Returns `true` if the program has ever called for blocks to be created before they are needed.
     pub fn is_served(&self) -> bool {
         self.served.load(Ordering::Relaxed)
     }
@@ -224,7 +224,7 @@ pub enum Found<D: Device> {
 
 /// The place that a request would get.
 pub enum Forecast {
-    /// A range of an existing block.
+    /// A range or slot of an existing block.
     InBlock {
         /// Offset in the block, in bytes.
         offset: u64,
@@ -398,7 +398,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         found
     }
 
-    /// Allocates a range, or returns the sizes to try for a new block, in order: see [`Self::next_sizes`]. `growth` is
+    /// Allocates a range, or returns the sizes to try for a new block, in order: see `next_sizes`. `growth` is
     /// held.
     pub fn allocate(&self, request: Request<'_>, bytes_min: u64) -> AllocateResult<D> {
         match self.range(request) {
@@ -625,7 +625,7 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
-    /// Changes the record of a range.
+    /// Changes the record of a range. Adds a record if the range has none.
     pub fn change_info(&self, allocation: &BlockAllocation, change: &dyn Fn(&mut RangeInfo)) {
         if let Some(block) = self.state.lock().blocks.heap_mut(allocation.block()) {
             change(block.infos.entry(allocation.range().slot()).or_default());

@@ -17,7 +17,7 @@ use ringfence_lockfree::slots::SlotMemory;
 use crate::device::Device;
 use crate::memory_object::Memory;
 
-/// The memory of a block, as the owner of a live range in it sees it. See the [module](self).
+/// The memory of a block, as the owner of a live range in it sees it.
 pub struct BlockMemory<D: Device>(NonNull<Memory<D>>);
 
 // SAFETY: it is a shared reference to memory that several threads may access.

@@ -117,7 +117,7 @@ impl Destinations {
     }
 }
 
-/// An arena, independent of its algorithm. See the [module](self).
+/// An arena, independent of its algorithm.
 pub trait Compact<D: Device> {
     /// Returns the figures of all blocks.
     fn facts(&self) -> Vec<BlockFacts>;
