@@ -417,7 +417,7 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
                 break;
             }
             let Some(to) = self.find_elsewhere(from) else { continue };
-            match self.copy(from, to, batch) {
+            match self.copy(from, to, batch, frame) {
                 Ok(()) => {}
                 Err(error) => {
                     // The batch may have one of the two copies.
@@ -434,14 +434,14 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
         Ok(moved)
     }
 
-    fn copy(&self, from: Place, to: Place, batch: &mut UploadBatch<D>) -> Result<(), BatchError> {
+    fn copy(&self, from: Place, to: Place, batch: &mut UploadBatch<D>, frame: &Frame) -> Result<(), BatchError> {
         let (source, target) = (self.held_block(from.block), self.held_block(to.block));
         let parts = [
             (&source.vertices, &target.vertices, from.vertices, to.vertices, size_of::<V>() as u64),
             (&source.indices, &target.indices, from.indices, to.indices, size_of::<I>() as u64),
         ];
         for (source, target, from, to, bytes) in parts {
-            let staged = Staged::of(source, from.offset() * bytes, from.size() * bytes)?;
+            let staged = Staged::of_in(source, from.offset() * bytes, from.size() * bytes, frame)?;
             batch.copy(&staged, target, to.offset() * bytes)?;
         }
         Ok(())
@@ -450,6 +450,15 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
     /// Completes the moves of frames that are complete. Cancels all moves to a block that has lost copies with a
     /// discarded frame.
     fn settle(&mut self, passed: &Passed) {
+        // Before the losses are read: a frame that ends afterwards is judged by the next call. A frame can be open although
+        // a later one is complete, and its copies may not be recorded.
+        let shared = self.memory.shared();
+        let is_over = |moved: &Move| {
+            let block = self.held_block(moved.to.block);
+            let is_recorded = block.vertices.gathered_count() == 0 && block.indices.gathered_count() == 0;
+            is_recorded && passed.passed(moved.point) && shared.open_frame(moved.point).is_none()
+        };
+        let over: Vec<bool> = self.moving.iter().map(is_over).collect();
         let lost: Vec<u32> = (0..)
             .zip(&self.blocks)
             .filter(|(_, block)| {
@@ -460,13 +469,13 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
             .map(|(number, _)| number)
             .collect();
         self.is_lost |= !lost.is_empty();
-        for Move { slot, to, point } in std::mem::take(&mut self.moving) {
+        for (Move { slot, to, point }, is_over) in std::mem::take(&mut self.moving).into_iter().zip(over) {
             if lost.contains(&to.block) {
                 // One of the copies to this block was lost. The mesh stays in its old place; the ranges are retired, as
                 // another copy to them may be under way.
                 self.retire(Freed::Place(to));
                 self.end_of_move(slot, None);
-            } else if passed.passed(point) {
+            } else if is_over {
                 let old = self.end_of_move(slot, Some(to));
                 self.retire(Freed::Place(old.unwrap_or(to)));
             } else {

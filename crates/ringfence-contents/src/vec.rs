@@ -255,7 +255,7 @@ impl<D: Device, T: NoUninit> GpuVec<D, T> {
             self.change(0..self.values.len());
         }
         if self.values.len() > self.capacity() {
-            updated.kept_bytes = self.grow(batch)?;
+            updated.kept_bytes = self.grow(batch, frame)?;
             updated.is_moved = true;
         }
         let Some(buffer) = &self.buffer else { return Ok(updated) };
@@ -281,7 +281,7 @@ impl<D: Device, T: NoUninit> GpuVec<D, T> {
 
     /// Replaces the buffer with a larger one. Adds a copy of the kept elements to `batch`, and returns its size in
     /// bytes.
-    fn grow(&mut self, batch: &mut UploadBatch<D>) -> Result<u64, ContentsError> {
+    fn grow(&mut self, batch: &mut UploadBatch<D>, frame: &Frame) -> Result<u64, ContentsError> {
         let needed = size_of_val(self.values.as_slice()) as u64;
         let held = self.buffer.as_ref().map_or(0, Buffer::size);
         let size = needed.max(held.saturating_mul(2)).max(FIRST_BYTES);
@@ -297,14 +297,16 @@ impl<D: Device, T: NoUninit> GpuVec<D, T> {
                 self.buffer = Some(new);
                 return Ok(0);
             }
-            old.pass_losses_to(&new);
-            match batch.copy(&Staged::of(old, 0, kept)?, &new, 0) {
+            match batch.copy(&Staged::of_in(old, 0, kept, frame)?, &new, 0) {
                 // The batch also writes the old buffer, for an earlier update of the same frame.
                 Err(BatchError::ReadsTarget { .. }) => {
                     self.change(0..self.values.len());
                     kept = 0;
                 }
-                copied => copied?,
+                copied => {
+                    copied?;
+                    old.pass_losses_to(&new);
+                }
             }
         }
         // The frame is open, so the old buffer lives until the frame is complete.
@@ -392,11 +394,21 @@ unsafe impl<D: Device> AsBufferSlice<D> for GpuSlice<'_, D> {
     }
 }
 
+/// A vector that gets elements, and the index of the first of them. Marks them as changed on drop.
+struct Added<'a, D: Device, T: NoUninit>(&'a mut GpuVec<D, T>, usize);
+
+impl<D: Device, T: NoUninit> Drop for Added<'_, D, T> {
+    fn drop(&mut self) {
+        self.0.change(self.1..self.0.values.len());
+    }
+}
+
 impl<D: Device, T: NoUninit> Extend<T> for GpuVec<D, T> {
     fn extend<I: IntoIterator<Item = T>>(&mut self, values: I) {
+        // The elements before a panic of the iterator are changed too.
         let first = self.values.len();
-        self.values.extend(values);
-        self.change(first..self.values.len());
+        let added = Added(self, first);
+        added.0.values.extend(values);
     }
 }
 

@@ -32,7 +32,7 @@ use crate::PagingError;
 use crate::desc::{PageDesc, PagingDesc, WhenAway};
 use crate::handle::{Alive, Handle, Key, Paged, PagedBuffer, PagedTexture, UseKind};
 use crate::host_copy::{HostCopy, HostState, Layout, host_types};
-use crate::item::{Body, Item, Shape, is_shortage};
+use crate::item::{Body, Item, Shape, has_passed, is_shortage};
 use crate::policy::{Candidate, Rhythm, enough};
 
 /// Buffers and textures that can leave the device while they are not used, and come back before their next use. See the
@@ -79,12 +79,12 @@ pub struct Paging<D: Device> {
     stale: Vec<u32>,
     /// The values that the timelines have reached.
     passed: Passed,
-    /// The frame of the last commit.
-    committed: Option<SyncPoint>,
+    /// The frame of the last commit, at the end, and earlier committed frames that are still open.
+    committed: SmallVec<[Committed; 2]>,
+    /// The waits before the first commit.
+    no_waits: SyncSet,
     /// `true` if the last commit repeated an earlier one of the same frame.
     is_repeated: bool,
-    /// Points of other timelines that the last frame must wait for.
-    waits: SyncSet,
     candidates: Vec<Candidate>,
     missing: Vec<Missing>,
     /// The figures of the heap at the last reading of the limit, and the limit.
@@ -132,6 +132,12 @@ pub struct PagingTotals {
     pub left_bytes: u64,
 }
 
+/// A committed frame, with the points of other timelines that its submission must wait for.
+struct Committed {
+    frame: SyncPoint,
+    waits: SyncSet,
+}
+
 impl<D: Device> Paging<D> {
     /// Creates a paging without resources.
     ///
@@ -174,9 +180,9 @@ impl<D: Device> Paging<D> {
             passed: Passed::default(),
             missing: Vec::new(),
             last_limit: None,
-            committed: None,
+            committed: SmallVec::new(),
+            no_waits: SyncSet::new(),
             is_repeated: false,
-            waits: SyncSet::new(),
             candidates: Vec::new(),
             totals: PagingTotals::default(),
             memory: memory.clone(),
@@ -411,7 +417,7 @@ impl<D: Device> Paging<D> {
     /// that fill resources of the frame, or use resources that the commit copies.
     #[must_use]
     pub fn waits(&self) -> &SyncSet {
-        &self.waits
+        self.committed.last().map_or(&self.no_waits, |last| &last.waits)
     }
 
     /// Returns the current sizes, and the totals of all commits.
@@ -500,6 +506,13 @@ impl<D: Device> Paging<D> {
         let at = pass.moves()[index].user_data ^ self.mark();
         let item = u32::try_from(at).ok().and_then(|at| self.items.get_mut(at as usize)?.as_mut());
         let Some(item) = item else { return Ok(false) };
+        let (shared, here) = (self.memory.shared(), frame.point());
+        // The move does not wait for other queues, and an open frame may not fill the object.
+        let is_pending = |point: &SyncPoint| point.timeline != here.timeline && !has_passed(&self.passed, *point);
+        let is_open = |point: SyncPoint| point != here && shared.open_frame(point).is_some();
+        if item.uses.iter().any(is_pending) || item.copied_at.is_some_and(is_open) {
+            return Ok(false);
+        }
         let is_moved = item.move_in(pass, frame)?;
         if is_moved {
             self.note_changed(at as u32);

@@ -52,6 +52,7 @@ use std::time::Duration;
 use crate::device::{BufferDesc, BufferUsage, Device, RawBuffer};
 use ringfence_core::sync::SyncPoint;
 use ringfence_memory::Buffer;
+use ringfence_memory::lifetime::Frame;
 use ringfence_memory::memory::Location;
 use ringfence_memory::resource::{AsBufferSlice, BufferSlice};
 
@@ -196,6 +197,15 @@ impl<D: Device> Staged<D> {
         let (buffer, frames) = (buffer.object().clone(), Frames::NONE);
         let range = StagedRange { buffer, offset, size, address: None };
         Ok(Self { range, desc, owner, frames, place_hash })
+    }
+
+    /// Does the same as [`Staged::of`], for copies that are recorded in `frame`: they are lost if this frame is not
+    /// submitted, whatever becomes of other open frames.
+    ///
+    /// # Errors
+    /// As [`Staged::of`].
+    pub fn of_in(buffer: &Buffer<D>, offset: u64, size: u64, frame: &Frame) -> Result<Self, BatchError> {
+        Ok(Self { frames: Frames::of(frame.point()), ..Self::of(buffer, offset, size)? })
     }
 }
 

@@ -81,7 +81,8 @@ impl PendingCopies {
     /// Returns the present delivery for changes. If a clone shares it, first replaces it with a new delivery, which
     /// gets the destinations of copies that are not recorded.
     fn editable(&mut self, losses: &Arc<Losses<Leak>>) -> &mut Delivery {
-        if self.delivery.as_mut().is_none_or(|delivery| Arc::get_mut(delivery).is_none()) {
+        // A recorded delivery may be unshared again, once its frame is over.
+        if self.delivery.as_mut().is_none_or(|held| held.is_recorded() || Arc::get_mut(held).is_none()) {
             let at = self.spares.iter_mut().position(|spare| Arc::get_mut(spare).is_some());
             let mut fresh = at.map(|at| self.spares.swap_remove(at)).unwrap_or_default();
             let held = Arc::get_mut(&mut fresh).expect("not shared");

@@ -386,7 +386,9 @@ impl Record<Device> for CopyRecorder<'_> {
         if reads.is_empty() {
             return;
         }
-        let copied = Scope { before: vk::AccessFlags::MEMORY_WRITE, after: vk::AccessFlags::TRANSFER_READ };
+        // The program may have written the buffers.
+        let after = vk::AccessFlags::TRANSFER_READ | vk::AccessFlags::TRANSFER_WRITE;
+        let copied = Scope { before: vk::AccessFlags::MEMORY_WRITE, after };
         let [source, _] = self.whole_layouts();
         self.read_barrier(copied, reads, (source.before, source.during));
         for TexelRead { src, dst, region, .. } in reads {

@@ -305,3 +305,45 @@ fn a_block_without_room_for_the_indices_keeps_its_vertices() {
     program.submit(frame, &mut [&mut batch]);
     drop(meshes);
 }
+
+/// The copies of a move are lost with their own frame, whatever becomes of other open frames.
+#[test]
+fn a_move_whose_frame_is_lost_is_undone_also_beside_another_open_frame() {
+    for later_is_submitted in [false, true] {
+        let program = Program::new(18);
+        let mut arena = arena_of(&program, 100, 100);
+        let (frame, mut batch) = (program.timeline.begin(), UploadBatch::new());
+        let model = |count: usize, value: u32| Model { vertices: vec![[value; 3]; count], indices: vec![1; 10] };
+        let small = model(25, 10);
+        let mut insert = |model: &Model| model.insert(&mut arena, &program, &mut batch, &frame).expect("there is room");
+        let meshes = [0, 1].map(|_| (insert(&model(60, 80)), insert(&small)).1);
+        program.submit(frame, &mut [&mut batch]);
+        program.idle();
+        arena.reclaim().expect("the device is not lost");
+        let places = |arena: &Arena| [0, 1].map(|at: usize| arena.draw(&meshes[at]).expect("its own mesh"));
+        let before = places(&arena);
+
+        let (frame, mut moves) = (program.timeline.begin(), UploadBatch::new());
+        assert!(arena.compact(u64::MAX, &mut moves, &frame).expect("its own frame") > 0);
+        let mut commands = Vec::new();
+        // SAFETY: the commands are never submitted; the frame is discarded.
+        unsafe { moves.record(&mut commands) }.expect("the destinations are there");
+        let later = program.timeline.begin();
+        if later_is_submitted {
+            program.submit(later, &mut []);
+            program.idle();
+            arena.reclaim().expect("the device is not lost");
+            assert_eq!(places(&arena), before, "the frame of the move is open");
+            frame.discard();
+        } else {
+            frame.discard();
+            arena.reclaim().expect("the device is not lost");
+            program.submit(later, &mut []);
+        }
+        program.idle();
+        arena.reclaim().expect("the device is not lost");
+        assert_eq!(places(&arena), before, "the copies never ran");
+        assert!(arena.take_content_lost());
+        meshes.iter().for_each(|mesh| check(&program, &arena, mesh, &small));
+    }
+}

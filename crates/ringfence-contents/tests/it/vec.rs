@@ -169,6 +169,69 @@ fn growth_keeps_copies_that_are_still_under_way() {
     }
 }
 
+/// The frame of a growth is lost while a later frame is open and submitted.
+#[test]
+fn growth_is_lost_with_its_own_frame() {
+    let (program, mut values) = (Program::new(22), Vec::from_iter(0..2000_u32));
+    let mut vector = vector_of(&program, 1 << 16);
+    vector.extend_from_slice(&values);
+    update(&program, &mut vector, false);
+    vector.extend_from_slice(&values.clone());
+    values.extend_from_within(..);
+    let (frame, mut batch) = (program.timeline.begin(), UploadBatch::new());
+    let later = program.timeline.begin();
+    assert!(vector.update(&program.ring, &mut batch, &frame).expect("the ring has room").is_moved);
+    // SAFETY: the commands are never submitted; the frame is discarded.
+    unsafe { batch.record(&mut Vec::new()) }.expect("the destinations are there");
+    frame.discard();
+    program.submit(later, &mut []);
+    program.idle();
+    update(&program, &mut vector, false);
+    assert!(read(&program, &vector) == values);
+}
+
+/// A growth that fails changes nothing: the next one is filled from the old buffer, with its losses.
+#[test]
+fn a_growth_with_a_foreign_batch_leaves_the_losses_of_the_old_buffer() {
+    let (program, mut values) = (Program::new(23), Vec::from_iter(0..2000_u32));
+    let (other, mut foreign) = (Program::new(24), UploadBatch::new());
+    let mut vector = vector_of(&program, 1 << 16);
+    vector.extend_from_slice(&values);
+    let (frame, mut first) = (program.timeline.begin(), UploadBatch::new());
+    vector.update(&program.ring, &mut first, &frame).expect("the ring has room");
+    // SAFETY: the commands are never submitted; the frame is discarded.
+    unsafe { first.record(&mut Vec::new()) }.expect("the destinations are there");
+    vector.extend_from_slice(&values.clone());
+    values.extend_from_within(..);
+    let theirs = other.timeline.begin();
+    let staged = other.ring.write_for(&theirs, &[1; 16], 16).expect("there is room");
+    let target = other.memory.create_buffer(
+        &ringfence::device::BufferDesc { size: 16, usage: ringfence::device::BufferUsage::COPY_DST },
+        ringfence::AllocationDesc::default(),
+    );
+    foreign.copy(&staged, &target.expect("there is room"), 0).expect("their own");
+    let (later, mut second) = (program.timeline.begin(), UploadBatch::new());
+    assert!(vector.update(&program.ring, &mut foreign, &later).is_err());
+    vector.update(&program.ring, &mut second, &later).expect("its own batch");
+    frame.discard();
+    program.submit(later, &mut [&mut second]);
+    program.idle();
+    update(&program, &mut vector, false);
+    assert!(read(&program, &vector) == values);
+    theirs.discard();
+}
+
+#[test]
+fn elements_before_a_panic_of_an_iterator_are_uploaded() {
+    let program = Program::new(25);
+    let mut vector = vector_of(&program, 1 << 16);
+    let panicking = (0..10).map(|value| if value == 5 { panic!("the program's iterator") } else { value });
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| vector.extend(panicking)));
+    assert!(ended.is_err() && vector.as_slice() == [0, 1, 2, 3, 4]);
+    update(&program, &mut vector, false);
+    assert_eq!(read(&program, &vector), [0, 1, 2, 3, 4]);
+}
+
 #[test]
 fn large_changes_arrive_over_several_updates() {
     let program = Program::new(2);

@@ -20,14 +20,14 @@ use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
 
 use ringfence_commands::Commands;
-use ringfence_core::sync::SyncPoint;
+use ringfence_core::sync::{SyncPoint, SyncSet};
 use ringfence_hal::transfer::{Transfer, TransferSupport};
 use ringfence_hal::{Device, Priority};
 use ringfence_memory::trace::Event;
 use ringfence_memory::{Error, Frame};
 use smallvec::SmallVec;
 
-use super::{Paging, PagingStep};
+use super::{Committed, Paging, PagingStep};
 use crate::PagingError;
 use crate::desc::WhenAway;
 use crate::handle::{PageUses, Use, UseKind};
@@ -149,12 +149,14 @@ impl<D: Device> Paging<D> {
     fn stamp(&mut self, uses: &PageUses, frame: &Frame) {
         let point = frame.point();
         self.used.clear();
-        // If an earlier commit of the same frame has recorded copies, their waits stay.
-        self.is_repeated = self.committed == Some(point);
-        if !self.is_repeated {
-            self.waits.clear();
-        }
-        self.committed = Some(point);
+        // If an earlier commit of the same frame has recorded copies, their waits stay. Frames of other timelines may have
+        // been committed meanwhile.
+        let shared = self.memory.shared();
+        self.committed.retain(|held| held.frame == point || shared.open_frame(held.frame).is_some());
+        let earlier = self.committed.iter().position(|held| held.frame == point);
+        self.is_repeated = earlier.is_some();
+        let held = earlier.map(|at| self.committed.remove(at));
+        self.committed.push(held.unwrap_or(Committed { frame: point, waits: SyncSet::new() }));
         for Use { key, first_mip, kind } in &uses.0 {
             let Some(item) = &mut self.items[key.index as usize] else { continue };
             if item.serial != key.serial {
@@ -187,6 +189,12 @@ impl<D: Device> Paging<D> {
         }
     }
 
+    /// Returns `true` if the frame that fills or copies a resource is open. A later frame may have passed already.
+    fn is_open(&self, item: &Item<D>) -> bool {
+        let is_open = |point| self.memory.shared().open_frame(point).is_some();
+        !self.unsettled.is_empty() && item.copied_at.is_some_and(is_open)
+    }
+
     /// Records in a trace that a resource came to the device or left it.
     fn note_paged(&self, index: u32, arrives: bool, bytes: u64) {
         let (Some(heap), Some(item)) = (self.heap, &self.items[index as usize]) else { return };
@@ -202,7 +210,7 @@ impl<D: Device> Paging<D> {
             let Some(item) = item.as_ref().filter(|item| !item.is_pinned && item.is_current()) else { continue };
             let Some(present) = item.present.as_ref().filter(|present| !present.is_on_host) else { continue };
             let level = item.kept_level();
-            let is_used = item.rhythm.last() == now || item.pending_use(&self.passed).is_some();
+            let is_used = item.rhythm.last() == now || item.pending_use(&self.passed).is_some() || self.is_open(item);
             if is_used || level.is_some_and(|level| level <= present.first_mip) {
                 continue;
             }
@@ -512,7 +520,8 @@ impl<D: TransferSupport> Paging<D> {
         // A copy from the object waits for the work that fills it. The copy changes the layout, so it waits for all
         // other work.
         let others = item.uses.iter().filter(|used| used.timeline != point.timeline);
-        others.filter(|used| !has_passed(passed, **used)).for_each(|used| self.waits.insert(*used));
+        let waits = &mut self.committed.last_mut().expect("stamped").waits;
+        others.filter(|used| !has_passed(passed, **used)).for_each(|used| waits.insert(*used));
         let on_device = |item: &Item<D>| item.present.as_ref().map_or(0, |present| present.device_bytes());
         // During the call, the resource counts as away, because it is away if a recorder panics.
         let (before, generation) = (on_device(item), item.generation);
@@ -636,7 +645,7 @@ impl<D: TransferSupport> Paging<D> {
         for index in &self.stale {
             let Some(item) = &items[*index as usize] else { continue };
             let Some(present) = &item.present else { continue };
-            let is_idle = item.rhythm.last() != now && item.pending_use(passed).is_none();
+            let is_idle = item.rhythm.last() != now && item.pending_use(passed).is_none() && !self.is_open(item);
             if is_idle && (present.is_on_host || is_nearly_full || work.was_short) {
                 let (bytes, priority, next_use) = (present.bytes, item.priority, item.rhythm.next_use(now));
                 self.candidates.push(Candidate { item: *index, bytes, priority, next_use });
@@ -675,7 +684,11 @@ impl<D: TransferSupport> Paging<D> {
             device_bytes: self.device_bytes + self.retiring_bytes(),
             limit_bytes: work.limit,
             cause: cause.map(Box::new),
-            waits_for: pending.chain(retiring).filter(|point| *point != here).min(),
+            // An open frame may never be submitted, so no one can wait for it.
+            waits_for: pending
+                .chain(retiring)
+                .filter(|point| *point != here && self.memory.shared().open_frame(*point).is_none())
+                .min(),
         }
     }
 
@@ -689,7 +702,7 @@ impl<D: TransferSupport> Paging<D> {
             if let Some(copied_at) = item.copied_at.filter(|point| point.timeline != timeline)
                 && !has_passed(&self.passed, copied_at)
             {
-                self.waits.insert(copied_at);
+                self.committed.last_mut().expect("stamped").waits.insert(copied_at);
             }
         }
         work.step.device_bytes = self.device_bytes;

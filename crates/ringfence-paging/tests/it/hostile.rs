@@ -329,6 +329,31 @@ fn a_copy_to_the_host_that_is_lost_is_made_again() {
     program.end();
 }
 
+/// A later frame is complete while the frame that fills the object is open: the host copy is the only one.
+#[test]
+fn an_object_is_not_written_back_while_the_frame_that_fills_it_is_open() {
+    let mut program = Program::limited(5000);
+    let desc = BufferDesc { size: 4096, usage: BufferUsage::STORAGE };
+    let written = program.paging.add_buffer(&desc, &[1; 4096], PageDesc::default()).expect("host memory");
+    let mut uses = PageUses::new();
+    uses.add_written(&written);
+    let (first, mut lost) = (program.timeline.begin(), Vec::new());
+    program.commit(&uses, &first, &mut lost).expect("there is room");
+    program.frame(&PageUses::new());
+    program.pace(0);
+    let while_open = program.frame(&PageUses::new());
+    assert_eq!(while_open.written_back_bytes, 0, "the object may never be filled");
+    program.pace(0);
+    drop(lost);
+    first.discard();
+    program.frame(&uses);
+    program.pace(0);
+    assert_eq!(program.frame(&PageUses::new()).written_back_bytes, 4096);
+    program.pace(0);
+    drop(written);
+    program.end();
+}
+
 #[test]
 fn a_dropped_resource_lives_until_its_uses_have_passed() {
     let mut program = Program::limited(4 * TEXTURE);

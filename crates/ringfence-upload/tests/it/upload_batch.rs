@@ -88,6 +88,26 @@ fn texels_beyond_what_is_staged_are_refused_before_any_layer_is_added() {
     frame.discard();
 }
 
+/// A batch that is not cleared is recorded in a second frame, with another copy to the same buffer.
+#[test]
+fn a_batch_that_is_recorded_again_reports_the_loss_of_its_second_frame() {
+    let fixture = watched();
+    let (source, to) = (buffer(&fixture.memory), buffer(&fixture.memory));
+    let mut batch = UploadBatch::new();
+    let frame = fixture.timeline().begin();
+    batch.copy(&bytes(&source, 0, 64), &to, 0).expect("inside");
+    let commands = recorded(&mut batch).expect("open");
+    submit(&fixture, frame, commands);
+    assert!(fixture.device.run_until_idle());
+    fixture.memory.reclaim();
+    let frame = fixture.timeline().begin();
+    batch.copy(&bytes(&source, 0, 64), &to, 64).expect("inside");
+    recorded(&mut batch).expect("open");
+    assert_eq!(to.gathered_count(), 0, "its copies are recorded");
+    frame.discard();
+    assert!(to.take_content_lost());
+}
+
 /// A ring for constants is a source of copies too, and a readback ring is always a destination.
 #[test]
 fn rings_of_any_usage_can_be_copied() {
