@@ -43,6 +43,9 @@ const POOL_SETS: usize = 16;
 /// `FastConstants`, or by [`UploadRing::write_for`](ringfence_upload::UploadRing::write_for) into a ring with the usage
 /// `CONSTANT`. Each thread that records command buffers has a `ConstantSets` of its own.
 ///
+/// If the device has [`Features::DESCRIPTOR_BUFFER`](ringfence_vulkan::Features), a pipeline layout cannot have these sets
+/// beside a set of a [`ShaderVisibleHeap`](crate::ShaderVisibleHeap): pass the address of the constants there.
+///
 /// On Direct3D 12 no sets are needed: pass the address of the constants to `SetGraphicsRootConstantBufferView`.
 pub struct ConstantSets {
     shared: Arc<Shared<Device>>,

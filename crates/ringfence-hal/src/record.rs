@@ -27,8 +27,8 @@ pub struct CopyRegion {
     pub size: u64,
 }
 
-/// Maximum distance between rows of blocks in a buffer, in bytes: Direct3D 12 has 32 bits for it.
-pub const ROW_BYTES_MAX: u64 = u32::MAX as u64;
+/// Maximum distance between rows of blocks in a buffer, in bytes: the limit of Vulkan. Direct3D 12 has 32 bits for it.
+pub const ROW_BYTES_MAX: u64 = i32::MAX as u64;
 
 /// A box of texels in one mip level of one array layer of a texture, and its location in a buffer. In the buffer,
 /// consecutive rows of blocks are `row_bytes` apart, and the depth slices follow each other without a gap.

@@ -135,7 +135,7 @@ pub enum BatchError {
     /// not adjacent.
     #[error(
         "a row pitch of {row_bytes} bytes or a slice pitch of {slice_bytes} bytes does not fit: a row needs \
-         {row_needed} bytes in blocks of {block_bytes} bytes, and at most 4 GiB - 1; a slice {slice_needed} bytes"
+         {row_needed} bytes in blocks of {block_bytes} bytes, and at most 2 GiB - 1; a slice {slice_needed} bytes"
     )]
     TexelPitch {
         /// Bytes from one row of blocks to the next.

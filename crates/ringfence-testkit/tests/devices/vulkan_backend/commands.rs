@@ -101,10 +101,10 @@ fn record_in(gpu: &VulkanGpu, layout: vk::ImageLayout) {
     drop((timeline, memory, queue));
 }
 
-/// The program writes buffers with commands of its own. The next commands copy from them, and the layers find no missing
+/// The program writes buffers with commands of its own. The next commands copy from them and to them, and the layers find no missing
 /// barrier.
 #[test]
-fn copies_come_after_the_programs_own_write_of_their_source() {
+fn copies_come_after_the_programs_own_writes_of_their_buffers() {
     let gpu = match VulkanGpu::open(&Rig::options()) {
         Ok(gpu) => gpu,
         Err(error) => return rig::skip(&error),
@@ -133,9 +133,11 @@ fn copies_come_after_the_programs_own_write_of_their_source() {
         // SAFETY: the command buffer is submitted as this frame. Each subresource is written before it is read.
         let mut commands = unsafe { Commands::new(&memory, &frame, &mut recorder) }.expect("its own frame");
         fill(&sources[0], 0x0101_0101);
+        fill(&backs[0], 0x0303_0303);
         commands.copy_buffer((&sources[0], 0), (&backs[0], 0), 1024).expect("inside both");
         fill(&sources[1], 0x0202_0202);
         commands.copy_buffer_to_box(&sources[1], at, &image, &whole).expect("inside both");
+        fill(&backs[1], 0x0303_0303);
         commands.copy_box_to_buffer(&image, &whole, &backs[1], at).expect("inside both");
     });
     timeline.submitted(frame).expect("in order");
