@@ -210,8 +210,8 @@ impl<D: Device> Paging<D> {
             let Some(item) = item.as_ref().filter(|item| !item.is_pinned && item.is_current()) else { continue };
             let Some(present) = item.present.as_ref().filter(|present| !present.is_on_host) else { continue };
             let level = item.kept_level();
-            let is_used = item.rhythm.last() == now || item.pending_use(&self.passed).is_some() || self.is_open(item);
-            if is_used || level.is_some_and(|level| level <= present.first_mip) {
+            let is_used = item.rhythm.last() == now || item.pending_use(&self.passed).is_some();
+            if is_used || self.is_open(item) || level.is_some_and(|level| level <= present.first_mip) {
                 continue;
             }
             let bytes = present.bytes.saturating_sub(level.map_or(0, |level| item.bytes_from(level)));
