@@ -484,7 +484,8 @@ impl<D: Device, A: Cutter, O> Arena<D, A, O> {
         }
     }
 
-    /// Returns the size of the block to create ahead, at least `bytes_min`. Returns `None` if enough bytes are free.
+    /// Returns the size of the block to create ahead, at least `bytes_min`. Returns `None` unless the free bytes are
+    /// below the low-water mark. An arena without blocks, or with the maximum number of blocks, has no such mark.
     /// `growth` is held.
     pub fn wanted_ahead(&self, bytes_min: u64) -> Option<u64> {
         let state = self.state.lock();

@@ -34,8 +34,8 @@ pub trait NativeKind: Kind + sealed::Sealed {
     /// Returns the portable description for one of Direct3D 12. Returns `None` if there is no portable one.
     fn portable_desc(desc: &D3D12_RESOURCE_DESC) -> Option<Self::Desc>;
 
-    /// Returns the alignment for the driver's description if the device supports tight alignment, in bytes. For a
-    /// buffer, it is the minimum alignment, and 0 stands for 256. For a texture, returns 0.
+    /// Returns the value of `D3D12_RESOURCE_DESC::Alignment` for a device with tight alignment, in bytes. For a buffer,
+    /// the value is its minimum alignment, or 0 for 256. For a texture, returns 0.
     fn alignment_min(desc: &Self::Desc) -> u64 {
         let _ = desc;
         0

@@ -260,8 +260,8 @@ fn check_texture(desc: TextureDesc, view: &TextureView) -> Result<(), Descriptor
     check_dimension(desc, view)
 }
 
-/// Fails if the format does not have the view's aspect, or if a target view names an aspect. Also fails if a view for
-/// shaders does not name one of several aspects.
+/// Fails if the format does not have the view's aspect, or if a target view names an aspect. Also fails if the format
+/// has several aspects and a view for shaders names none.
 fn check_aspect(desc: TextureDesc, view: &TextureView) -> Result<(), DescriptorError> {
     let is_target = matches!(view.kind, TextureViewKind::RenderTarget | TextureViewKind::DepthStencil);
     let has = desc.format.texels().aspects();

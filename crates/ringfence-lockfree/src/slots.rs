@@ -111,7 +111,8 @@ pub struct Slots<M, O = ()> {
     /// Tick of the last sweep of the thread caches.
     swept: AtomicU64,
     /// A bit for each class, set if its slots were recalled from the thread caches after the last sweep. A second
-    /// recall would find few slots and empty the caches of all threads again, so it is refused.
+    /// recall would find few slots and would empty the caches of all threads again, so `allocate_recalled` refuses it
+    /// unless `again` is `true`.
     recalled: AtomicU32,
     demand: [AtomicU32; CLASS_COUNT],
 }

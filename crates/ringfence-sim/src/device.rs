@@ -190,8 +190,8 @@ impl Device {
     }
 }
 
-/// Waits for this time: sleeps for all but the last 100 µs, which the system's timer could exceed, and spins for the
-/// rest.
+/// Waits for this time: sleeps until 100 µs before the end, because a sleep can last about that much too long, then
+/// spins.
 fn spend(time: Duration) {
     const SLEEP_ERROR: Duration = Duration::from_micros(100);
     let start = Instant::now();

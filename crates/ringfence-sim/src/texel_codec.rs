@@ -148,8 +148,8 @@ fn taps(at: u32, from: u32, to: u32) -> [(u32, f64); 2] {
     [(inside(first), 1.0 - weight), (inside(first + 1.0), weight)]
 }
 
-/// Returns the channels of a name: each group of letters is followed by the bits of each of its channels. Returns
-/// `None` for a shared exponent.
+/// Returns the channels of a name: each group of letters is followed by one number, the number of bits of each channel
+/// of the group. Returns `None` for a shared exponent.
 fn channels(name: &str, kind: Kind) -> Option<Vec<Channel>> {
     let (mut channels, mut group, mut bits, mut shift) = (Vec::new(), Vec::new(), 0, 0);
     for letter in name.chars() {

@@ -510,9 +510,9 @@ impl<'a, D: Device> Execution<'a, D> {
     ///
     /// `ends` contains, for each queue, the point at which the execution's passes on this queue are complete: the point
     /// of the last frame that contains them ([`Frame::point`](ringfence_memory::Frame::point)). Later executions use
-    /// the points to find out which passes are complete. Points on timelines of other allocators are ignored. If a
-    /// queue has no point, its passes count as complete at the next point of the queue. Until then, a pass of another
-    /// queue reuses the bytes of such a pass only if it waits for that pass.
+    /// the points to find out which passes are complete. Points on timelines of other allocators are ignored. If there
+    /// is no point for a queue, its passes count as complete at the next point that a later call gives for the queue.
+    /// Until then, a pass of another queue reuses the bytes of such a pass only if it waits for that pass.
     ///
     /// Returns the number of resources that were not discarded. These resources count as used by every pass. O(heaps ·
     /// objects).

@@ -189,8 +189,8 @@ impl<D: Device> UploadRing<D> {
         self.state.capacity()
     }
 
-    /// Returns the largest number of bytes that were in use at the same time, with padding: the capacity that the
-    /// program needs.
+    /// Returns the largest number of bytes that were in use at the same time, with padding. It is at most the largest
+    /// capacity that the ring has had: a ring that had to wait needs more.
     #[must_use]
     pub fn high_water(&self) -> u64 {
         self.state.high_water()

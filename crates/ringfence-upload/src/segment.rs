@@ -65,8 +65,8 @@ impl<D: Device> Config<D> {
     }
 }
 
-/// One buffer of a ring. Lives until the ring has replaced the buffer with a larger or smaller one and no thread uses
-/// it.
+/// One buffer of a ring. After the ring has replaced the buffer with a larger or smaller one, the segment lives until
+/// the frames that were open then are complete and no thread uses the segment.
 pub(crate) struct Segment<D: Device> {
     pub(crate) buffer: Buffer<D>,
     /// Number of the buffer in its ring: 0 for the first one, and 1 more at each replacement.

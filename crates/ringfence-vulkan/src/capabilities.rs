@@ -1,7 +1,8 @@
 //! Capabilities of a physical device.
 //!
-//! All of them are read from the physical device. If the physical device lists an extension, Vulkan allows reading its
-//! properties, even if the logical device was created without the extension.
+//! Limits and memory types are read from the physical device. Memory types are marked as refused according to the
+//! enabled features, and some fields are constant on Vulkan. If the physical device lists an extension, Vulkan allows
+//! reading its properties, even if the logical device was created without the extension.
 
 use std::ffi::CStr;
 

@@ -23,8 +23,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Maximum number of small items in a section that the first bound examines. A *small* item has less than the largest
-/// alignment of the section.
+/// The first bound skips sections with more than this number of small items. An item is *small* if its alignment is
+/// below the largest alignment in the section.
 const SMALL_MAX: usize = 6;
 /// Maximum number of sets of small items of a section in the refined bound.
 const REFINED_SETS: usize = 1 << 12;

@@ -159,8 +159,9 @@ pub fn lowest(
     Some(Stacking { waste: (stacks.best - all).saturating_sub(free), parts })
 }
 
-/// Returns the largest alignment of the items that remain, these items, and the other items as parts below them. An
-/// item with a size that is a multiple of the largest alignment does not remain.
+/// Repeatedly takes out the items whose size is a multiple of the largest alignment; alignments above `cap` count as
+/// `cap`. Returns the last largest alignment, the items that remain, and the items that were taken out, as parts below
+/// them. An item with a size that is a multiple of the largest alignment does not remain.
 fn without_whole(sizes: &Sizes, mut members: Vec<u32>, cap: u64) -> (u64, Vec<u32>, Vec<Vec<u32>>) {
     let mut parts = Vec::new();
     loop {

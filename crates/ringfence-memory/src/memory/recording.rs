@@ -24,7 +24,7 @@ pub struct Recording<'a, D: Device>(pub(crate) &'a Arc<Shared<D>>);
 impl<D: Device> Recording<'_, D> {
     /// Starts a trace: writes every event to `to`, until [`Recording::stop`] is called or the allocator is destroyed.
     /// [`Allocator::reclaim`](crate::Allocator::reclaim) writes once 64 KiB are full or a quarter of a second has
-    /// passed, so a file needs no buffer. Other calls write only if more events have collected.
+    /// passed, so a file needs no buffer. Other calls write only once 1 MiB of events is buffered.
     ///
     /// If a write fails or panics, only the recording ends, and `stop` returns the error. Writes are made with no lock
     /// held, and may use the allocator.

@@ -4,8 +4,8 @@ use std::fmt;
 
 use ash::vk;
 
-/// The form of a heap that a command buffer binds: a descriptor set, or the address of a descriptor buffer. Copies
-/// refer to the same heap.
+/// The form of a heap that a command buffer binds: a descriptor set, or the address of a descriptor buffer. A clone of
+/// a `Bound` refers to the same heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bound {
     pub(super) layout: vk::DescriptorSetLayout,

@@ -1,8 +1,8 @@
 use super::*;
 use crate::sim;
 
-/// A cycle follows another one if blocks were compacted, and the last cycle was the first or has emptied a block; at
-/// most `CYCLES_MAX` times.
+/// After a cycle that compacted a block, another cycle begins if the ended cycle was the first one or has emptied a
+/// block. At most `CYCLES_MAX` cycles follow the first one.
 #[test]
 fn a_cycle_follows_as_long_as_it_may_empty_a_block() {
     for (has_compacted, cycle, emptied_in_cycle, goes_on) in [
