@@ -372,6 +372,11 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
             match item {
                 Freed::Place(place) => self.free(place),
                 Freed::Mesh(slot) => {
+                    // The frame of the move can be open although a later one is complete.
+                    if let Some(at) = self.moving.iter().position(|moved| moved.slot == slot) {
+                        let Move { to, .. } = self.moving.swap_remove(at);
+                        self.retire(Freed::Place(to));
+                    }
                     let held = self.meshes[slot as usize].take().expect("a mesh is dropped once");
                     self.free(held.place);
                     self.spare.push(slot);
@@ -451,13 +456,9 @@ impl<D: Device, V: NoUninit, I: NoUninit> MeshArena<D, V, I> {
     /// discarded frame.
     fn settle(&mut self, passed: &Passed) {
         // Before the losses are read: a frame that ends afterwards is judged by the next call. A frame can be open although
-        // a later one is complete, and its copies may not be recorded.
+        // a later one is complete.
         let shared = self.memory.shared();
-        let is_over = |moved: &Move| {
-            let block = self.held_block(moved.to.block);
-            let is_recorded = block.vertices.gathered_count() == 0 && block.indices.gathered_count() == 0;
-            is_recorded && passed.passed(moved.point) && shared.open_frame(moved.point).is_none()
-        };
+        let is_over = |moved: &Move| passed.passed(moved.point) && shared.open_frame(moved.point).is_none();
         let over: Vec<bool> = self.moving.iter().map(is_over).collect();
         let lost: Vec<u32> = (0..)
             .zip(&self.blocks)

@@ -347,3 +347,36 @@ fn a_move_whose_frame_is_lost_is_undone_also_beside_another_open_frame() {
         meshes.iter().for_each(|mesh| check(&program, &arena, mesh, &small));
     }
 }
+
+/// The mesh is dropped while the frame of its move is open, and a later frame is complete. A new mesh gets its number.
+#[test]
+fn a_move_of_a_dropped_mesh_ends_with_it() {
+    let program = Program::new(19);
+    let mut arena = arena_of(&program, 100, 100);
+    let (frame, mut batch) = (program.timeline.begin(), UploadBatch::new());
+    let model = |count: usize, value: u32| Model { vertices: vec![[value; 3]; count], indices: vec![1; 10] };
+    let mut insert = |model: &Model| model.insert(&mut arena, &program, &mut batch, &frame).expect("there is room");
+    let [first, second] = [0, 1].map(|_| (insert(&model(60, 80)), insert(&model(25, 10))).1);
+    program.submit(frame, &mut [&mut batch]);
+    program.idle();
+    arena.reclaim().expect("the device is not lost");
+    let (frame, mut moves) = (program.timeline.begin(), UploadBatch::new());
+    assert!(arena.compact(u64::MAX, &mut moves, &frame).expect("its own frame") > 0);
+    // SAFETY: the commands are never submitted; the frame is discarded.
+    unsafe { moves.record(&mut Vec::new()) }.expect("the destinations are there");
+    drop((first, second));
+    program.idle();
+    arena.reclaim().expect("the device is not lost");
+    assert_eq!((arena.figures().mesh_count, arena.figures().moving_count), (0, 0));
+    let (later, mut batch) = (program.timeline.begin(), UploadBatch::new());
+    let models = [30, 40].map(|value| model(20, value));
+    let mut insert = |model: &Model| model.insert(&mut arena, &program, &mut batch, &later).expect("there is room");
+    let meshes = [insert(&models[0]), insert(&models[1])];
+    program.submit(later, &mut [&mut batch]);
+    frame.discard();
+    program.idle();
+    arena.reclaim().expect("the device is not lost");
+    for (mesh, model) in meshes.iter().zip(&models) {
+        check(&program, &arena, mesh, model);
+    }
+}
