@@ -306,6 +306,60 @@ fn a_repeated_commit_keeps_the_waits_and_the_objects_of_the_first_one() {
     program.end();
 }
 
+/// The second commit copies nothing, so it cannot find the wait of the first one again.
+#[test]
+fn a_repeated_commit_keeps_its_waits_after_the_commit_of_another_frame() {
+    let mut program = Program::limited(4 * TEXTURE);
+    let texture = add(&mut program, 4, PageDesc::default());
+    let (frame, mut commands) = (program.timeline.begin(), Vec::new());
+    let mut uses = PageUses::new();
+    uses.add_mips(&texture, 2);
+    program.commit(&uses, &frame, &mut commands).expect("there is room");
+    let filled = frame.point();
+    program.device.pause(0);
+    program.submit(frame, commands);
+    let ((other, frame), mut commands) = (program.other_queue(), Vec::new());
+    let uses = uses_of([&texture]);
+    program.commit(&uses, &frame, &mut commands).expect("there is room");
+    let between = program.timeline.begin();
+    program.commit(&PageUses::new(), &between, &mut Vec::new()).expect("nothing is used");
+    assert_eq!(program.paging.waits().value_on(filled.timeline), None, "the frame between has no waits");
+    program.commit(&uses, &frame, &mut commands).expect("the texture is there");
+    assert_eq!(program.paging.waits().value_on(filled.timeline), Some(filled.value));
+    between.discard();
+    frame.discard();
+    program.device.resume(0);
+    program.pace(0);
+    drop((texture, other));
+    program.end();
+}
+
+/// A frame that is open may never be submitted, so a program that waits for it may wait for ever.
+#[test]
+fn a_refusal_names_a_submitted_frame_to_wait_for_but_no_open_one() {
+    let mut program = Program::limited(TEXTURE + TEXTURE / 2);
+    let [held, refused] = [6, 7].map(|index| add(&mut program, index, PageDesc::default()));
+    let waits_for = |program: &mut Program| {
+        let frame = program.timeline.begin();
+        let result = program.commit(&uses_of([&refused]), &frame, &mut Vec::new());
+        frame.discard();
+        let Err(PagingError::NoRoom { waits_for, .. }) = result else { panic!("{result:?}") };
+        waits_for
+    };
+    program.device.pause(0);
+    program.frame(&uses_of([&held]));
+    let submitted = program.timeline.submitted_value();
+    assert_eq!(waits_for(&mut program).map(|point| point.value), Some(submitted));
+    program.device.resume(0);
+    program.pace(0);
+    let (other, open) = program.other_queue();
+    program.commit(&uses_of([&held]), &open, &mut Vec::new()).expect("it is there");
+    assert_eq!(waits_for(&mut program), None);
+    open.discard();
+    drop((held, refused, other));
+    program.end();
+}
+
 #[test]
 fn a_copy_to_the_host_that_is_lost_is_made_again() {
     let mut program = Program::limited(5000);

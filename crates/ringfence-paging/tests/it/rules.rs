@@ -272,6 +272,49 @@ fn a_lower_limit_of_the_heap_is_followed_and_its_blocks_become_empty() {
     program.end();
 }
 
+/// A move does not wait for other queues.
+#[test]
+fn a_resource_that_another_timeline_uses_stays_until_the_use_has_passed() {
+    let allocator = AllocatorDesc { device_block_bytes_max: 64 << 10, ..Default::default() };
+    let desc = PagingDesc { reserve_bytes: 0, movable: true, ..Default::default() };
+    let mut program = Program::new(Profile::h200(), allocator, desc);
+    let textures: Vec<_> = (0..16).map(|index| add(&mut program, index, PageDesc::default())).collect();
+    program.frame(&uses_of(&textures));
+    program.pace(0);
+    let textures: Vec<_> = textures.into_iter().step_by(2).collect();
+    let (other, open) = program.other_queue();
+    program.commit(&uses_of(&textures), &open, &mut Vec::new()).expect("they are there");
+    let limits = CompactorDesc { waste_min: 0.0, waste_bytes_min: 0, rest_steps: 0, ..Default::default() };
+    let mut compactor = Compactor::new(&program.memory, limits);
+    let mut steps = |program: &mut Program| {
+        let (mut tried, mut moved) = (0, 0);
+        for _ in 0..20 {
+            let (frame, mut commands) = (program.timeline.begin(), Vec::new());
+            program.commit(&PageUses::new(), &frame, &mut commands).expect("nothing is brought");
+            let paging = &mut program.paging;
+            let move_one = |pass: &mut DefragPass<'_, _>, index| {
+                tried += 1;
+                paging.move_resource(pass, index, &frame).map(|is_moved| moved += u32::from(is_moved))
+            };
+            // SAFETY: the commands are submitted as this frame, and no other commands use the resources.
+            unsafe { compactor.step(&frame, &mut commands, move_one) }.expect("its own frame");
+            program.submit(frame, commands);
+            program.pace(0);
+        }
+        (tried, moved)
+    };
+    let while_used = steps(&mut program);
+    assert!(while_used.0 > 0 && while_used.1 == 0, "{while_used:?}");
+    open.discard();
+    let afterwards = steps(&mut program);
+    assert!(afterwards.1 > 0, "{afterwards:?}");
+    for (index, texture) in (0..).step_by(2).zip(&textures) {
+        look(&mut program, texture, index);
+    }
+    drop((compactor, textures, other));
+    program.end();
+}
+
 #[test]
 fn a_trace_has_each_resource_that_comes_and_leaves() {
     let mut program = Program::limited(2 * TEXTURE);
