@@ -60,6 +60,7 @@ mod blocks;
 mod box_cache;
 pub(crate) mod descriptor_heaps;
 mod driver_memory;
+mod excess;
 mod extension;
 mod figures;
 mod growth;
@@ -81,6 +82,7 @@ pub(crate) mod shortage;
 mod small_buffers;
 mod trim;
 
+pub use excess::OnExcess;
 pub use growth::Maintenance;
 pub use memory_budgets::MemoryBudgets;
 pub use place::Place;
@@ -101,9 +103,7 @@ pub use shared::Shared;
 pub(crate) use shared::{CLASSES, Handle, memory_alignment};
 
 pub use recording::{Debug, Recording};
-pub use ringfence_decision::{
-    AllocationDesc, AllocatorDesc, Budget, Dedicated, Evict, Location, OnExcess, Pressure, Tried,
-};
+pub use ringfence_decision::{AllocationDesc, AllocatorDesc, Budget, Dedicated, Evict, Location, Pressure, Tried};
 pub(crate) use ringfence_lockfree::ticket::Ticket;
 pub use ringfence_trace::{
     BlockSnapshot, DescriptorSnapshot, DriverCalls, HeapSnapshot, RangeSnapshot, RingSnapshot, Snapshot, Statistics,

@@ -11,8 +11,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ringfence_decision::{AllocationDesc, Attempt, Budget, Error, Evict, OnExcess};
+use ringfence_decision::{AllocationDesc, Attempt, Budget, Error, Evict};
 
+use super::excess::OnExcess;
 use super::growth::Maintenance;
 use super::shared::Shared;
 use crate::device::{Device, ResourceClass};

@@ -7,9 +7,7 @@ use ringfence_core::algorithm::Algorithm;
 use ringfence_core::blocks::BlocksDesc;
 use ringfence_core::range::Invalid;
 use ringfence_core::tlsf::Tlsf;
-use ringfence_decision::{
-    AllocatorDesc, Budgets, Classes, Evict, ExcessWatch, TypeOrder, View, block_sizes, plain_types,
-};
+use ringfence_decision::{AllocatorDesc, Budgets, Classes, Evict, TypeOrder, View, block_sizes, plain_types};
 use ringfence_lockfree::delivery::Losses;
 use ringfence_lockfree::recycled::Recycled;
 use ringfence_lockfree::slots::SLOT_BYTES_MAX;
@@ -18,6 +16,7 @@ use ringfence_timeline::{Lifetimes, Timed};
 
 use super::box_cache::BoxCache;
 use super::descriptor_heaps::DescriptorHeaps;
+use super::excess::ExcessWatch;
 use super::place::{ArenaRef, Place, PlaceKind, RangeOwner};
 use super::pool::PoolState;
 use super::recycle::RecycledItems;
