@@ -6,12 +6,11 @@ use ash::vk;
 use ringfence::commands::{BufferTexels, Commands, DepthStencil, ResolvedLayers, SubresourceRange, TexelOrigin};
 use ringfence::device::{BufferDesc, BufferUsage, Format, TexelBox, TextureAspect, TextureDesc, TextureUsage};
 use ringfence::vulkan::{CopyRecorder, Device};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, Texture};
+use ringfence::{AllocationDesc, Allocator, Buffer, Location, Texture, Timeline};
 use ringfence_testkit::vulkan::VulkanGpu;
 use ringfence_testkit::{Gpu, report};
 
-use crate::vulkan_backend::families::Queue;
-use crate::vulkan_backend::rig::{self, Rig};
+use crate::vulkan_backend::families::{Queue, with_queue};
 
 const SIDE: u32 = 16;
 /// Size of a row of texels of a mip level of 8 texels, in bytes.
@@ -25,29 +24,25 @@ fn texture(memory: &Allocator<Device>, desc: TextureDesc, more: TextureUsage) ->
 
 #[test]
 fn commands_keep_the_layout_of_their_textures() {
-    let gpu = match VulkanGpu::open(&Rig::options()) {
-        Ok(gpu) => gpu,
-        Err(error) => return rig::skip(&error),
-    };
     for layout in [vk::ImageLayout::SHADER_READ_ONLY_OPTIMAL, vk::ImageLayout::TRANSFER_SRC_OPTIMAL] {
-        record_in(&gpu, layout);
+        with_queue(|gpu, memory, timeline, queue| record_in(gpu, memory, timeline, queue, layout));
     }
-    assert_eq!(gpu.close(), Vec::<String>::new());
 }
 
 /// Records every command on textures with mip levels and layers, and compares a level that all of them have changed.
-fn record_in(gpu: &VulkanGpu, layout: vk::ImageLayout) {
-    let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
-    let queue = Queue::new(gpu, gpu.queue_family());
-    // SAFETY: every submitted frame signals the semaphore.
-    let timeline = unsafe { memory.timeline(queue.semaphore) }.expect("the device is not lost");
+fn record_in(
+    gpu: &VulkanGpu,
+    memory: &Allocator<Device>,
+    timeline: &Timeline<Device>,
+    queue: &Queue,
+    layout: vk::ImageLayout,
+) {
     let plain = TextureDesc { mips: 3, layers: 2, ..Default::default() };
     let many = TextureDesc { samples: 4, ..Default::default() };
     let depth = TextureDesc { format: Format::D32Float, ..plain };
     let target = TextureUsage::RENDER_TARGET;
-    let textures = (texture(&memory, plain, target), texture(&memory, many, target));
-    let ((Some(one), Some(many)), Some(depth)) = (textures, texture(&memory, depth, TextureUsage::DEPTH_STENCIL))
-    else {
+    let textures = (texture(memory, plain, target), texture(memory, many, target));
+    let ((Some(one), Some(many)), Some(depth)) = (textures, texture(memory, depth, TextureUsage::DEPTH_STENCIL)) else {
         return report::skipped("the device lacks a multisampled or depth texture");
     };
     let desc = BufferDesc { size: 4096, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
@@ -61,7 +56,7 @@ fn record_in(gpu: &VulkanGpu, layout: vk::ImageLayout) {
         // SAFETY: only this thread records the command buffer.
         let mut recorder = unsafe { CopyRecorder::new(device.raw(), list) }.texture_layout(layout);
         // SAFETY: the command buffer is submitted as this frame. Each subresource is written before it is read.
-        let mut commands = unsafe { Commands::new(&memory, &frame, &mut recorder) }.expect("its own frame");
+        let mut commands = unsafe { Commands::new(memory, &frame, &mut recorder) }.expect("its own frame");
         let all = SubresourceRange { mip: 0, mips: 3, layer: 0, layers: 2 };
         let whole = TexelBox { layers: 1, ..TexelBox::mip(one.parts().expect("a plain format"), 0) };
         let level = TexelBox { mip: 1, layer: 1, layers: 1, width: 8, height: 8, ..whole };
@@ -97,59 +92,49 @@ fn record_in(gpu: &VulkanGpu, layout: vk::ImageLayout) {
         assert_eq!(texel, expected, "texel {index} in {layout:?}");
     }
     drop((one, many, depth, buffer, back));
-    memory.shutdown(Duration::from_secs(60)).expect("all work is complete");
-    drop((timeline, memory, queue));
 }
 
 /// The program writes buffers with commands of its own. The next commands copy from them and to them, and the layers find no missing
 /// barrier.
 #[test]
 fn copies_come_after_the_programs_own_writes_of_their_buffers() {
-    let gpu = match VulkanGpu::open(&Rig::options()) {
-        Ok(gpu) => gpu,
-        Err(error) => return rig::skip(&error),
-    };
-    let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
-    let queue = Queue::new(&gpu, gpu.queue_family());
-    // SAFETY: every submitted frame signals the semaphore.
-    let timeline = unsafe { memory.timeline(queue.semaphore) }.expect("the device is not lost");
-    let desc = BufferDesc { size: 4096, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
-    let make = |location| memory.create_buffer(&desc, AllocationDesc { location, ..Default::default() }).expect("room");
-    let sources = [(); 2].map(|()| make(Location::Device));
-    let backs = [(); 2].map(|()| make(Location::Readback));
-    let image = texture(&memory, TextureDesc::default(), TextureUsage::SAMPLED).expect("every device has it");
-    let frame = timeline.begin();
-    let value = frame.value();
-    queue.submit(None, value, |list| {
-        let (device, general) = (gpu.device(), vk::ImageLayout::GENERAL);
-        let fill = |source: &Buffer<Device>, word| {
-            // SAFETY: the buffer is alive, and only this thread records the command buffer.
-            unsafe { device.raw().cmd_fill_buffer(list, *source.object(), 0, vk::WHOLE_SIZE, word) };
+    with_queue(|gpu, memory, timeline, queue| {
+        let desc = BufferDesc { size: 4096, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
+        let make =
+            |location| memory.create_buffer(&desc, AllocationDesc { location, ..Default::default() }).expect("room");
+        let sources = [(); 2].map(|()| make(Location::Device));
+        let backs = [(); 2].map(|()| make(Location::Readback));
+        let image = texture(memory, TextureDesc::default(), TextureUsage::SAMPLED).expect("every device has it");
+        let frame = timeline.begin();
+        let value = frame.value();
+        queue.submit(None, value, |list| {
+            let (device, general) = (gpu.device(), vk::ImageLayout::GENERAL);
+            let fill = |source: &Buffer<Device>, word| {
+                // SAFETY: the buffer is alive, and only this thread records the command buffer.
+                unsafe { device.raw().cmd_fill_buffer(list, *source.object(), 0, vk::WHOLE_SIZE, word) };
+            };
+            // SAFETY: only this thread records the command buffer.
+            let mut recorder = unsafe { CopyRecorder::new(device.raw(), list) }.texture_layout(general);
+            let whole = TexelBox::mip(image.parts().expect("a plain format"), 0);
+            let at = BufferTexels { offset: 0, row_bytes: u64::from(SIDE) * 4, layer_bytes: 0 };
+            // SAFETY: the command buffer is submitted as this frame. Each subresource is written before it is read.
+            let mut commands = unsafe { Commands::new(memory, &frame, &mut recorder) }.expect("its own frame");
+            fill(&sources[0], 0x0101_0101);
+            fill(&backs[0], 0x0303_0303);
+            commands.copy_buffer((&sources[0], 0), (&backs[0], 0), 1024).expect("inside both");
+            fill(&sources[1], 0x0202_0202);
+            commands.copy_buffer_to_box(&sources[1], at, &image, &whole).expect("inside both");
+            fill(&backs[1], 0x0303_0303);
+            commands.copy_box_to_buffer(&image, &whole, &backs[1], at).expect("inside both");
+        });
+        timeline.submitted(frame).expect("in order");
+        assert!(timeline.wait(value, Duration::from_secs(60)).expect("the device is not lost"));
+        let read = |back: &Buffer<Device>| {
+            let mut found = [0; 1024];
+            back.read(0, &mut found).expect("it is mapped");
+            found
         };
-        // SAFETY: only this thread records the command buffer.
-        let mut recorder = unsafe { CopyRecorder::new(device.raw(), list) }.texture_layout(general);
-        let whole = TexelBox::mip(image.parts().expect("a plain format"), 0);
-        let at = BufferTexels { offset: 0, row_bytes: u64::from(SIDE) * 4, layer_bytes: 0 };
-        // SAFETY: the command buffer is submitted as this frame. Each subresource is written before it is read.
-        let mut commands = unsafe { Commands::new(&memory, &frame, &mut recorder) }.expect("its own frame");
-        fill(&sources[0], 0x0101_0101);
-        fill(&backs[0], 0x0303_0303);
-        commands.copy_buffer((&sources[0], 0), (&backs[0], 0), 1024).expect("inside both");
-        fill(&sources[1], 0x0202_0202);
-        commands.copy_buffer_to_box(&sources[1], at, &image, &whole).expect("inside both");
-        fill(&backs[1], 0x0303_0303);
-        commands.copy_box_to_buffer(&image, &whole, &backs[1], at).expect("inside both");
+        assert_eq!([&backs[0], &backs[1]].map(read), [[1; 1024], [2; 1024]]);
+        drop((sources, backs, image));
     });
-    timeline.submitted(frame).expect("in order");
-    assert!(timeline.wait(value, Duration::from_secs(60)).expect("the device is not lost"));
-    let read = |back: &Buffer<Device>| {
-        let mut found = [0; 1024];
-        back.read(0, &mut found).expect("it is mapped");
-        found
-    };
-    assert_eq!([&backs[0], &backs[1]].map(read), [[1; 1024], [2; 1024]]);
-    drop((sources, backs, image));
-    memory.shutdown(Duration::from_secs(60)).expect("all work is complete");
-    drop((timeline, memory, queue));
-    assert_eq!(gpu.close(), Vec::<String>::new());
 }

@@ -11,31 +11,13 @@ use ringfence::device::{BufferDesc, BufferUsage, Driver};
 use ringfence::placement::FastConstantsDesc;
 use ringfence::upload::{Staged, UploadDesc};
 use ringfence::vulkan::{ConstantSets, Device, DeviceDesc};
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, FastConstants, Timeline, UploadRing};
+use ringfence::{AllocationDesc, Allocator, AllocatorDesc, FastConstants, UploadRing};
 use ringfence_testkit::Gpu;
-use ringfence_testkit::vulkan::VulkanGpu;
 
 use crate::vulkan_backend::bare::with_raw_device;
-use crate::vulkan_backend::families::Queue;
-use crate::vulkan_backend::rig::{self, Rig};
+use crate::vulkan_backend::families::with_queue;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Runs `test` on a device, and checks that the layers are silent and that no object is left.
-fn with_device(test: impl FnOnce(&VulkanGpu, &Allocator<Device>, &Timeline<Device>, &Queue)) {
-    let gpu = match VulkanGpu::open(&Rig::options()) {
-        Ok(gpu) => gpu,
-        Err(error) => return rig::skip(&error),
-    };
-    let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
-    let queue = Queue::new(&gpu, gpu.queue_family());
-    // SAFETY: every submitted frame signals the semaphore.
-    let timeline = unsafe { memory.timeline(queue.semaphore) }.expect("the device is not lost");
-    test(&gpu, &memory, &timeline, &queue);
-    memory.shutdown(PATIENCE).expect("all work is complete");
-    drop((timeline, memory, queue));
-    assert_eq!(gpu.close(), Vec::<String>::new());
-}
 
 fn constants(memory: &Allocator<Device>) -> FastConstants<Device> {
     FastConstants::new(memory, FastConstantsDesc { page_bytes: 4096, buddy_bytes: 4096, ..Default::default() })
@@ -43,7 +25,7 @@ fn constants(memory: &Allocator<Device>) -> FastConstants<Device> {
 
 #[test]
 fn constants_of_one_buffer_and_size_share_a_set_in_their_frame() {
-    with_device(|gpu, memory, timeline, queue| {
+    with_queue(|gpu, memory, timeline, queue| {
         let pages = constants(memory);
         let mut sets = ConstantSets::new(memory, vk::ShaderStageFlags::VERTEX).expect("there is room");
         let layouts = [sets.layout()];
@@ -90,7 +72,7 @@ fn constants_of_one_buffer_and_size_share_a_set_in_their_frame() {
 
 #[test]
 fn constants_of_another_frame_or_without_a_frame_are_refused() {
-    with_device(|_, memory, timeline, queue| {
+    with_queue(|_, memory, timeline, queue| {
         let pages = constants(memory);
         let mut sets = ConstantSets::new(memory, vk::ShaderStageFlags::FRAGMENT).expect("there is room");
         let usage = BufferUsage::CONSTANT | BufferUsage::COPY_SRC;

@@ -242,6 +242,23 @@ impl<'a> Uploaded<'a> {
     }
 }
 
+/// Runs `test` with an allocator, and a timeline of one queue. Then waits for all work, and checks that the layers are
+/// silent and that no object is left.
+pub(super) fn with_queue(test: impl FnOnce(&VulkanGpu, &Allocator<Device>, &Timeline<Device>, &Queue)) {
+    let gpu = match VulkanGpu::open(&Rig::options()) {
+        Ok(gpu) => gpu,
+        Err(error) => return rig::skip(&error),
+    };
+    let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
+    let queue = Queue::new(&gpu, gpu.queue_family());
+    // SAFETY: every submitted frame signals the semaphore.
+    let timeline = unsafe { memory.timeline(queue.semaphore) }.expect("the device is not lost");
+    test(&gpu, &memory, &timeline, &queue);
+    memory.shutdown(Duration::from_secs(60)).expect("all work is complete");
+    drop((timeline, memory, queue));
+    assert_eq!(gpu.close(), Vec::<String>::new());
+}
+
 #[test]
 fn uploads_go_from_one_queue_family_to_another_and_back() {
     // A machine with several families may have no validation layers. The bytes are checked without them.

@@ -6,12 +6,11 @@ use ash::vk;
 use ringfence::device::{BufferDesc, BufferUsage, TextureDesc, TextureUsage};
 use ringfence::transient::{Execution, Pass, TransientDesc, TransientTexture, VulkanFirstUse};
 use ringfence::vulkan::Device;
-use ringfence::{AllocationDesc, Allocator, AllocatorDesc, Buffer, Location, TransientAllocator};
+use ringfence::{AllocationDesc, Buffer, Location, TransientAllocator};
 use ringfence_testkit::Gpu;
 use ringfence_testkit::vulkan::VulkanGpu;
 
-use crate::vulkan_backend::families::Queue;
-use crate::vulkan_backend::rig::{self, Rig};
+use crate::vulkan_backend::families::with_queue;
 
 const SIDE: u32 = 64;
 const BYTES: u64 = SIDE as u64 * SIDE as u64 * 4;
@@ -19,50 +18,42 @@ const COLOURS: [[f32; 4]; 3] = [[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0], [0.0
 
 #[test]
 fn textures_that_share_bytes_keep_their_contents_for_their_passes() {
-    let gpu = match VulkanGpu::open(&Rig::options()) {
-        Ok(gpu) => gpu,
-        Err(error) => return rig::skip(&error),
-    };
-    let memory = Allocator::over(gpu.device(), AllocatorDesc::default());
-    let queue = Queue::new(&gpu, gpu.queue_family());
-    // SAFETY: every submitted frame signals the semaphore.
-    let timeline = unsafe { memory.timeline(queue.semaphore) }.expect("the device is not lost");
-    let mut transient = TransientAllocator::new(&memory, TransientDesc::default());
-    let desc = BufferDesc { size: BYTES * COLOURS.len() as u64, usage: BufferUsage::COPY_DST };
-    let location = Location::Readback;
-    let back = memory.create_buffer(&desc, AllocationDesc { location, ..Default::default() }).expect("there is room");
-    // The later frames use the objects of the first one again.
-    for number in 0..3 {
-        let frame = timeline.begin();
-        let value = frame.value();
-        let mut execution = transient.begin();
-        let mut shared = Vec::new();
-        queue.submit(None, value, |list| {
-            for (index, colour) in COLOURS.into_iter().enumerate() {
-                let pass = execution.pass(timeline.id(), &[]).expect("a queue");
-                let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
-                let desc = TextureDesc { width: SIDE, height: SIDE, usage, ..Default::default() };
-                let target = execution.acquire_texture(&desc, pass, "target").expect("there is room");
-                shared.push(execution.place(target).expect("acquired now"));
-                draw(&gpu, &execution, (pass, target), (list, colour), (&back, index as u64 * BYTES));
-                execution.discard(target, &[pass]).expect("in use");
+    with_queue(|gpu, memory, timeline, queue| {
+        let mut transient = TransientAllocator::new(memory, TransientDesc::default());
+        let desc = BufferDesc { size: BYTES * COLOURS.len() as u64, usage: BufferUsage::COPY_DST };
+        let location = Location::Readback;
+        let back =
+            memory.create_buffer(&desc, AllocationDesc { location, ..Default::default() }).expect("there is room");
+        // The later frames use the objects of the first one again.
+        for number in 0..3 {
+            let frame = timeline.begin();
+            let value = frame.value();
+            let mut execution = transient.begin();
+            let mut shared = Vec::new();
+            queue.submit(None, value, |list| {
+                for (index, colour) in COLOURS.into_iter().enumerate() {
+                    let pass = execution.pass(timeline.id(), &[]).expect("a queue");
+                    let usage = TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
+                    let desc = TextureDesc { width: SIDE, height: SIDE, usage, ..Default::default() };
+                    let target = execution.acquire_texture(&desc, pass, "target").expect("there is room");
+                    shared.push(execution.place(target).expect("acquired now"));
+                    draw(gpu, &execution, (pass, target), (list, colour), (&back, index as u64 * BYTES));
+                    execution.discard(target, &[pass]).expect("in use");
+                }
+            });
+            let point = timeline.submitted(frame).expect("in order");
+            execution.finish(&[point]);
+            assert!(shared.windows(2).all(|pair| pair[0] == pair[1]), "frame {number}: {shared:?}");
+            assert!(timeline.wait(value, Duration::from_secs(60)).expect("the device is not lost"));
+            let mut found = vec![0; desc.size as usize];
+            back.read(0, &mut found).expect("it is mapped");
+            for (texels, colour) in found.chunks_exact(BYTES as usize).zip(COLOURS) {
+                let expected = colour.map(|part| if part > 0.5 { 255 } else { 0 });
+                assert!(texels.chunks_exact(4).all(|texel| texel == expected), "frame {number}: {colour:?}");
             }
-        });
-        let point = timeline.submitted(frame).expect("in order");
-        execution.finish(&[point]);
-        assert!(shared.windows(2).all(|pair| pair[0] == pair[1]), "frame {number}: {shared:?}");
-        assert!(timeline.wait(value, Duration::from_secs(60)).expect("the device is not lost"));
-        let mut found = vec![0; desc.size as usize];
-        back.read(0, &mut found).expect("it is mapped");
-        for (texels, colour) in found.chunks_exact(BYTES as usize).zip(COLOURS) {
-            let expected = colour.map(|part| if part > 0.5 { 255 } else { 0 });
-            assert!(texels.chunks_exact(4).all(|texel| texel == expected), "frame {number}: {colour:?}");
         }
-    }
-    drop((transient, back));
-    memory.shutdown(Duration::from_secs(60)).expect("all work is complete");
-    drop((timeline, memory, queue));
-    assert_eq!(gpu.close(), Vec::<String>::new());
+        drop((transient, back));
+    });
 }
 
 /// Records a pass that clears a target, and copies its texels.
