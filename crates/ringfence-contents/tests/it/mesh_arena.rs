@@ -18,6 +18,23 @@ fn arena_of(program: &Program, block_vertices: u32, block_indices: u32) -> Arena
     MeshArena::new(&program.memory, desc)
 }
 
+fn model(vertices: usize, value: u32) -> Model {
+    Model { vertices: vec![[value; 3]; vertices], indices: vec![1; 10] }
+}
+
+/// Inserts a large and a small mesh into each of two blocks, and drops the large meshes. Returns the small ones.
+fn two_blocks(program: &Program, small: &Model) -> (Arena, [Mesh<Device>; 2]) {
+    let mut arena = arena_of(program, 100, 100);
+    let (frame, mut batch) = (program.timeline.begin(), UploadBatch::new());
+    let mut insert = |model: &Model| model.insert(&mut arena, program, &mut batch, &frame).expect("there is room");
+    let meshes = [0, 1].map(|_| (insert(&model(60, 80)), insert(small)).1);
+    program.submit(frame, &mut [&mut batch]);
+    program.idle();
+    arena.reclaim().expect("the device is not lost");
+    assert_eq!(arena.figures().block_count, 2, "no block has room for two large meshes");
+    (arena, meshes)
+}
+
 /// Checks that the arena's buffers contain the mesh at the place where it is drawn.
 fn check(program: &Program, arena: &Arena, mesh: &Mesh<Device>, model: &Model) {
     let draw = arena.draw(mesh).expect("its own mesh");
@@ -185,16 +202,8 @@ fn compaction_empties_a_block_within_its_bound() {
 #[test]
 fn compaction_waits_for_copies_of_another_batch() {
     let program = Program::new(17);
-    let mut arena = arena_of(&program, 100, 100);
-    let (frame, mut batch) = (program.timeline.begin(), UploadBatch::new());
-    let model = |count: usize, value: u32| Model { vertices: vec![[value; 3]; count], indices: vec![1; 10] };
     let (small, changed) = (model(25, 10), model(25, 60));
-    let mut insert = |model: &Model| model.insert(&mut arena, &program, &mut batch, &frame).expect("there is room");
-    let [first, second] = [0, 1].map(|_| (insert(&model(60, 80)), insert(&small)).1);
-    program.submit(frame, &mut [&mut batch]);
-    program.idle();
-    arena.reclaim().expect("the device is not lost");
-    assert_eq!(arena.figures().block_count, 2, "each block has a mesh of 25 vertices");
+    let (mut arena, [first, second]) = two_blocks(&program, &small);
 
     // New vertices for both, in a batch that is recorded after the copies of `compact`.
     let (frame, mut writes, mut moves) = (program.timeline.begin(), UploadBatch::new(), UploadBatch::new());
@@ -311,15 +320,8 @@ fn a_block_without_room_for_the_indices_keeps_its_vertices() {
 fn a_move_whose_frame_is_lost_is_undone_also_beside_another_open_frame() {
     for later_is_submitted in [false, true] {
         let program = Program::new(18);
-        let mut arena = arena_of(&program, 100, 100);
-        let (frame, mut batch) = (program.timeline.begin(), UploadBatch::new());
-        let model = |count: usize, value: u32| Model { vertices: vec![[value; 3]; count], indices: vec![1; 10] };
         let small = model(25, 10);
-        let mut insert = |model: &Model| model.insert(&mut arena, &program, &mut batch, &frame).expect("there is room");
-        let meshes = [0, 1].map(|_| (insert(&model(60, 80)), insert(&small)).1);
-        program.submit(frame, &mut [&mut batch]);
-        program.idle();
-        arena.reclaim().expect("the device is not lost");
+        let (mut arena, meshes) = two_blocks(&program, &small);
         let places = |arena: &Arena| [0, 1].map(|at: usize| arena.draw(&meshes[at]).expect("its own mesh"));
         let before = places(&arena);
 
@@ -352,14 +354,7 @@ fn a_move_whose_frame_is_lost_is_undone_also_beside_another_open_frame() {
 #[test]
 fn a_move_of_a_dropped_mesh_ends_with_it() {
     let program = Program::new(19);
-    let mut arena = arena_of(&program, 100, 100);
-    let (frame, mut batch) = (program.timeline.begin(), UploadBatch::new());
-    let model = |count: usize, value: u32| Model { vertices: vec![[value; 3]; count], indices: vec![1; 10] };
-    let mut insert = |model: &Model| model.insert(&mut arena, &program, &mut batch, &frame).expect("there is room");
-    let [first, second] = [0, 1].map(|_| (insert(&model(60, 80)), insert(&model(25, 10))).1);
-    program.submit(frame, &mut [&mut batch]);
-    program.idle();
-    arena.reclaim().expect("the device is not lost");
+    let (mut arena, [first, second]) = two_blocks(&program, &model(25, 10));
     let (frame, mut moves) = (program.timeline.begin(), UploadBatch::new());
     assert!(arena.compact(u64::MAX, &mut moves, &frame).expect("its own frame") > 0);
     // SAFETY: the commands are never submitted; the frame is discarded.
