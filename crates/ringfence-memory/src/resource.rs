@@ -14,35 +14,35 @@ use ringfence_observe::{Debugger, RangeId};
 use ringfence_timeline::{Frame, OpenFrame};
 
 use crate::debugging::{Leak, MemoryAddress};
-use crate::device::record::TextureParts;
 use crate::device::sharing::{Share, ShareKind};
-use crate::device::{
-    BufferUsage, Buffers, Capabilities, Create, Describe, Device, Mapped, Placed, Priority, Requirements, TexelBox,
-    TexelError, TextureDesc, Textures,
-};
+use crate::device::{BufferUsage, Capabilities, Create, Describe, Device, Mapped, Placed, Priority, Requirements};
 use crate::memory::{
     AllocationDesc, ArenaRef, Location, Memory, Origin, Place, PlacedObject, PlacementRequest, PoolState, RawObject,
     Shared,
 };
 
 mod allocation;
+mod buffer;
 mod export;
 mod host;
 mod pool;
 mod replace;
 mod slice;
 mod small;
+mod texture;
 
 use host::HostBytes;
 
 pub use crate::memory::ResourceKind;
 pub use allocation::Allocation;
+pub use buffer::Buffer;
 pub use export::{ShareError, SharedMemory};
 pub use host::AccessError;
 pub use pool::{Pool, PoolDesc};
 pub use replace::{BufferCopy, MipCopy, MipSwap, ReplaceError};
 pub use slice::{AsBufferSlice, BufferSlice};
 pub use small::SmallBuffer;
+pub use texture::Texture;
 
 /// Returns the memory alignment, in bytes, for a buffer of `bytes` bytes that is suballocated. With this alignment, an
 /// offset that is aligned in the buffer is aligned in memory too. For a buffer without an address, the result is the
@@ -54,97 +54,6 @@ pub fn shared_alignment(capabilities: &Capabilities, usage: BufferUsage, bytes: 
     let by_rule = capabilities.range_alignment(usage);
     if has_address && bytes > 0 { by_rule.max(ADDRESSED.min(1 << bytes.ilog2())) } else { by_rule }
 }
-
-/// A buffer with its memory. See [`Resource`].
-///
-/// Use it for data that lives longer than a frame: vertices, indices, storage and staging buffers. Create it with
-/// [`Allocator::create_buffer`](crate::Allocator::create_buffer). A drop retires it: object and memory are freed after
-/// the submissions that may use them. For many buffers of at most 256 KiB, a [`SmallBuffer`] costs less.
-///
-/// # Examples
-///
-/// The host writes an upload buffer, the GPU copies it, and the host reads the result. `device`, `fence`, `memory` and
-/// `timeline` are created as in the example of [`Allocator`](crate::Allocator#examples).
-///
-/// ```
-/// # use ringfence::{Allocator, AllocatorDesc, sim};
-/// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
-/// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-/// # let fence = device.create_fence(0);
-/// # // SAFETY: each submission below signals the fence with the value of its frame.
-/// # let timeline = unsafe { memory.timeline(fence) }?;
-/// # use std::time::Duration;
-/// use ringfence::device::{BufferDesc, BufferUsage};
-/// use ringfence::{AllocationDesc, Location};
-///
-/// let desc = BufferDesc { size: 256, usage: BufferUsage::COPY_SRC | BufferUsage::COPY_DST };
-/// // On Vulkan, `vulkan::BufferInfo` describes a buffer with Vulkan's own flags.
-/// let at = |location| memory.create_buffer(&desc, AllocationDesc { location, ..Default::default() });
-/// let mut source = at(Location::Upload)?;
-/// let result = at(Location::Readback)?;
-/// source.write(0, &[7; 256])?; // the buffer is mapped, because the host uses it
-///
-/// let frame = timeline.begin();
-/// let (src, dst) = (*source.object(), *result.object()); // for Vulkan's calls: `raw()`
-/// let copy = sim::Command::CopyBuffer { src, src_offset: 0, dst, dst_offset: 0, size: 256 };
-/// device.submit(0, &[], vec![copy], (fence, frame.value()))?;
-/// let point = timeline.submitted(frame)?;
-/// drop(source); // retired until the copy is complete
-///
-/// assert!(timeline.wait_for(point, Duration::MAX)?);
-/// let mut bytes = [0; 256];
-/// result.read(0, &mut bytes)?;
-/// assert_eq!(bytes, [7; 256]);
-/// assert_eq!(memory.reclaim().objects, 1);
-/// # assert!(device.take_hazards().is_empty());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub type Buffer<D> = Resource<D, Buffers>;
-/// A texture with its memory. See [`Resource`].
-///
-/// Use it for sampled images and render targets that live longer than a frame. Create it with
-/// [`Allocator::create_texture`](crate::Allocator::create_texture), and fill it with an `UploadBatch` of `ringfence`. A
-/// drop retires it, as a [`Buffer`]. Targets of one frame can share memory: see `TransientAllocator` of `ringfence`.
-///
-/// # Examples
-///
-/// Uploads all mip levels. `device`, `fence`, `memory` and `timeline` are created as in the example of
-/// [`Allocator`](crate::Allocator#examples).
-///
-/// ```
-/// # use ringfence::{Allocator, AllocatorDesc, sim};
-/// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
-/// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-/// # let fence = device.create_fence(0);
-/// # // SAFETY: each submission below signals the fence with the value of its frame.
-/// # let timeline = unsafe { memory.timeline(fence) }?;
-/// # use std::time::Duration;
-/// use ringfence::device::{TextureDesc, TextureUsage};
-/// use ringfence::upload::{ChainOrder, UploadDesc};
-/// use ringfence::{AllocationDesc, UploadBatch, UploadRing};
-///
-/// let ring = UploadRing::new(&memory, UploadDesc::default())?;
-/// let usage = TextureUsage::SAMPLED | TextureUsage::COPY_DST;
-/// let desc = TextureDesc { width: 4, height: 4, mips: 3, usage, ..Default::default() };
-/// // On Vulkan, `vulkan::TextureInfo` describes a texture with Vulkan's own flags.
-/// let albedo = memory.create_texture(&desc, AllocationDesc { name: "albedo", ..Default::default() })?;
-///
-/// let (frame, mut batch, mut commands) = (timeline.begin(), UploadBatch::new(), Vec::new());
-/// let texels = [9; 4 * (16 + 4 + 1)]; // 4 bytes for each texel of three mip levels
-/// batch.upload_texture(&ring, &frame, (&texels, ChainOrder::MipByMip), &albedo)?;
-/// // SAFETY: the commands are submitted as `frame`. On Vulkan, they are recorded into a `vulkan::CopyRecorder`.
-/// unsafe { batch.record(&mut commands) }?;
-/// device.submit(0, &[], commands, (fence, frame.value()))?;
-/// let point = timeline.submitted(frame)?;
-/// assert!(!albedo.take_content_lost()); // the frame was submitted
-///
-/// drop(albedo); // retired until the copies are complete
-/// assert!(timeline.wait_for(point, Duration::MAX)?);
-/// assert_eq!(memory.reclaim().objects, 1);
-/// assert!(device.take_hazards().is_empty());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub type Texture<D> = Resource<D, Textures>;
 
 /// A resource of the driver with its memory, owned by the holder of this value.
 ///
@@ -713,191 +622,6 @@ impl<D: Create<K> + Device, K: ResourceKind> Resource<D, K> {
         if let Some(recycling) = &mut bound.recycling {
             recycling.name = crate::memory::name_bits(name);
         }
-    }
-}
-
-impl<D: Device> Buffer<D> {
-    /// Returns the device address of the buffer's first byte, if the buffer was created with one (Vulkan: with the
-    /// usage `SHADER_DEVICE_ADDRESS`; Direct3D 12: every buffer). One driver call.
-    #[must_use]
-    pub fn device_address(&self) -> Option<u64> {
-        self.address()
-    }
-
-    /// Replaces this buffer with one of another size, and returns the copy that preserves the first `keep_bytes`:
-    /// record it in `frame`, before any command that reads the new buffer. Returns `None` if `keep_bytes` is 0. The new
-    /// buffer is created in the same [`Pool`], unless the pool was dropped.
-    ///
-    /// `frame` may belong to any queue; the program must order the copy after other queues' writes to the old buffer.
-    /// Both buffers need the usages for copies. If the frame is not submitted, the bytes are lost
-    /// ([`Resource::take_content_lost`]). Before this call, record the uploads that were gathered for this buffer.
-    /// After this call, they are refused, because they would write to the old buffer.
-    ///
-    /// # Errors
-    /// The frame belongs to another allocator, `keep_bytes` exceeds one of the two buffers, the old buffer could not be
-    /// made resident, or the new one could not be created. Nothing has changed then.
-    ///
-    /// # Examples
-    ///
-    /// A list of particles that grows and keeps its contents:
-    ///
-    /// ```
-    /// # use ringfence::{Allocator, AllocatorDesc, sim};
-    /// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
-    /// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-    /// # let fence = device.create_fence(0);
-    /// # // SAFETY: each submission below signals the fence with the value of its frame.
-    /// # let timeline = unsafe { memory.timeline(fence) }?;
-    /// # use ringfence::AllocationDesc;
-    /// # use ringfence::device::{BufferDesc, BufferUsage};
-    /// # let usage = BufferUsage::COPY_SRC | BufferUsage::COPY_DST;
-    /// # let request = AllocationDesc { name: "particles", ..Default::default() };
-    /// # let mut particles = memory.create_buffer(&BufferDesc { size: 1024, usage }, request)?;
-    /// let frame = timeline.begin();
-    /// let copy = particles.resize(&frame, &BufferDesc { size: 4096, usage }, 1024, request)?;
-    /// let mut commands = Vec::new(); // on Vulkan and Direct3D 12: a `CopyRecorder`
-    /// if let Some(copy) = copy {
-    ///     // SAFETY: the commands are submitted as this frame.
-    ///     unsafe { copy.record(&mut commands) };
-    /// }
-    /// device.submit(0, &[], commands, (fence, frame.value()))?;
-    /// timeline.submitted(frame)?;
-    /// assert_eq!(particles.size(), 4096);
-    /// assert!(device.run_until_idle());
-    /// assert_eq!(memory.reclaim().objects, 1); // the old buffer
-    /// # assert!(device.take_hazards().is_empty());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[track_caller]
-    pub fn resize(
-        &mut self,
-        frame: &Frame,
-        info: &impl Describe<D, Buffers>,
-        keep_bytes: u64,
-        desc: AllocationDesc<'_>,
-    ) -> Result<Option<BufferCopy<D>>, ReplaceError> {
-        replace::resize(self, frame, info, keep_bytes, desc)
-    }
-
-    /// Copies bytes into the buffer and makes them visible to the device. No submission under way may use these bytes.
-    /// This is not checked: the device would read wrong bytes. In memory that is not coherent, the rule applies to
-    /// whole atoms (`Capabilities::non_coherent_atom_bytes`), and earlier host writes to the rest of these atoms are
-    /// lost if they were not flushed.
-    ///
-    /// # Errors
-    /// The buffer is not mapped, or the bytes do not fit; no byte is written then. Or the driver failed.
-    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), AccessError> {
-        // SAFETY: `&mut self` excludes every other host access.
-        unsafe { self.host().write(offset, bytes) }
-    }
-
-    /// As [`Buffer::write`], for plain values: writes `values` from byte `offset` on.
-    ///
-    /// # Errors
-    /// As [`Buffer::write`].
-    #[cfg(feature = "bytemuck")]
-    pub fn write_slice<T: bytemuck::NoUninit>(&mut self, offset: u64, values: &[T]) -> Result<(), AccessError> {
-        self.write(offset, bytemuck::cast_slice(values))
-    }
-
-    /// Copies bytes out of the buffer, and invalidates host caches if needed. The bytes include the writes of all
-    /// submissions that were complete before the call.
-    ///
-    /// # Errors
-    /// The buffer is not mapped, or the bytes are outside of it; or the driver failed.
-    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), AccessError> {
-        self.host().read(offset, into)
-    }
-
-    /// As [`Buffer::read`], for plain values: fills `into` from byte `offset` on.
-    ///
-    /// # Errors
-    /// As [`Buffer::read`].
-    #[cfg(feature = "bytemuck")]
-    pub fn read_slice<T: bytemuck::Pod>(&self, offset: u64, into: &mut [T]) -> Result<(), AccessError> {
-        self.read(offset, bytemuck::cast_slice_mut(into))
-    }
-
-    /// Calls `fill` with the mapped address of byte `offset`. `fill` writes `size` bytes, which this function then
-    /// makes visible to the device. Submissions that are under way must not use these bytes, as for [`Buffer::write`].
-    /// In memory that is not coherent, the rest of their atoms is flushed too, with the values that the host saw last.
-    ///
-    /// # Errors
-    /// [`AccessError::NotMapped`] or [`AccessError::OutOfRange`], without a call of `fill`; or the driver failed to
-    /// flush.
-    ///
-    /// # Safety
-    /// No other host access to these bytes happens at the same time.
-    pub unsafe fn write_shared(&self, offset: u64, size: u64, fill: impl FnOnce(*mut u8)) -> Result<(), AccessError> {
-        fill(self.host().at(offset, size)?.as_ptr());
-        self.host().flush(offset, size)
-    }
-}
-
-impl<D: Device> Texture<D> {
-    /// Returns the extent, mips and layers, and the layout of the texels in a buffer. Returns `None` for multi-planar
-    /// formats, and if the device does not know the format.
-    #[must_use]
-    pub fn parts(&self) -> Option<&TextureParts> {
-        self.bound.parts.as_ref()
-    }
-
-    /// Returns the box of all texels of a mip level, in every layer and depth slice, for copies and readbacks.
-    ///
-    /// # Errors
-    /// [`TexelError::UnknownFormat`] if the device does not know the format ([`Texture::parts`]);
-    /// [`TexelError::NoMip`] if there is no such mip level.
-    pub fn mip_box(&self, mip: u32) -> Result<TexelBox, TexelError> {
-        let parts = self.parts().ok_or(TexelError::UnknownFormat)?;
-        let mips = parts.mips;
-        if mip < mips { Ok(TexelBox::mip(parts, mip)) } else { Err(TexelError::NoMip { mip, mips }) }
-    }
-
-    /// Replaces this texture with one of the same mip chain that has more or fewer mips, for streaming. The first mip
-    /// of one of the two must be a mip of the other. Returns the copies to record in `frame`, and the mips that the
-    /// program must fill. The new texture is created in the same [`Pool`], unless the pool was dropped.
-    ///
-    /// # Errors
-    /// An error changes nothing:
-    ///
-    /// - The frame belongs to another allocator.
-    /// - The two textures are not parts of one mip chain, or this one has no portable description ([`Texture::desc`]).
-    /// - This texture could not be made resident, or the new one could not be created.
-    ///
-    /// # Examples
-    ///
-    /// A streamed texture gets its larger mip levels:
-    ///
-    /// ```
-    /// # use ringfence::{Allocator, AllocatorDesc, sim};
-    /// # let device = sim::Device::new(sim::Profile::h200(), sim::SimOptions::default());
-    /// # let memory = Allocator::over(device.clone(), AllocatorDesc::default());
-    /// # let fence = device.create_fence(0);
-    /// # // SAFETY: each submission below signals the fence with the value of its frame.
-    /// # let timeline = unsafe { memory.timeline(fence) }?;
-    /// # use ringfence::AllocationDesc;
-    /// # use ringfence::device::{TextureDesc, TextureUsage};
-    /// # let usage = TextureUsage::SAMPLED | TextureUsage::COPY_SRC | TextureUsage::COPY_DST;
-    /// let small = TextureDesc { width: 64, height: 64, mips: 7, usage, ..Default::default() };
-    /// let large = TextureDesc { width: 256, height: 256, mips: 9, ..small };
-    /// let mut rock = memory.create_texture(&small, AllocationDesc::default())?;
-    ///
-    /// let frame = timeline.begin();
-    /// let swap = rock.swap_mips(&frame, &large, AllocationDesc::default())?;
-    /// assert_eq!(swap.copies.len(), 7); // record these copies: source, destination, mip levels, extent
-    /// assert_eq!((swap.copies[0].src_mip, swap.copies[0].dst_mip), (0, 2));
-    /// assert_eq!(swap.to_fill, [0, 1]); // upload these mip levels, for example with `UploadBatch::copy_texels`
-    /// # frame.discard();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[track_caller]
-    pub fn swap_mips(
-        &mut self,
-        frame: &Frame,
-        wanted: &TextureDesc,
-        desc: AllocationDesc<'_>,
-    ) -> Result<MipSwap<D>, ReplaceError> {
-        replace::swap_mips(self, frame, wanted, desc)
     }
 }
 
